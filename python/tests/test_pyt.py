@@ -296,6 +296,52 @@ def test_failing_loss_is_a_clear_error(make_swarm: MakeSwarm) -> None:
         callback.on_train_begin()
 
 
+class Share:
+    """A metric of torchmetrics' shape."""
+
+    def __init__(self, of: int = 1) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def update(self, output: Any, target: Any) -> None: ...
+
+    def compute(self) -> float:
+        return 0.5
+
+
+def share(output: Any, target: Any, of: int = 1) -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize(
+    ("scoring", "name"),
+    [
+        ({"metricFunction": Share}, "Share"),
+        ({"metricFunction": Share()}, "Share"),
+        ({"metricFunction": share, "metricFunctionArgs": {"of": 2}}, "share"),
+        ({"metricFunction": lambda output, target: 0.5}, None),
+        ({}, None),
+        (
+            {"metricFunction": "Accuracy", "metricFunctionArgs": {"task": "multiclass", "num_classes": 4}},
+            "Accuracy",
+        ),
+    ],
+)
+def test_metrics_file_names_the_metric(
+    scoring: Any, name: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    monkeypatch.setenv("SWARM_METRICS_FILE", str(tmp_path / "m"))
+    model = nn.Linear(4, 4)
+    callback = SwarmCallback(
+        8, 2, "c", model=model, totalEpochs=1, adsValData=loader(), lossFunction="CrossEntropyLoss", **scoring
+    )
+    callback.on_train_begin()
+    callback.on_epoch_end(0)
+    callback.on_train_end()
+    assert [event.get("metric_name") for event in events(tmp_path / "m")] == [None, name, name]
+
+
 def test_version_03(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("SWARM_LOOPBACK", "true")
     monkeypatch.setenv("SWARM_METRICS_FILE", str(tmp_path / "m"))

@@ -75,6 +75,7 @@ def test_fit_merges_reports_and_keeps_its_own_metrics(make_swarm: MakeSwarm, tmp
         "start", "merge", "merge", "merge", "epoch", "merge", "merge", "epoch", "end",
     ]  # fmt: skip
     assert all(event["loss"] > 0 and 0 <= event["metric"] <= 1 for event in got[1:])
+    assert {event["metric_name"] for event in got[1:]} == {"accuracy"}
 
 
 def test_stop_training_when_the_swarm_is_over(make_swarm: MakeSwarm) -> None:

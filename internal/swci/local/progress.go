@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/metrics"
+	"github.com/swarmd/swarmd/internal/swci/report"
 )
 
 const (
@@ -50,6 +52,7 @@ type peerState struct {
 	totalEpochs int64
 	loss        *float64
 	metric      *float64
+	metricName  string
 	merged      bool // loss and metric are a merged model's
 	phase       string
 	since       time.Time // when it began to start
@@ -171,6 +174,9 @@ func (s *peerState) take(e metrics.Event) {
 			s.metric = e.Metric
 		}
 	}
+	if e.MetricName != "" {
+		s.metricName = e.MetricName
+	}
 	switch {
 	case e.Kind == metrics.End:
 		s.phase = phaseFinished
@@ -221,10 +227,10 @@ func (p *progress) lines() []Status {
 		if s.totalEpochs > 0 {
 			epoch += fmt.Sprintf("/%d", s.totalEpochs)
 		}
-		text := fmt.Sprintf("%-6s round %-4d epoch %-8s loss %-8s accuracy %-7s %s", name, s.round, epoch, value(s.loss), value(s.metric), phase)
+		text := fmt.Sprintf("%-6s round %-4d epoch %-8s loss %-8s %s %-7s %s", name, s.round, epoch, value(s.loss), cmp.Or(s.metricName, report.DefaultMetric), value(s.metric), phase)
 		if p.api == nil {
 			name += " alone"
-			text = fmt.Sprintf("%-12s epoch %-8s loss %-8s accuracy %-7s %s", name, epoch, value(s.loss), value(s.metric), phase)
+			text = fmt.Sprintf("%-12s epoch %-8s loss %-8s %s %-7s %s", name, epoch, value(s.loss), cmp.Or(s.metricName, report.DefaultMetric), value(s.metric), phase)
 		}
 		over := s.phase == phaseFinished || s.ended != ""
 		key := fmt.Sprint(s.round, " ", over, s.ended == "failed")

@@ -38,12 +38,12 @@ func TestProgressOfPeersAlone(t *testing.T) {
 	step(time.Minute, begun)
 	p.ended(0, "done")
 	p.set(1, phaseStarting)
-	step(time.Minute, begun+`{"event":"end","ts":3,"epoch":9,"loss":0.25,"metric":0.75}`+"\n")
+	step(time.Minute, begun+`{"event":"end","ts":3,"epoch":9,"loss":0.25,"metric":0.75,"metric_name":"AUROC"}`+"\n")
 	want := `sl-0 alone   epoch 0        loss -        accuracy -       starting
 sl-1 alone   epoch 0        loss -        accuracy -       waits for a processor
 sl-0 alone   epoch 0        loss -        accuracy -       starting for 1m10s
 sl-0 alone   epoch 3/9      loss 0.5      accuracy 0.25    training
-sl-0 alone   epoch 9/9      loss 0.25     accuracy 0.75    done
+sl-0 alone   epoch 9/9      loss 0.25     AUROC 0.75    done
 sl-1 alone   epoch 0        loss -        accuracy -       starting for 1m0s
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {

@@ -15,6 +15,8 @@ import (
 	"math"
 	"os"
 	"syscall"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Kinds of events.
@@ -31,7 +33,7 @@ const (
 	maxEvents = 200_000  // events that ReadFile keeps
 	maxNumber = 1 << 31  // bound of counters
 	maxNames  = 4096     // participants of one round
-	maxName   = 128      // bytes of a participant's name
+	maxName   = 128      // bytes of a participant's or the metric's name
 )
 
 // Event is one line. Which fields are set depends on Kind; Loss and Metric are nil when they were not measured.
@@ -45,6 +47,7 @@ type Event struct {
 	Rounds       int64    `json:"rounds"`
 	Loss         *float64 `json:"loss"`
 	Metric       *float64 `json:"metric"`
+	MetricName   string   `json:"metric_name"` // empty when the program does not tell it
 	Participants []string `json:"participants"`
 	Seconds      float64  `json:"seconds"`
 	Contributed  bool     `json:"contributed"`
@@ -77,6 +80,9 @@ func Parse(line []byte) (Event, error) {
 		if p == "" || len(p) > maxName {
 			return Event{}, errors.New("parse metrics line: bad participant name")
 		}
+	}
+	if len(e.MetricName) > maxName || !text.Visible(e.MetricName) {
+		e.MetricName = "" // a metric without a name is one still
 	}
 	if e.ModelSHA256 != "" {
 		if raw, err := hex.DecodeString(e.ModelSHA256); err != nil || len(raw) != 32 {

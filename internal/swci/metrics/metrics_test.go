@@ -23,6 +23,8 @@ func TestParse(t *testing.T) {
 	}{
 		{name: "epoch", line: `{"event":"epoch","ts":1.5,"epoch":3,"loss":0.25,"metric":null,"round":7}`, want: metrics.Event{Kind: "epoch", TS: 1.5, Epoch: 3, Loss: ptr(0.25), Round: 7}},
 		{name: "end", line: `{"event":"end","ts":1,"round":9,"rounds":9,"loss":null,"metric":0.5,"model_sha256":"` + sha + `","loopback":false}`, want: metrics.Event{Kind: "end", TS: 1, Round: 9, Rounds: 9, Metric: ptr(0.5), ModelSHA256: sha}},
+		{name: "named metric", line: `{"event":"epoch","metric":0.5,"metric_name":"AUROC"}`, want: metrics.Event{Kind: "epoch", Metric: ptr(0.5), MetricName: "AUROC"}},
+		{name: "name that hides something", line: `{"event":"epoch","metric":0.5,"metric_name":"\u001b[2J"}`, want: metrics.Event{Kind: "epoch", Metric: ptr(0.5)}},
 		{name: "unknown fields are left", line: `{"event":"start","new":{"a":1}}`, want: metrics.Event{Kind: "start"}},
 		{name: "unknown event", line: `{"event":"boom"}`, bad: true},
 		{name: "not JSON", line: `Traceback (most recent call last):`, bad: true},

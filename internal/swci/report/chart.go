@@ -63,7 +63,7 @@ func (p *Page) charts() []peerCharts {
 		title string
 		value func(metrics.Event) *float64
 	}{
-		{"accuracy", func(e metrics.Event) *float64 { return e.Metric }},
+		{p.Summary.MetricTitle(), func(e metrics.Event) *float64 { return e.Metric }},
 		{"loss", func(e metrics.Event) *float64 { return e.Loss }},
 	}
 	out := make([]peerCharts, len(p.Peers))

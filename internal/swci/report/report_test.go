@@ -79,6 +79,36 @@ func TestSummaryWithoutMeasurements(t *testing.T) {
 	}
 }
 
+func TestTableNamesTheMetric(t *testing.T) {
+	named := func(names ...string) (peers []report.Events) {
+		for i, n := range names {
+			peers = append(peers, report.Events{Name: fmt.Sprintf("sl-%d", i), Swarm: []metrics.Event{{Kind: metrics.End, Metric: ptr(0.5), MetricName: n}}})
+		}
+		return peers
+	}
+	for _, tt := range []struct {
+		peers  []report.Events
+		metric string
+		want   string
+	}{
+		{named("AUROC", "AUROC"), "AUROC", "PEER  AUROC LOCAL ONLY  AUROC SWARM  MODEL"},
+		{named("", "R2"), "R2", "PEER  R2 LOCAL ONLY  R2 SWARM  MODEL"},
+		{named("AUROC", "R2"), "", "PEER  LOCAL ONLY  SWARM   MODEL"},
+		{named("AUROC", "R2", "AUROC"), "", "PEER  LOCAL ONLY  SWARM   MODEL"},
+		{named("", ""), "", "PEER  LOCAL ONLY  SWARM   MODEL"},
+	} {
+		var s report.Summary
+		s.Summarise(tt.peers, 1)
+		var got bytes.Buffer
+		if err := s.WriteTable(&got); err != nil {
+			t.Fatal(err)
+		}
+		if s.Metric != tt.metric || !strings.HasPrefix(got.String(), tt.want) {
+			t.Errorf("metric %q, want %q; table:\n%s", s.Metric, tt.metric, got.String())
+		}
+	}
+}
+
 func TestDiffer(t *testing.T) {
 	var s report.Summary
 	s.Summarise([]report.Events{{Name: "a", Swarm: events(1, 1, strings.Repeat("aa", 32))}, {Name: "b", Swarm: events(1, 1, strings.Repeat("bb", 32))}}, 1)

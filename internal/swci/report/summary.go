@@ -2,9 +2,11 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 
@@ -17,6 +19,7 @@ type Summary struct {
 	WallSeconds float64 `json:"wall_seconds"` // from the command's start to the last program's end
 	Peers       []Peer  `json:"peers"`
 	Program     string  `json:"program"`
+	Metric      string  `json:"metric"` // the metric's own name; empty when no program told it
 	Platform    string  `json:"platform"`
 	Runtime     string  `json:"runtime"`  // of the programs: process or docker
 	Contract    string  `json:"contract"` // empty when the programs used none
@@ -25,6 +28,9 @@ type Summary struct {
 	ModelsEqual bool    `json:"models_equal"` // all peers that did not fail ended with the same bytes, known of all
 	Started     string  `json:"started"`      // RFC 3339, UTC
 }
+
+// DefaultMetric is what a metric is called whose program does not tell its name.
+const DefaultMetric = "accuracy"
 
 // Peer is one peer's result. What was not measured is nil.
 type Peer struct {
@@ -53,7 +59,7 @@ type Events struct {
 // Summarise fills the peers' part of a summary, and ModelsEqual. rounds is what the swarm says was committed; 0 takes the
 // programs' word.
 func (s *Summary) Summarise(peers []Events, rounds int64) {
-	s.Peers, s.Rounds = nil, rounds
+	s.Peers, s.Rounds, s.Metric = nil, rounds, metricName(peers)
 	for _, e := range peers {
 		p := Peer{Name: e.Name, ModelDir: e.ModelDir, Failed: e.Failed, Isolation: e.Isolation}
 		p.LocalLoss, p.LocalAccuracy = final(e.Local)
@@ -74,6 +80,26 @@ func (s *Summary) Summarise(peers []Events, rounds int64) {
 	}
 	s.ModelsEqual = s.equal()
 }
+
+// metricName returns what all programs that told their metric's name call it; empty where they differ.
+func metricName(peers []Events) string {
+	found := ""
+	for _, p := range peers {
+		for _, e := range slices.Concat(p.Swarm, p.Local) {
+			if e.MetricName == "" || e.MetricName == found {
+				continue
+			}
+			if found != "" {
+				return ""
+			}
+			found = e.MetricName
+		}
+	}
+	return found
+}
+
+// MetricTitle returns the metric's name, or what a metric without one is called.
+func (s *Summary) MetricTitle() string { return cmp.Or(s.Metric, DefaultMetric) }
 
 // equal reports whether all peers that did not fail, and one at least, ended with the same model.
 func (s *Summary) equal() bool {
@@ -130,7 +156,11 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 // WriteTable writes the closing table for people.
 func (s *Summary) WriteTable(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "PEER\tLOCAL ONLY\tSWARM\tMODEL\tROUNDS")
+	local, swarm := "LOCAL ONLY", "SWARM"
+	if s.Metric != "" {
+		local, swarm = s.Metric+" "+local, s.Metric+" "+swarm
+	}
+	fmt.Fprintf(tw, "PEER\t%s\t%s\tMODEL\tROUNDS\n", local, swarm)
 	for _, p := range s.Peers {
 		digest := "unknown"
 		if p.Failed {

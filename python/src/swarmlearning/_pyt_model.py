@@ -31,6 +31,7 @@ class Module:
         self._module = module
         self._only = only
         self._evaluator = evaluator
+        self.metric_name = "" if evaluator is None else evaluator.metric_name
         self._local = local
         self._proximal = proximal
 

@@ -86,6 +86,7 @@ class Evaluator:
         elif not self.models_loss:
             logger.warning("adsValData is given without lossFunction, so that no loss is reported: %s", MISSING_LOSS)
         self._metric: Optional[_Metric] = None
+        self.metric_name = _metric_name(scoring.get("metricFunction"))
         try:
             self._metric = _metric(scoring.get("metricFunction"), scoring.get("metricFunctionArgs"))
         except NoTorchmetricsError as err:
@@ -325,6 +326,17 @@ def _metric(function: Any, args: Any) -> Optional[_Metric]:
             f"metricFunction: {function!r} is not allowed", "give a name in torchmetrics or a callable"
         )
     return _Average(function)
+
+
+def _metric_name(function: Any) -> str:
+    """Give the name that a metric has by itself; empty where it has none, as a lambda."""
+    if isinstance(function, str):
+        return function
+    while isinstance(function, functools.partial):
+        function = function.func
+    if function is None or getattr(function, "__name__", "") == "<lambda>":
+        return ""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 class NoTorchmetricsError(ParameterError):

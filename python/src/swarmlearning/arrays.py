@@ -114,6 +114,7 @@ class _Dict:
         self._get = get
         self._put = put
         self._evaluate = evaluate
+        self.metric_name = ""
         self._local = local
         self._keep = keep
         self._merged: dict[str, Array] = {}

@@ -39,6 +39,9 @@ Score = Tuple[Optional[float], Optional[float]]
 class Model(Protocol):
     """A framework's model as the engine sees it."""
 
+    # What evaluate's metric is called, as far as that is known after it; empty otherwise.
+    metric_name: str
+
     def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
         """Give every tensor with its present value, always in the same order; the array may share memory.
 
@@ -179,7 +182,9 @@ class Engine:
         self._epochs += 1
         with self._giving_up():
             loss, metric = self._score()
-            self._metrics.write("epoch", epoch=self._epochs, loss=loss, metric=metric, round=self._round)
+            self._metrics.write(
+                "epoch", epoch=self._epochs, loss=loss, metric=metric, round=self._round, **self._named(metric)
+            )
             self._report(0, loss, metric)
 
     def train_end(self) -> None:
@@ -202,6 +207,7 @@ class Engine:
                 metric=metric,
                 model_sha256=self._sha256(),
                 loopback=self._loopback,
+                **self._named(metric),
             )
         self._release()
         if not self._loopback:
@@ -314,6 +320,7 @@ class Engine:
             participants=list(merged.participants),
             seconds=seconds,
             contributed=merged.contributed,
+            **self._named(metric),
         )
         self._report(merged.round, loss, metric)
         self._logger.log(
@@ -390,6 +397,11 @@ class Engine:
 
     def _score(self) -> Score:
         return self._model.evaluate() or (None, None)
+
+    def _named(self, metric: Optional[float]) -> dict[str, str]:
+        """Give the metric's name for the metrics file, if there is a metric and its name is known."""
+        name = self._model.metric_name
+        return {"metric_name": name} if name and metric is not None else {}
 
     def _report(self, round_: int, loss: Optional[float], metric: Optional[float]) -> None:
         if self._client is None:

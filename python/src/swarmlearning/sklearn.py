@@ -59,6 +59,8 @@ class SwarmCallback(arrays.SwarmCallback):
                 raise ParameterError(f"adsValData: {type(data).__name__} is not allowed", "give a tuple (x, y)")
             options["evaluate"] = lambda: _measure(model, *data)
         super().__init__(syncFrequency, minPeers, trainingContract, get=fitted.get, set=fitted.set, **options)
+        if data is not None:
+            self._model.metric_name = "accuracy" if is_classifier(model) else "R2"
 
 
 class _Fitted:

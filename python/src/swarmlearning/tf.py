@@ -127,6 +127,7 @@ class _KerasModel:
                 f"adsValData: a tuple of {len(data)} is not allowed", "give (x, y), (x, y, sample_weight) or a dataset"
             )
         self.model: Any = None
+        self.metric_name = ""
         self.local = LocalLayers(None)
         self.merged: Callable[[Sequence[Any]], None] = lambda weights: None
         self._data = data
@@ -204,7 +205,15 @@ class _KerasModel:
         else:
             scores = self.model.evaluate(self._data, **options)
         values = [float(score) for score in np.ravel(scores)]
-        return values[0], values[1] if len(values) > 1 else None
+        if len(values) < 2:
+            return values[0], None
+        self.metric_name = self._name_of(values[1])
+        return values[0], values[1]
+
+    def _name_of(self, value: float) -> str:
+        """Give the name of the compiled metric that has just been measured; metrics_names has Keras 3's container."""
+        results: dict[str, Any] = getattr(self.model, "get_metrics_result", dict)()
+        return next((str(name) for name, result in results.items() if name != "loss" and float(result) == value), "")
 
 
 def _value(variable: Any) -> Array:
