@@ -100,7 +100,6 @@ type Swarm struct {
 	authority *rpctest.Authority
 	ids       identities
 	clients   []*client.Client // the operator's first
-	gone      []Round          // committed in logs that were replaced by older ones since
 	ended     bool
 }
 
