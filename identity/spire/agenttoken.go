@@ -35,16 +35,16 @@ func (s *agentSetup) writeConf(token string) (path string, hasToken bool, err er
 }
 
 // confWithToken returns the user's configuration with a join token, which counts instead of one that is there already; "" if it has no
-// block for the agent to put it in, or is JSON.
+// block for the agent to put it in, or is JSON. With expandEnv variables of the environment are put in, as the agent does.
 func confWithToken(file, token string, expandEnv bool) (out string, err error) {
 	raw, err := readBounded(file)
 	if err != nil {
 		return "", fmt.Errorf("-config: %w", err)
 	}
-	if expandEnv {
-		token = strings.ReplaceAll(token, "$", "$$")
-	}
 	text := strings.ReplaceAll(string(raw), "\r\n", "\n") // as the parser counts
+	if expandEnv {
+		text = expand(text) // Else it may not parse: a port without quotation marks is no text.
+	}
 	err = attestor.Guard(func() error {
 		parsed, err := hcl.Parse(text)
 		if err != nil {
@@ -58,6 +58,9 @@ func confWithToken(file, token string, expandEnv bool) (out string, err error) {
 	})
 	if err != nil {
 		return "", fmt.Errorf("-config %s: %w", file, err)
+	}
+	if expandEnv {
+		out = strings.ReplaceAll(out, "$", "$$") // The agent expands it once more.
 	}
 	return out, nil
 }
