@@ -14,7 +14,8 @@ reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 
 run() { # run ENVIRONMENT [pytest options]: what runs in the other environment is left out, so that a skip is a true one
-	local kind=$1 python code=0
+	local kind=$1 python code=0 suffix=
+	[ -z "${SWARM_BASE_PYTHON:-}" ] || suffix=-${SWARM_BASE_PYTHON##*/}
 	shift
 	echo "== python ($kind${SWARM_BASE_PYTHON:+, $SWARM_BASE_PYTHON})"
 	python=$(tools/env.sh "$kind") || code=$?
@@ -25,7 +26,7 @@ run() { # run ENVIRONMENT [pytest options]: what runs in the other environment i
 		status=1
 		return
 	fi
-	"$python" -m pytest -q --junitxml="$reports/$kind-${SWARM_BASE_PYTHON##*/}.xml" "$@" || code=$?
+	"$python" -m pytest -q --junitxml="$reports/$kind$suffix.xml" "$@" || code=$?
 	[ "$code" -eq 0 ] || status=1
 }
 
