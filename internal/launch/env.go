@@ -18,12 +18,11 @@ type EnvConfig struct {
 	// but the variables that configure the daemon or give it access: SPIFFE_*, SWARM_*, and systemd's NOTIFY_SOCKET,
 	// LISTEN_* and CREDENTIALS_DIRECTORY.
 	Inherit   []string
-	DataDir   string // DATA_DIR, empty: not set
-	ModelDir  string // MODEL_DIR, likewise
-	BridgeDir string // SWARM_BRIDGE_DIR, likewise
-	Peer      string // SWARM_PEER, likewise
-	// PythonPath is put behind the PYTHONPATH that the user set. See PythonPath.
-	PythonPath string
+	DataDir   string  // DATA_DIR, empty: not set
+	ModelDir  string  // MODEL_DIR, likewise
+	BridgeDir string  // SWARM_BRIDGE_DIR, likewise
+	Peer      string  // SWARM_PEER, likewise
+	Package   Package // see FindPackage
 	// Extra are the user's -e options, "K=V" or "K" (the daemon's own value, if it has one). Later ones win, and they win
 	// over everything else.
 	Extra []string
@@ -61,12 +60,8 @@ func ProgramEnv(c EnvConfig) ([]string, error) {
 		}
 		env.set(k, v)
 	}
-	if c.PythonPath != "" {
-		path := c.PythonPath
-		if own := env.get("PYTHONPATH"); own != "" {
-			path = own + string(os.PathListSeparator) + path
-		}
-		env.set("PYTHONPATH", path)
+	if c.Package.Path != "" {
+		env.set("PYTHONPATH", c.Package.Join(env.get("PYTHONPATH")))
 	}
 	return env.list, nil
 }

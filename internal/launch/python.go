@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -103,23 +104,63 @@ func runPython(ctx context.Context, python string, env []string, args ...string)
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// PythonPath returns what PYTHONPATH must gain so that the given Python finds the swarmlearning package: nothing if it
-// is installed there, else a folder of dir that source (the embedded package) is extracted to. The folder is named by
-// its content, so it is written once and daemons of different versions can share dir. env is the program's environment.
-func PythonPath(ctx context.Context, python string, env []string, source fs.FS, dir string) (string, error) {
-	const find = `import importlib.util as u; print(u.find_spec("swarmlearning") is not None)`
+// Package is where a program gets the swarmlearning package from. The zero value is a Python that has it.
+type Package struct {
+	Path    string // what PYTHONPATH gains
+	Foreign string // the folder of another package of that name, which Path comes before; empty: there is none
+}
+
+// Join returns PYTHONPATH with the package: own is what the user set, which comes first unless it has the foreign one.
+func (p Package) Join(own string) string {
+	parts := []string{own, p.Path}
+	if p.Foreign != "" {
+		slices.Reverse(parts)
+	}
+	return strings.Trim(strings.Join(parts, string(os.PathListSeparator)), string(os.PathListSeparator))
+}
+
+// FindPackage finds out what a program in the folder beside must have in PYTHONPATH to import this project's swarmlearning
+// package: nothing if the given Python has it, else a folder of dir that source (the embedded package) is extracted to. The
+// folder is named by its content, so it is written once and daemons of different versions can share dir. env is the program's
+// environment. A package of another maker beside the program, which Python would import whatever PYTHONPATH says, is an error.
+func FindPackage(ctx context.Context, python string, env []string, beside string, source fs.FS, dir string) (Package, error) {
+	// The package is not imported: another maker's code would run.
+	const find = `import importlib.util as u, os
+s = u.find_spec("swarmlearning")
+print(next(iter(s.submodule_search_locations or [s.origin])) if s else "")`
+	if found := shadowing(beside); found != "" {
+		return Package{}, fmt.Errorf("%s is not this project's swarmlearning package, and the program beside it would import it: move it to another folder", found)
+	}
 	found, err := runPython(ctx, python, env, "-c", find)
 	if err != nil {
-		return "", fmt.Errorf("ask %s for the swarmlearning package: %w", python, err)
+		return Package{}, fmt.Errorf("ask %s for the swarmlearning package: %w", python, err)
 	}
-	if found == "True" {
-		return "", nil
+	if found != "" && ours(found) {
+		return Package{}, nil
 	}
 	path, err := extract(source, dir)
 	if err != nil {
-		return "", fmt.Errorf("extract the swarmlearning package: %w", err)
+		return Package{}, fmt.Errorf("extract the swarmlearning package: %w", err)
 	}
-	return path, nil
+	return Package{Path: path, Foreign: found}, nil
+}
+
+// shadowing returns the module or package of another maker in a program's folder, which Python looks through first.
+func shadowing(folder string) string {
+	dir, module := filepath.Join(folder, "swarmlearning"), filepath.Join(folder, "swarmlearning.py")
+	if _, err := os.Stat(filepath.Join(dir, "__init__.py")); err == nil && !ours(dir) {
+		return dir
+	}
+	if _, err := os.Stat(module); err == nil {
+		return module
+	}
+	return ""
+}
+
+// ours reports whether a package is this project's, by a module that each of its versions has and the original's has not.
+func ours(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "_params.py"))
+	return err == nil
 }
 
 // extract copies source to a folder of dir whose name is the digest of its content.

@@ -68,43 +68,105 @@ func TestFindPythonChosen(t *testing.T) {
 	}
 }
 
-func TestPythonPath(t *testing.T) {
+// pythonWith returns a python3, and an environment in which it finds what is in folder, and nothing else but its own.
+func pythonWith(t *testing.T, folder string) (python string, env []string) {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
 	}
-	source := fstest.MapFS{
+	env = []string{"PATH=" + os.Getenv("PATH")}
+	if folder != "" {
+		env = append(env, "PYTHONPATH="+folder)
+	}
+	return python, env
+}
+
+// folderOf writes files into a folder of their own.
+func folderOf(t *testing.T, files fstest.MapFS) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var (
+	ourPackage = fstest.MapFS{
 		"swarmlearning/__init__.py": {Data: []byte("ANSWER = 42\n")},
+		"swarmlearning/_params.py":  {Data: []byte("")},
 		"swarmlearning/sub/x.py":    {Data: []byte("")},
 	}
-	env := []string{"PATH=" + os.Getenv("PATH")}
-	dir := t.TempDir()
-	path, err := launch.PythonPath(t.Context(), python, env, source, dir)
+	foreignPackage = fstest.MapFS{"swarmlearning/__init__.py": {Data: []byte("raise SystemExit('foreign code runs')\n")}}
+)
+
+// imports runs a program in folder that prints the package's answer.
+func imports(t *testing.T, python string, env []string, pkg launch.Package) launch.Exit {
+	t.Helper()
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: env, Package: pkg})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if path == "" {
-		t.Skip("swarmlearning is installed in this python")
-	}
-	again, err := launch.PythonPath(t.Context(), python, env, source, dir)
-	if err != nil || again != path {
-		t.Errorf("a second time: %q, %v, want %q", again, err, path)
-	}
-	// With it on the path it counts as installed, and a real program imports it.
-	env, err = launch.ProgramEnv(launch.EnvConfig{Inherit: env, PythonPath: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := launch.PythonPath(t.Context(), python, env, source, dir); err != nil || got != "" {
-		t.Errorf("got %q, %v, want nothing to add", got, err)
 	}
 	p := start(t, launch.Spec{Name: "p", Path: python, Args: []string{"-c", "import swarmlearning; print(swarmlearning.ANSWER)"}, Env: env})
-	if diff := cmp.Diff(p.Wait(), launch.Exit{Tail: []string{"42"}}); diff != "" {
+	return p.Wait()
+}
+
+func TestFindPackage(t *testing.T) {
+	python, env := pythonWith(t, "")
+	dir, beside := t.TempDir(), t.TempDir()
+	pkg, err := launch.FindPackage(t.Context(), python, env, beside, ourPackage, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pkg.Path == "" || pkg.Foreign != "" {
+		t.Skipf("a swarmlearning package is installed in this python: %+v", pkg)
+	}
+	again, err := launch.FindPackage(t.Context(), python, env, beside, ourPackage, dir)
+	if err != nil || again != pkg {
+		t.Errorf("a second time: %+v, %v, want %+v", again, err, pkg)
+	}
+	if diff := cmp.Diff(imports(t, python, env, pkg), launch.Exit{Tail: []string{"42"}}); diff != "" {
 		t.Errorf("exit (-got +want):\n%s", diff)
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
 		t.Errorf("%d entries in the folder, want 1", len(entries))
+	}
+	// What is there already counts as installed, also beside the program.
+	_, installed := pythonWith(t, pkg.Path)
+	if got, err := launch.FindPackage(t.Context(), python, installed, pkg.Path, ourPackage, dir); err != nil || got != (launch.Package{}) {
+		t.Errorf("got %+v, %v, want nothing to add", got, err)
+	}
+}
+
+// TestForeignPackage: a package of the same name that another maker has installed is found without being run, and gives way.
+func TestForeignPackage(t *testing.T) {
+	folder := folderOf(t, foreignPackage)
+	python, env := pythonWith(t, folder)
+	pkg, err := launch.FindPackage(t.Context(), python, env, t.TempDir(), ourPackage, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(folder, "swarmlearning"); pkg.Foreign != want || pkg.Path == "" {
+		t.Errorf("got %+v, want %s found", pkg, want)
+	}
+	if diff := cmp.Diff(imports(t, python, env, pkg), launch.Exit{Tail: []string{"42"}}); diff != "" {
+		t.Errorf("exit (-got +want):\n%s", diff)
+	}
+}
+
+// TestForeignPackageBesideTheProgram: Python looks there first, so nothing can be put before it.
+func TestForeignPackageBesideTheProgram(t *testing.T) {
+	for name, files := range map[string]fstest.MapFS{"package": foreignPackage, "module": {"swarmlearning.py": {}}} {
+		t.Run(name, func(t *testing.T) {
+			python, env := pythonWith(t, "")
+			folder := folderOf(t, files)
+			_, err := launch.FindPackage(t.Context(), python, env, folder, ourPackage, t.TempDir())
+			if err == nil || !strings.Contains(err.Error(), folder) || !strings.Contains(err.Error(), "move it to another folder") {
+				t.Errorf("got %v, want an error that names %s", err, folder)
+			}
+		})
 	}
 }
 
@@ -114,7 +176,7 @@ func TestProgramEnv(t *testing.T) {
 			"PATH=/bin", "SWARM_TOKEN=secret", "SPIFFE_ENDPOINT_SOCKET=unix:///x", "CUDA_VISIBLE_DEVICES=1", "PYTHONPATH=/own",
 			"SWARM_HINT=h", "NOTIFY_SOCKET=/n", "odd", "A=daemon",
 		},
-		DataDir: "/d", ModelDir: "/m", BridgeDir: "/b", Peer: "sl-0", PythonPath: "/pkg",
+		DataDir: "/d", ModelDir: "/m", BridgeDir: "/b", Peer: "sl-0", Package: launch.Package{Path: "/pkg"},
 		Extra: []string{"A=1", "A=2", "B=x=y", "SWARM_HINT", "UNSET_ONE"},
 	})
 	if err != nil {

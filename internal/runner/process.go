@@ -58,16 +58,20 @@ func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, 
 	if err != nil {
 		return nil, err
 	}
-	if environ.PythonPath, err = launch.PythonPath(ctx, interpreter, own, python.Source(), filepath.Join(cfg.StateDir, "python")); err != nil {
+	path := cfg.Program
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(model, path)
+	}
+	extracted := filepath.Join(cfg.StateDir, "python")
+	if environ.Package, err = launch.FindPackage(ctx, interpreter, own, filepath.Dir(path), python.Source(), extracted); err != nil {
 		return nil, err
+	}
+	if found := environ.Package.Foreign; found != "" {
+		cfg.Log.Warn("another swarmlearning package is installed; the program imports swarmd's instead", "found", found, "package", environ.Package.Path)
 	}
 	full, err := launch.ProgramEnv(environ)
 	if err != nil {
 		return nil, err
-	}
-	path := cfg.Program
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(model, path)
 	}
 	return &process{cfg: cfg, spec: launch.Spec{
 		Name: cfg.Program, Path: interpreter, Args: []string{"-u", path}, Dir: model, Env: full, Grace: stopGrace,

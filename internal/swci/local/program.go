@@ -98,7 +98,8 @@ func (r *run) runBaselines(ctx context.Context) error {
 	}
 	if r.cfg.Package != nil && !r.cfg.docker() {
 		var err error
-		if r.pythonPath, err = launch.PythonPath(ctx, r.cfg.Python, r.host.Environ, r.cfg.Package, filepath.Join(r.cluster.Dir(), "python")); err != nil {
+		beside, extracted := filepath.Dir(filepath.Join(r.cfg.ModelDir, r.cfg.Program)), filepath.Join(r.cluster.Dir(), "python")
+		if r.python, err = launch.FindPackage(ctx, r.cfg.Python, r.host.Environ, beside, r.cfg.Package, extracted); err != nil {
 			return err
 		}
 	}
@@ -141,8 +142,8 @@ func (r *run) runBaseline(ctx context.Context, i int) error {
 	env := append(append([]string{}, r.host.Environ...),
 		"DATA_DIR="+r.cfg.dataDir(i), "MODEL_DIR="+dir, "SWARM_PEER="+cluster.SLName(i), "SWARM_LOOPBACK=true", "PYTHONUNBUFFERED=1")
 	env = append(env, r.cfg.programEnv(i, true)...)
-	if r.pythonPath != "" {
-		env = append(env, "PYTHONPATH="+strings.Trim(r.host.Getenv("PYTHONPATH")+":"+r.pythonPath, ":"))
+	if r.python.Path != "" {
+		env = append(env, "PYTHONPATH="+r.python.Join(r.host.Getenv("PYTHONPATH")))
 	}
 	p, err := r.cluster.RunProgram(name, dir, []string{r.cfg.Python, r.cfg.Program}, env, func(line string) {
 		out.line(line)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/metrics"
@@ -30,11 +31,10 @@ type run struct {
 	outputs  []*output // by peer
 	started  time.Time
 	progress *progress
-	// pythonPath is what baselines' PYTHONPATH gains; empty when swarmlearning is installed.
-	pythonPath string
-	results    []report.Events // what the programs wrote, once all have ended
-	failed     map[int]bool    // peers whose program failed
-	failure    error           // of the first of them
+	python   launch.Package  // of baselines
+	results  []report.Events // what the programs wrote, once all have ended
+	failed   map[int]bool    // peers whose program failed
+	failure  error           // of the first of them
 
 	mu      sync.Mutex
 	reasons map[string]string // by SL: what its daemon said last of its end
