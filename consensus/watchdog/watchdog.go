@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// parts is how many parts the patience is counted in, so that a process that was stopped for long, and its disk with
+// parts is how many parts the time limit is counted in, so that a process that was stopped for long, and its disk with
 // it, has waited for one part and not for all.
 const parts = 4
 

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	patience = 90 * time.Second
-	user     = "10001:10001"
-	scope    = "io.swarmd.scope"
+	readyTimeout = 90 * time.Second
+	user         = "10001:10001"
+	scope        = "io.swarmd.scope"
 )
 
 // cluster runs containers of pods at a container engine, isolated as the manifests want, on a network of its own on which they
@@ -147,7 +147,7 @@ func adapted(c corev1.Container, replace ...string) (args []string) {
 // until waits for a command of docker to say what is wanted.
 func (k *cluster) until(want string, args ...string) {
 	k.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(readyTimeout)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {

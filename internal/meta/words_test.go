@@ -30,6 +30,7 @@ var gone = map[string]string{
 	`is had from`:           "comes from",
 	`(is|was|are) taken up`: "adopted",
 	`manners?`:              "call options",
+	`patience`:              "timeout",
 	`port ?hold|leftover`:   "port owner, orphan",
 	`scenes?`:               "snapshot",
 	`snlink`:                "peerconn",

@@ -169,7 +169,7 @@ func TestConnectionsOfOneSPIFFEIDAreBounded(t *testing.T) {
 // message. Once is enough: -benchtime 1x.
 func BenchmarkMemoryOfOneSPIFFEID(b *testing.B) {
 	for b.Loop() {
-		s := newSwarmPatient(b)
+		s := newSwarmWithLongTimeouts(b)
 		source := s.source("/swarm/sl/sl-0")
 		ctx, cancel := context.WithCancel(b.Context())
 		before := heap()

@@ -53,7 +53,7 @@ func (s *swarmService) GetHealth(ctx context.Context, _ *connect.Request[swarmv1
 	return connect.NewResponse(out), nil
 }
 
-// askLeader returns the nodes that report to the leader. It is not patient: this SN's own health must be told in time.
+// askLeader returns the nodes that report to the leader. It does not wait long: this SN's own health must be told in time.
 func (s *swarmService) askLeader(ctx context.Context) ([]*swarmv1.NodeHealth, error) {
 	if via(ctx) != "" { // another SN asks this one as the leader
 		return s.ledHealth(), nil

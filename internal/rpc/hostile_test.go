@@ -47,7 +47,7 @@ func TestRequestThatNeverEndsIsCut(t *testing.T) {
 }
 
 func TestNothingIsReadFromWhoMayNotCall(t *testing.T) {
-	s := newSwarmPatient(t)
+	s := newSwarmWithLongTimeouts(t)
 	for _, tt := range []struct {
 		name, path, procedure string
 		want                  int

@@ -42,12 +42,12 @@ type swarm struct {
 
 func newSwarm(t testing.TB) *swarm { return startSwarm(t, rpc.Config{BodyTime: time.Second}) }
 
-// newSwarmWith has other limits, newSwarmPatient waits for requests as long as a real one.
+// newSwarmWith has other limits, newSwarmWithLongTimeouts waits for requests as long as a real one.
 func newSwarmWith(t testing.TB, l rpc.Limits) *swarm {
 	return startSwarm(t, rpc.Config{BodyTime: time.Second, Limits: l})
 }
 
-func newSwarmPatient(t testing.TB) *swarm { return startSwarm(t, rpc.Config{}) }
+func newSwarmWithLongTimeouts(t testing.TB) *swarm { return startSwarm(t, rpc.Config{}) }
 
 // startSwarm has an SN whose configuration may be changed when it is whole.
 func startSwarm(t testing.TB, cfg rpc.Config, change ...func(*rpc.Config)) *swarm {

@@ -46,7 +46,7 @@ func (r *run) prepare(p *progress) {
 	cfg, plan := &r.hub.cfg, r.plan
 	clock := dialing.NewClock(cfg.StallTimeout, len(plan.Participants))
 	if clock.Many {
-		r.lifecycle.count.PatientUntil = clock.End
+		r.lifecycle.count.GraceUntil = clock.End
 	}
 	p.useFiles(&r.slots)
 	codec := leafio.NewCodec(plan.Layout, plan.method, r.slots.Base)

@@ -21,7 +21,7 @@ TERMS = {"min_peers": 1, "sync_frequency": 1, "weight": 1, "contract": "c"}
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_reconnect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWARM_RECONNECT", "30")
     monkeypatch.setattr(clients, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(clients, "LAST_PAUSE", 0.05)
@@ -142,7 +142,7 @@ def test_a_daemon_that_does_not_know_the_session(make_swarm: MakeSwarm) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "nan", "soon"])
-def test_no_patience(make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_no_reconnect(make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("SWARM_RECONNECT", value)
     swarm = make_swarm(1)
     client, said = opened(swarm)

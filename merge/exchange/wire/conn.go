@@ -30,7 +30,7 @@ type Stream interface {
 type Counters struct {
 	Sent, Received atomic.Uint64
 	fed            atomic.Int64 // when the newest bytes of a model came, from anybody, in Unix nanoseconds
-	PatientUntil   time.Time    // until then a silent peer is not late while others' bytes come; set before any stream joins
+	GraceUntil     time.Time    // until then a silent peer is not late while others' bytes come; set before any stream joins
 }
 
 // more is the least read that shows that models are on their way. Frames that say nothing but that a peer lives are shorter.
@@ -39,12 +39,12 @@ const more = 512
 // busy reports whether this node is so taken up with what others send that a silent peer's turn may be still to come.
 func (c *Counters) busy(stall time.Duration) bool {
 	now := time.Now()
-	return now.Before(c.PatientUntil) && now.Sub(time.Unix(0, c.fed.Load())) < stall/4
+	return now.Before(c.GraceUntil) && now.Sub(time.Unix(0, c.fed.Load())) < stall/4
 }
 
 // slack is how long a peer may take to read something.
 func (c *Counters) slack(stall time.Duration) time.Duration {
-	return max(stall, min(3*stall, time.Until(c.PatientUntil)))
+	return max(stall, min(3*stall, time.Until(c.GraceUntil)))
 }
 
 // frameWriter is a Stream that sends header and payload as one.

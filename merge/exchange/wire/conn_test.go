@@ -30,21 +30,21 @@ func fed(t *testing.T, stall time.Duration, count *Counters) (*Conn, net.Conn) {
 func TestSilentPeerIsLateWhenNobodySendsAnyMore(t *testing.T) {
 	const stall, fill = 10 * time.Second, time.Minute
 	for name, c := range map[string]struct {
-		patience    time.Duration
+		grace       time.Duration
 		bytes       int
 		after, most time.Duration
 	}{
 		"few participants":           {0, 1024, stall, stall},
 		"others' leaves come":        {time.Hour, 1024, fill + stall/4, fill + stall/4 + stall},
 		"others only show they live": {time.Hour, HeaderSize, stall, stall},
-		"no patience is left":        {30 * time.Second, 1024, 30 * time.Second, 30*time.Second + stall},
+		"no grace is left":           {30 * time.Second, 1024, 30 * time.Second, 30*time.Second + stall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				count := &Counters{}
-				if c.patience > 0 {
-					count.PatientUntil = began.Add(c.patience)
+				if c.grace > 0 {
+					count.GraceUntil = began.Add(c.grace)
 				}
 				silent, _ := fed(t, stall, count)
 				busy, feeder := fed(t, stall, count)
@@ -81,7 +81,7 @@ func TestSilentPeerIsLateWhenNobodySendsAnyMore(t *testing.T) {
 func TestWoundStreamEndsThoughOthersSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		count := &Counters{PatientUntil: began.Add(time.Hour)}
+		count := &Counters{GraceUntil: began.Add(time.Hour)}
 		count.fed.Store(began.Add(time.Hour).UnixNano()) // all the time
 		c, _ := fed(t, 10*time.Second, count)
 		time.AfterFunc(time.Second, func() { c.EndWithin(time.Second) })

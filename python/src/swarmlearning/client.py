@@ -40,7 +40,7 @@ SOCKET_PATH_BYTES = 100
 MAX_REPLY_BYTES = 16 << 20
 # Pauses between attempts to reach a daemon that is being restarted, in seconds.
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
-MAX_PATIENCE = 86400.0
+MAX_RECONNECT_SECONDS = 86400.0
 
 _SYNC = "/v1/sync"
 
@@ -122,13 +122,13 @@ def bridge_directory() -> str:
     return directory
 
 
-def patience() -> float:
+def reconnect_seconds() -> float:
     """Give how many seconds a program waits for a daemon that is gone; the daemon sets it where programs outlive it."""
     try:
         seconds = float(os.environ.get("SWARM_RECONNECT", "") or 0)
     except ValueError:
         return 0.0
-    return min(seconds, MAX_PATIENCE) if seconds > 0 and not math.isnan(seconds) else 0.0
+    return min(seconds, MAX_RECONNECT_SECONDS) if seconds > 0 and not math.isnan(seconds) else 0.0
 
 
 class Client:
@@ -141,7 +141,7 @@ class Client:
     def __init__(self, directory: str, say: Optional[Callable[[str], None]] = None) -> None:
         """Use the bridge in directory; connects with the first request. say shows a line to people; default: a log."""
         self._directory = directory
-        self._patience = patience()
+        self._reconnect_seconds = reconnect_seconds()
         self._say = say or logging.getLogger("swarmlearning").warning
         self._connection: Optional[_UnixConnection] = None
         self._offered: Optional[_UnixConnection] = None
@@ -283,7 +283,7 @@ class Client:
             return _decode(_SYNC, status, raw)
         except DaemonGoneError:
             # A daemon that stopped, and may come back.
-            if not self._patience:
+            if not self._reconnect_seconds:
                 raise
             return None
 
@@ -314,14 +314,14 @@ class Client:
         try:
             return self._request(path, data, timeout)
         except DaemonGoneError as err:
-            if not self._patience or isinstance(err, _SilentError) or path == "/v1/abort":
+            if not self._reconnect_seconds or isinstance(err, _SilentError) or path == "/v1/abort":
                 raise
         return self._await_daemon(path, data, timeout)
 
     def _await_daemon(self, path: str, data: bytes, timeout: float) -> Json:
-        """Repeat a request until a daemon answers it or patience is over."""
+        """Repeat a request until a daemon answers it or the time for that is over."""
         self._say("waiting for the swarm daemon to return")
-        end, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        end, pause = time.monotonic() + self._reconnect_seconds, FIRST_PAUSE
         while True:
             time.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE)
@@ -332,7 +332,8 @@ class Client:
                     raise
                 if time.monotonic() >= end:
                     raise DaemonGoneError(
-                        f"the swarm daemon has ended and did not return within {self._patience:g} s", GONE_REMEDY
+                        f"the swarm daemon has ended and did not return within {self._reconnect_seconds:g} s",
+                        GONE_REMEDY,
                     ) from None
                 continue
             except (SessionGoneError, SessionEndedError) as err:
