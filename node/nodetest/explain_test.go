@@ -25,21 +25,46 @@ var varying = []struct {
 	{regexp.MustCompile(`attempt \d+`), "attempt N"},
 	{regexp.MustCompile(`\d+ (ms|s|min)\b`), "TIME"},
 	{regexp.MustCompile(`\b[0-9a-f]{12}\b`), "DIGEST"},
+	// The leader asks all at once, and the answers come one by one.
+	{regexp.MustCompile(`not answered yet: [a-z0-9-]+(, [a-z0-9-]+)*`), "not answered yet: SOME"},
 	// An end of a dead link gives up dialling and waiting to be dialled at the same moment.
 	{regexp.MustCompile(`dial: no byte came in time|\S+ opened no stream in time`), "SILENCE"},
 }
 
-// explained compares what `swarmctl explain contract` prints now with the test's golden file.
-func explained(t *testing.T, s *nodetest.Swarm) {
+// explanation returns what `swarmctl explain contract` prints at a time, or as soon before it as it says what the row names.
+func (f fault) explanation(t *testing.T, s *nodetest.Swarm, at time.Time) string {
+	t.Helper()
+	if f.says == nil {
+		sleepUntil(at)
+		return explanation(t, s)
+	}
+	for {
+		got := explanation(t, s)
+		if f.says.MatchString(got) {
+			return got
+		}
+		if time.Now().After(at) {
+			t.Errorf("%s was not explained within %s; at the end:\n%s", f.says, f.explain, got)
+			return got
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func explanation(t *testing.T, s *nodetest.Swarm) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	res, err := s.Operator().GetContractStatus(ctx, nodetest.Contract)
 	if err != nil {
-		t.Errorf("status: %v", err)
-		return
+		t.Fatalf("status: %v", err)
 	}
-	got := strings.Join(res.GetExplanation(), "\n") + "\n"
+	return strings.Join(res.GetExplanation(), "\n") + "\n"
+}
+
+// explained compares an explanation with the test's golden file.
+func explained(t *testing.T, s *nodetest.Swarm, got string) {
+	t.Helper()
 	for _, v := range varying {
 		got = v.what.ReplaceAllString(got, v.as)
 	}

@@ -1,6 +1,7 @@
 package nodetest_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,9 @@ type fault struct {
 	// explain is how long after the fault `swarmctl explain contract` is asked; 0: not at all. The answer is in
 	// testdata/explain/NAME.txt.
 	explain time.Duration
+	// says, if given, is what must be in the answer within explain: it is asked until then, as when that is depends on which of
+	// two reports came first.
+	says *regexp.Regexp
 	// after holds more, when the programs have ended; nil: nothing.
 	after func(t *testing.T, s *nodetest.Swarm)
 }
@@ -97,8 +101,7 @@ func (f fault) run(t *testing.T, s *nodetest.Swarm) {
 	f.strike(s)
 	began := struck
 	if f.explain > 0 {
-		sleepUntil(struck.Add(f.explain))
-		explained(t, s)
+		explained(t, s, f.explanation(t, s, struck.Add(f.explain)))
 	}
 	if f.blocks {
 		sleepUntil(struck.Add(f.lasts))
