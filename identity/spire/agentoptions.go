@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // AgentOption is an option of a child agent on a command line of ours.
@@ -16,8 +18,18 @@ type AgentOption struct {
 	Usage string
 }
 
-// JoinTokenVariable is the variable with a join token: unlike a command line nobody but its owner can read it.
-const JoinTokenVariable = "SWARM_SPIRE_JOIN_TOKEN"
+// AgentVariable is the variable of an agent's option in camel case: SWARM_SPIRE_JOIN_TOKEN of joinToken. Unlike a command line
+// nobody but its owner can read it.
+func AgentVariable(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return "SWARM_SPIRE_" + b.String()
+}
 
 // joinOptions say where a join token comes from; they are ours.
 var joinOptions = []AgentOption{

@@ -11,7 +11,6 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/cmdline"
-	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -32,7 +31,7 @@ func described(text string, c *cli.Command) *cli.Command {
 func agentFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, o := range spire.AgentOptions() {
-		flags = append(flags, agentFlag(o, !shownAgentOptions[o.Name], []string{start.AgentVariable(o.Name)}))
+		flags = append(flags, agentFlag(o, !shownAgentOptions[o.Name], []string{spire.AgentVariable(o.Name)}))
 	}
 	for _, o := range spire.JoinOptions() {
 		flags = append(flags, agentFlag(o, false, env(o.Name)))

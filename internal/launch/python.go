@@ -125,7 +125,7 @@ func (p Package) Join(own string) string {
 // environment. A package of another maker beside the program, which Python would import whatever PYTHONPATH says, is an error.
 func FindPackage(ctx context.Context, python string, env []string, beside string, source fs.FS, dir string) (Package, error) {
 	// The package is not imported: another maker's code would run.
-	const find = `import importlib.util as u, os
+	const find = `import importlib.util as u
 s = u.find_spec("swarmlearning")
 print(next(iter(s.submodule_search_locations or [s.origin])) if s else "")`
 	if found := shadowing(beside); found != "" {

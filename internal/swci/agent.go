@@ -29,7 +29,7 @@ const agentWait = time.Minute
 const agentIdentity = "agent"
 
 // agentHelp stands for the options of agentFlags that help does not list.
-const agentHelp = "A SPIRE agent of swarmctl's own, which ends with the command, is started by -serverAddress or -config; every option of `spire-agent run` is taken and passed on. Its join token can be given by " + spire.JoinTokenVariable + " too, which other users can't read as they can a command line."
+var agentHelp = "A SPIRE agent of swarmctl's own, which ends with the command, is started by -serverAddress or -config; every option of `spire-agent run` is taken and passed on. Its join token can be given by " + spire.AgentVariable("joinToken") + " too, which other users can't read as they can a command line."
 
 // agentFlags are the options of a SPIRE agent that swarmctl starts: the same as a node's.
 func agentFlags() []cli.Flag {
@@ -66,7 +66,7 @@ func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig,
 		}
 	}
 	if some != "" && given["joinToken"] == "" && given["gen-join-token"] != "true" {
-		if token := getenv(spire.JoinTokenVariable); token != "" {
+		if token := getenv(spire.AgentVariable("joinToken")); token != "" {
 			given["joinToken"] = token
 		}
 	}

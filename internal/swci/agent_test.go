@@ -27,7 +27,7 @@ func ctl(t *testing.T, state string, args ...string) (stdout, stderr string, cod
 			switch name {
 			case "XDG_STATE_HOME":
 				return state
-			case spire.JoinTokenVariable:
+			case spire.AgentVariable("joinToken"):
 				return os.Getenv(name)
 			}
 			return ""
@@ -91,7 +91,7 @@ func TestOwnAgentMistakes(t *testing.T) {
 // TestTokenOfTheEnvironment: an agent that is started takes its join token from there too. By itself the variable starts none.
 func TestTokenOfTheEnvironment(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(e2etest.Spire(t, "spire-agent")))
-	t.Setenv(spire.JoinTokenVariable, "hush")
+	t.Setenv(spire.AgentVariable("joinToken"), "hush")
 	for options, want := range map[string]string{
 		"-serverAddress=h":    "nothing says how it knows the SPIRE server",
 		"--socket-path=/nope": "no identity socket at /nope",

@@ -109,7 +109,7 @@ func (l *launcher) tellAgent(given *spire.AgentConfig) {
 	}
 	args, files := agentArgs(agent)
 	if agent.JoinToken != "" {
-		s.Vars = append([]string{spire.JoinTokenVariable + "=" + agent.JoinToken}, s.Vars...)
+		s.Vars = append([]string{spire.AgentVariable("joinToken") + "=" + agent.JoinToken}, s.Vars...)
 	}
 	if agent.GenJoinToken != nil {
 		args = append(args, "-gen-join-token", "-join-file="+file)

@@ -1,11 +1,6 @@
 package start
 
-import (
-	"strings"
-	"unicode"
-
-	"github.com/swarmd/swarmd/identity/spire"
-)
+import "github.com/swarmd/swarmd/identity/spire"
 
 // agentOptions are the names of all options of a node's own agent.
 func agentOptions() []string {
@@ -30,16 +25,4 @@ func agentPlace(name string) Place {
 		}
 	}
 	return Onward
-}
-
-// AgentVariable is the variable of an agent's option in camel case: SWARM_SPIRE_JOIN_TOKEN.
-func AgentVariable(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToUpper(r))
-	}
-	return "SWARM_SPIRE_" + b.String()
 }

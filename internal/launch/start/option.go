@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/swarmd/swarmd/identity/spire"
 )
 
 // The tags of a struct's fields are the one table of options: `option:"NAME"` or `option:"NAME,PLACE"`. Read fills the fields from what
@@ -154,7 +156,7 @@ func (t *told) add(options any) error {
 // hide gives the option onward without its value, and the variable by which it is found.
 func (t *told) hide(o option, text string) {
 	if o.value.Type() == reflect.TypeFor[Agent]() {
-		t.vars = append(t.vars, AgentVariable(o.name)+"="+text)
+		t.vars = append(t.vars, spire.AgentVariable(o.name)+"="+text)
 		return
 	}
 	k, _, _ := strings.Cut(text, "=")
