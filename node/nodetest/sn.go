@@ -155,7 +155,7 @@ func common(id nodeID, log *slog.Logger) node.Common {
 // memoryDeps are the network and the machine of a node, in memory.
 func memoryDeps(s *Swarm, id nodeID, h *host) node.Deps {
 	return node.Deps{
-		Lookup: s.ids.lookup, Listen: h.listenAt, Dial: h.dialAPI,
+		Lookup: lookup, Listen: h.listenAt, Dial: h.dialAPI,
 		OpenHost: func(cfg p2p.Config) (p2p.Network, error) { return h.open(cfg, s.Traffic, s.Liars), nil },
 		OpenHealth: func(ctx context.Context, cfg health.Config) (*health.Monitor, error) {
 			cfg.Listener = &listener{name: id.name, streams: make(chan *conn), done: make(chan struct{})} // nobody asks

@@ -81,7 +81,7 @@ type nodeID struct {
 	source *provider
 }
 
-// identities are those of a swarm, by name.
+// identities are those of a swarm, by name, for the test's goroutine.
 type identities map[string]nodeID
 
 // Swarm is a running swarm. Its methods are for the test's goroutine only.
