@@ -34,7 +34,7 @@ type Process struct {
 	reaped bool // the pid may belong to somebody else
 }
 
-// Start starts cmd, of which it sets standard output, standard error and SysProcAttr. The program is killed when this process dies,
+// Start starts cmd, of which it sets standard output, standard error, and in SysProcAttr group and signal. The program is killed when this process dies,
 // however it dies. When it has ended, its output was read and what it left in its group is killed, ended is called, if it is not nil,
 // before Done is closed. The caller must receive from Done, or Stop it.
 func Start(cmd *exec.Cmd, out Output, ended func(*os.ProcessState)) (*Process, error) {
@@ -42,7 +42,10 @@ func Start(cmd *exec.Cmd, out Output, ended func(*os.ProcessState)) (*Process, e
 	if err != nil {
 		return nil, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	p := &Process{done: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.run(cmd, pipes, started, ended)

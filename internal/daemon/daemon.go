@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
+	"github.com/swarmd/swarmd/internal/mountns"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -64,6 +65,9 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // Main runs one swarmd command and returns the exit code: 0 done, 1 any error (as the original's scripts do), or the ML
 // program's own code for run-sl. It never exits the process itself.
 func Main(args []string, env Env) int {
+	if len(args) > 1 && args[1] == mountns.Command {
+		return mountns.Become(args[2:])
+	}
 	ctx, stop := env.Signals(context.Background())
 	defer stop()
 	defer raiseHeap(env.Getenv)()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/child"
+	"github.com/swarmd/swarmd/internal/mountns"
 )
 
 const (
@@ -28,6 +29,8 @@ type Spec struct {
 	Dir string
 	// Env is the whole environment; nothing is inherited. See ProgramEnv.
 	Env []string
+	// Binds are directories that the program sees at other paths too, in a mount namespace of its own; see mountns.Become.
+	Binds []mountns.Bind
 	// Line, if set, gets each line of output as it comes, stream being "stdout" or "stderr", without its end. A carriage
 	// return ends a line too (progress bars). Lines longer than 64 KiB come in pieces. It is called from one goroutine at
 	// a time and must not block for long: the program waits meanwhile.
@@ -86,6 +89,11 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	cmd.Dir, cmd.Env = spec.Dir, spec.Env
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit
+	}
+	if len(spec.Binds) > 0 {
+		if err := mountns.Wrap(cmd, spec.Binds); err != nil {
+			return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+		}
 	}
 	out := NewOutput(OutputConfig{Line: spec.Line, LogTail: spec.LogTail, LogFile: spec.LogFile})
 	read := func(stream string) func(io.Reader) {

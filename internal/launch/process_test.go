@@ -19,12 +19,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/mountns"
 )
 
 // TestMain lets the test binary play a daemon that starts a program and is killed.
 func TestMain(m *testing.M) {
-	if os.Getenv("LAUNCH_TEST_DAEMON") == "1" {
-		p, err := launch.Start(context.Background(), launch.Spec{Name: "child", Path: "sleep", Args: []string{"1000"}, Env: os.Environ()})
+	if len(os.Args) > 1 && os.Args[1] == mountns.Command {
+		os.Exit(mountns.Become(os.Args[2:]))
+	}
+	if folder, ok := os.LookupEnv("LAUNCH_TEST_DAEMON"); ok {
+		spec := launch.Spec{Name: "child", Path: "sleep", Args: []string{"1000"}, Env: os.Environ()}
+		if folder != "" {
+			spec.Binds = binds(folder)
+		}
+		p, err := launch.Start(context.Background(), spec)
 		if err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
@@ -237,9 +245,13 @@ func TestProgramThatCanNotStart(t *testing.T) {
 	}
 }
 
-func TestKilledDaemonTakesProgramAlong(t *testing.T) {
+func TestKilledDaemonTakesProgramAlong(t *testing.T) { killedDaemon(t, "") }
+
+// killedDaemon starts a daemon that starts a program, with binds if folder is not empty, and kills the daemon.
+func killedDaemon(t *testing.T, folder string) {
+	t.Helper()
 	daemon := exec.CommandContext(t.Context(), os.Args[0])
-	daemon.Env = append(os.Environ(), "LAUNCH_TEST_DAEMON=1")
+	daemon.Env = append(os.Environ(), "LAUNCH_TEST_DAEMON="+folder)
 	out, err := daemon.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -256,6 +268,42 @@ func TestKilledDaemonTakesProgramAlong(t *testing.T) {
 	}
 	_ = daemon.Wait()
 	waitGone(t, strings.TrimSpace(pid))
+}
+
+// binds are of a folder at a path that this machine does not have.
+func binds(folder string) []mountns.Bind {
+	return []mountns.Bind{{Source: folder, Target: "/platform-of-a-test/model"}}
+}
+
+// TestAProgramWithBindsIsLikeAnyOther: output, exit codes, signals, process ID, group, and the end of its daemon.
+func TestAProgramWithBindsIsLikeAnyOther(t *testing.T) {
+	folder := t.TempDir()
+	if err := mountns.Check(t.Context(), binds(folder)); err != nil {
+		t.Skipf("this machine lets this user make no mount namespace: %v", err)
+	}
+	l := newLines()
+	spec := sh("echo $$ $(ps -o pgid= -p $$) $X $PWD; ls -d /platform-of-a-test/model; trap 'echo bye >&2; exit 3' TERM; echo up; while :; do sleep 0.05; done")
+	spec.Binds, spec.Line, spec.Dir = binds(folder), l.add, folder
+	p := start(t, spec)
+	for line := range l.seen {
+		if line == "up" {
+			break
+		}
+	}
+	p.Stop(20 * time.Second)
+	want := []string{fmt.Sprintf("stdout:%[1]d %[1]d y %s", p.PID(), folder), "stdout:/platform-of-a-test/model", "stdout:up", "stderr:bye"}
+	if diff := cmp.Diff(l.list, want); diff != "" || p.Wait().ExitCode != 3 {
+		t.Errorf("%v, want exit code 3; lines (-got +want):\n%s", p.Wait(), diff)
+	}
+	spec = sh("kill -SEGV $$")
+	if spec.Binds = binds(folder); start(t, spec).Wait().Signal != syscall.SIGSEGV {
+		t.Error("a signal is not told as the program's end")
+	}
+	spec = launch.Spec{Name: "a", Path: "/nonexistent/python3", Binds: binds(folder)}
+	if exit := start(t, spec).Wait(); exit.ExitCode != 127 || !strings.Contains(strings.Join(exit.Tail, ""), "/nonexistent/python3") {
+		t.Errorf("a program that is not there: %v, %q", exit, exit.Tail)
+	}
+	killedDaemon(t, folder)
 }
 
 // waitGone waits until the process is no more, or a zombie that its new parent has not yet collected.
