@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/python"
 )
 
@@ -73,9 +74,16 @@ func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, 
 	if err != nil {
 		return nil, err
 	}
+	binds, err := launch.FixedPaths(ctx, path, model, data, cfg.Env)
+	switch {
+	case err != nil:
+		cfg.Log.Warn("the program can not have its directories at fixed paths", "err", err)
+	case len(binds) > 0:
+		cfg.Log.Info("the program names the fixed paths of containers: it has its directories there too", "data", engine.DataDir, "model", engine.ModelDir)
+	}
 	return &process{cfg: cfg, spec: launch.Spec{
 		Name: cfg.Program, Path: interpreter, Args: []string{"-u", path}, Dir: model, Env: full, Grace: stopGrace,
-		LogFile: launch.LogFile(model, cfg.Program), Line: cfg.line,
+		Binds: binds, LogFile: launch.LogFile(model, cfg.Program), Line: cfg.line,
 	}}, nil
 }
 

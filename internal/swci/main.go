@@ -16,12 +16,16 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/mountns"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 // Main runs one command line (without the program's name) and returns the exit code. It ends early, cleanly, on SIGINT
 // and SIGTERM; a second signal ends the process at once.
 func Main(args []string, env Env) int {
+	if len(args) > 0 && args[0] == mountns.Command {
+		return mountns.Become(args[1:])
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := &Signals{}

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/mountns"
 	"github.com/swarmd/swarmd/internal/netns"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -334,10 +335,19 @@ func (c *Cluster) launch(name string, role Role, watch func(line string), argv .
 	})
 }
 
-// RunProgram starts an ML program without a daemon, in a folder, with a whole environment. All its lines go to onLine.
-// Its end is not sent to Exits.
-func (c *Cluster) RunProgram(name, dir string, argv, env []string, onLine func(string)) (*Proc, error) {
-	return c.adopt(nil, spec{name: name, role: Program, argv: argv, dir: dir, env: env, onOut: onLine, onErr: onLine})
+// Alone is an ML program without a daemon.
+type Alone struct {
+	Name  string
+	Dir   string // working directory
+	Argv  []string
+	Env   []string          // whole environment
+	Binds []mountns.Bind    // see launch.FixedPaths
+	Line  func(line string) // gets all its lines
+}
+
+// RunProgram starts an ML program. Its end is not sent to Exits.
+func (c *Cluster) RunProgram(a Alone) (*Proc, error) {
+	return c.adopt(nil, spec{name: a.Name, role: Program, argv: a.Argv, dir: a.Dir, env: a.Env, binds: a.Binds, onOut: a.Line, onErr: a.Line})
 }
 
 func (c *Cluster) adopt(log *logFile, s spec) (*Proc, error) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/swarmd/swarmd/internal/child"
+	"github.com/swarmd/swarmd/internal/mountns"
 )
 
 const (
@@ -66,7 +67,8 @@ type spec struct {
 	role   Role
 	argv   []string
 	dir    string
-	env    []string          // whole environment
+	env    []string // whole environment
+	binds  []mountns.Bind
 	onOut  func(line string) // each line of standard output
 	onErr  func(line string) // each line of standard error
 	onExit func(Exit)        // called once, after the last line
@@ -77,6 +79,11 @@ func start(s spec) (*Proc, error) {
 	p := &Proc{Name: s.name, Role: s.role}
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Dir, cmd.Env = s.dir, s.env
+	if len(s.binds) > 0 {
+		if err := mountns.Wrap(cmd, s.binds); err != nil {
+			return nil, fmt.Errorf("start %s: %w", s.name, err)
+		}
+	}
 	read := func(line func(string)) func(io.Reader) {
 		w := &lineWriter{emit: func(text string) {
 			p.remember(text)

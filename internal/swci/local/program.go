@@ -141,13 +141,21 @@ func (r *run) runBaseline(ctx context.Context, i int) error {
 	defer out.close()
 	env := append(append([]string{}, r.host.Environ...),
 		"DATA_DIR="+r.cfg.dataDir(i), "MODEL_DIR="+dir, "SWARM_PEER="+cluster.SLName(i), "SWARM_LOOPBACK=true", "PYTHONUNBUFFERED=1")
-	env = append(env, r.cfg.programEnv(i, true)...)
+	given := r.cfg.programEnv(i, true)
+	env = append(env, given...)
 	if r.python.Path != "" {
 		env = append(env, "PYTHONPATH="+r.python.Join(r.host.Getenv("PYTHONPATH")))
 	}
-	p, err := r.cluster.RunProgram(name, dir, []string{r.cfg.Python, r.cfg.Program}, env, func(line string) {
+	line := func(line string) {
 		out.line(line)
 		r.show(name, line)
+	}
+	binds, err := launch.FixedPaths(ctx, filepath.Join(dir, r.cfg.Program), dir, r.cfg.dataDir(i), given)
+	if err != nil {
+		line(err.Error())
+	}
+	p, err := r.cluster.RunProgram(cluster.Alone{
+		Name: name, Dir: dir, Argv: []string{r.cfg.Python, r.cfg.Program}, Env: env, Binds: binds, Line: line,
 	})
 	if err != nil {
 		return err
