@@ -17,7 +17,7 @@ func LeafID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	switch n := len(leaf.URIs); n {
 	case 1:
 	case 0:
-		return spiffeid.ID{}, fmt.Errorf("the certificate %s names no SPIFFE ID (it has no URI SAN): only where both sides run with --cert-roles cn may one do without", CertName(leaf))
+		return spiffeid.ID{}, fmt.Errorf("the certificate %s names no SPIFFE ID (it has no URI SAN): only nodes whose own have none accept one, those of the original's gen-cert or with --cert-roles cn", CertName(leaf))
 	default:
 		names := make([]string, min(n, 2))
 		for i := range names {

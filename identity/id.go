@@ -6,6 +6,7 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
@@ -114,9 +115,34 @@ func (i ID) MaySpeakFor(name string) bool {
 	return !i.IsZero() && (i.name == "" || i.name == name)
 }
 
+// CNDomain is the trust domain of the SPIFFE IDs that stand for certificates without one, and ends those that are made of a CA's
+// digest. Nobody can own a domain under .invalid, and certificates that name one of these are refused.
+const CNDomain = "cn-roles.swarmd.invalid"
+
+// IsCNDomain reports whether a trust domain stands for certificates without SPIFFE ID.
+func IsCNDomain(td spiffeid.TrustDomain) bool {
+	return td.Name() == CNDomain || strings.HasSuffix(td.Name(), "."+CNDomain)
+}
+
 // Domains are the trust domains that a node accepts peers from. The zero value accepts none.
 type Domains struct {
 	accepted []spiffeid.TrustDomain
+	more     accepting // nil: none
+}
+
+// accepting is a source of identities that says by itself which other trust domains are accepted; they may change.
+type accepting interface {
+	Accepted() []spiffeid.TrustDomain
+}
+
+// DomainsOf accepts the trust domain of a node's identity, the extra ones, given as names or SPIFFE IDs, and what the source accepts
+// by itself, as of each call.
+func DomainsOf(source Provider, extra ...string) (Domains, error) {
+	d, err := NewDomains(source.ID().SPIFFE().TrustDomain(), extra...)
+	if more, ok := source.(accepting); ok && err == nil {
+		d.more = more
+	}
+	return d, err
 }
 
 // NewDomains accepts the node's own trust domain and the extra ones, given as names or SPIFFE IDs.
@@ -137,11 +163,25 @@ func NewDomains(own spiffeid.TrustDomain, extra ...string) (Domains, error) {
 
 // Names lists the accepted trust domains, own first.
 func (d Domains) Names() []string {
-	names := make([]string, len(d.accepted))
-	for i, td := range d.accepted {
-		names[i] = td.Name()
+	var names []string
+	for _, td := range d.all() {
+		names = append(names, td.Name())
 	}
 	return names
+}
+
+// all returns the accepted trust domains, own first.
+func (d Domains) all() []spiffeid.TrustDomain {
+	if d.more == nil {
+		return d.accepted
+	}
+	all := slices.Clone(d.accepted)
+	for _, td := range d.more.Accepted() {
+		if !slices.Contains(all, td) {
+			all = append(all, td)
+		}
+	}
+	return all
 }
 
 // Check returns the swarm identity of id if its trust domain is accepted and its role is one of roles (any
@@ -170,12 +210,7 @@ func (d Domains) Authorize(roles ...Role) tlsconfig.Authorizer {
 }
 
 func (d Domains) has(td spiffeid.TrustDomain) bool {
-	for _, a := range d.accepted {
-		if a == td {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(d.all(), td)
 }
 
 func hasRole(roles []Role, r Role) bool {

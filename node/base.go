@@ -61,7 +61,7 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 		return nil, err
 	}
 	b.health.Identity(b.source.Status)
-	b.domains, err = identity.NewDomains(b.source.ID().SPIFFE().TrustDomain(), cfg.TrustDomains...)
+	b.domains, err = identity.DomainsOf(b.source, cfg.TrustDomains...)
 	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
 	return b, err
 }

@@ -4,6 +4,9 @@
 // prefix of its common name, as the certificates of the original's generator do. The two kinds never mix: a certificate
 // of the one kind is refused by a node of the other.
 //
+// Where a node's own certificate has neither, but is exactly of that generator's form, and no option speaks of roles or trust
+// domains, CA and CN tell: the trust domain that such a certificate stands for is made of its CA's digest.
+//
 // A CA certificate that names a trust domain (URI SAN spiffe://DOMAIN) is trusted for that one only; one that names none
 // is trusted for the node's own trust domain and those given with --trust-domain. With CN roles every CA is trusted for
 // every role, since nothing in a certificate limits it.
@@ -43,7 +46,8 @@ type FilesConfig struct {
 	Cert, Key string // PEM: the chain, leaf first, and its key; may be one file
 	// CACert is a file and CAPath a directory of PEM files with CA certificates; at least one is given.
 	CACert, CAPath string
-	// Roles is RolesSPIFFE (default) or RolesCN.
+	// Roles is RolesSPIFFE or RolesCN; empty: by SPIFFE IDs, unless Cert is one of the original's gen-cert and TrustDomains is
+	// empty.
 	Roles string
 	// Role is the node's role; "" takes any.
 	Role identity.Role
@@ -59,6 +63,7 @@ type FilesConfig struct {
 // FileSource is an identity.Provider kept fresh by watching files. It is safe for concurrent use.
 type FileSource struct {
 	cfg    FilesConfig
+	by     kind
 	extra  []spiffeid.TrustDomain
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -92,7 +97,7 @@ func OpenFiles(ctx context.Context, cfg FilesConfig) (*FileSource, error) {
 	if cfg.Poll <= 0 {
 		cfg.Poll = defaultPoll
 	}
-	s := &FileSource{cfg: cfg, done: make(chan struct{}), changed: make(chan struct{})}
+	s := &FileSource{cfg: cfg, by: cfg.kind(), done: make(chan struct{}), changed: make(chan struct{})}
 	for _, name := range cfg.TrustDomains {
 		td, err := spiffeid.TrustDomainFromString(name)
 		if err != nil {
@@ -106,6 +111,10 @@ func OpenFiles(ctx context.Context, cfg FilesConfig) (*FileSource, error) {
 		return nil, err
 	}
 	s.now, s.updated = first, time.Now()
+	if s.by == byCA {
+		cfg.Log.Warn("certificates without SPIFFE ID are accepted, as the original's gen-cert makes them: every CA certificate given may make nodes of every role, SNs included; certificates of swarmctl cert init and cert issue are safer",
+			"spiffe_id", first.id.String(), "ca_certificates", len(first.cas))
+	}
 	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	go func() {
@@ -117,9 +126,7 @@ func OpenFiles(ctx context.Context, cfg FilesConfig) (*FileSource, error) {
 
 func (c *FilesConfig) validate() error {
 	switch c.Roles = strings.ToLower(c.Roles); c.Roles {
-	case "":
-		c.Roles = RolesSPIFFE
-	case RolesSPIFFE, RolesCN:
+	case "", RolesSPIFFE, RolesCN:
 	default:
 		return fmt.Errorf("--cert-roles %s: want spiffe or cn", c.Roles)
 	}
@@ -244,7 +251,7 @@ func (s *FileSource) read(old *state) (*state, error) {
 	if err != nil {
 		return old, err
 	}
-	svid, id, err := s.readPair()
+	svid, id, err := s.readPair(cas)
 	if err != nil && old == nil {
 		return nil, err
 	}
@@ -258,24 +265,24 @@ func (s *FileSource) read(old *state) (*state, error) {
 	if old != nil {
 		own = old.id
 	}
-	bundles, caErr := newBundles(cas, s.cfg.Roles == RolesCN, append([]spiffeid.TrustDomain{own.SPIFFE().TrustDomain()}, s.extra...))
+	bundles, caErr := newBundles(cas, s.by, append([]spiffeid.TrustDomain{own.SPIFFE().TrustDomain()}, s.extra...))
 	if caErr != nil {
 		return old, caErr
 	}
 	if old == nil {
-		next := &state{cn: s.cfg.Roles == RolesCN, svid: svid, id: id, cas: cas, bundles: bundles}
+		next := &state{by: s.by, svid: svid, id: id, cas: cas, bundles: bundles}
 		return next, s.fits(next, nil)
 	}
 	kept := old
 	if !slices.Equal(cas, old.cas) {
-		kept = &state{cn: old.cn, svid: old.svid, id: old.id, cas: cas, bundles: bundles}
+		kept = &state{by: s.by, svid: old.svid, id: old.id, cas: cas, bundles: bundles}
 	}
 	if err != nil {
 		return kept, err
 	}
 	next := kept
 	if svid != old.svid {
-		next = &state{cn: old.cn, svid: svid, id: id, cas: cas, bundles: bundles}
+		next = &state{by: s.by, svid: svid, id: id, cas: cas, bundles: bundles}
 	}
 	if err := s.fits(next, old); err != nil {
 		return kept, err
@@ -288,7 +295,7 @@ func sameChain(a, b *x509svid.SVID) bool {
 }
 
 // readPair reads certificate and key and checks that they belong together and to this node.
-func (s *FileSource) readPair() (*x509svid.SVID, identity.ID, error) {
+func (s *FileSource) readPair(cas []*x509.Certificate) (*x509svid.SVID, identity.ID, error) {
 	badCert := func(err error) error { return &FileError{"--cert", s.cfg.Cert, false, err} }
 	badKey := func(err error) error { return &FileError{"--key", s.cfg.Key, false, err} }
 	data, err := readFile(s.cfg.Cert, maxPair, false)
@@ -318,7 +325,7 @@ func (s *FileSource) readPair() (*x509svid.SVID, identity.ID, error) {
 		}
 		return nil, identity.ID{}, badKey(fmt.Errorf("it is not the key of the certificate in %s (%s): give the key that was made with it", s.cfg.Cert, identity.CertName(chain[0])))
 	}
-	sid, err := (&state{cn: s.cfg.Roles == RolesCN}).CertID(chain[0])
+	sid, err := (&state{by: s.by, cas: cas}).CertID(chain[0])
 	if err != nil {
 		return nil, identity.ID{}, badCert(err)
 	}
@@ -392,7 +399,25 @@ func (s *FileSource) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*x509
 
 // CertID returns the SPIFFE ID that a certificate stands for: its own, or that of its CN's role.
 func (s *FileSource) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
-	return (&state{cn: s.cfg.Roles == RolesCN}).CertID(leaf)
+	now, err := s.current()
+	if err != nil {
+		return spiffeid.ID{}, fmt.Errorf("read certificate: %w", err)
+	}
+	return now.CertID(leaf)
+}
+
+// Accepted returns the trust domains that the files accept by themselves beside the node's own, as of now: those of all CAs where
+// these stand for trust domains.
+func (s *FileSource) Accepted() []spiffeid.TrustDomain {
+	now, err := s.current()
+	if err != nil || s.by != byCA {
+		return nil
+	}
+	var out []spiffeid.TrustDomain
+	for _, b := range now.bundles.Bundles() {
+		out = append(out, b.TrustDomain())
+	}
+	return out
 }
 
 // VerifyChain verifies a peer's chain, leaf first, against the CA certificates as of now.
@@ -433,8 +458,11 @@ func (s *FileSource) Status() identity.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := identity.Status{Origin: "certificate file " + s.cfg.Cert, Updated: s.updated, Problem: s.problem}
-	if s.cfg.Roles == RolesCN {
+	switch s.by {
+	case byCN:
 		st.Origin += ", role from its CN"
+	case byCA:
+		st.Origin += ", role from its CN, trust domain from its CA"
 	}
 	if s.now == nil {
 		return st

@@ -128,8 +128,8 @@ func TestOpenFilesRefuses(t *testing.T) {
 		"two SPIFFE IDs":       {with(ca.issue("", "x", "", uris("spiffe://td/swarm/sl", "spiffe://td/swarm/sn")), nil), []string{"two SPIFFE IDs", "swarm/sn"}},
 		"other URI":            {with(ca.issue("", "x", "https://td/swarm/sl"), nil), []string{"is no SPIFFE ID"}},
 		"other path":           {with(ca.issue("", "x", "spiffe://td/db"), nil), []string{"no swarm identity"}},
-		"no SPIFFE ID":         {with(ca.original("SL-1"), nil), []string{"names no SPIFFE ID", "--cert-roles cn"}},
-		"reserved domain":      {with(ca.issue("", "x", "spiffe://"+certs.CNTrustDomain+"/swarm/sl"), nil), []string{certs.CNTrustDomain}},
+		"no SPIFFE ID":         {with(ca.original("hospital-1"), nil), []string{"names no SPIFFE ID", "--cert-roles cn"}},
+		"reserved domain":      {with(ca.issue("", "x", "spiffe://"+identity.CNDomain+"/swarm/sl"), nil), []string{identity.CNDomain}},
 		"SPIFFE ID in CN mode": {with(ca.issue("", "SL-1", "spiffe://td/swarm/sl"), func(c *certs.FilesConfig) { c.Roles = "cn" }), []string{"names the SPIFFE ID", "--cert-roles cn"}},
 		"CN without role":      {with(ca.original("hospital-1"), func(c *certs.FilesConfig) { c.Roles = "cn" }), []string{"names no role", "SWOP-"}},
 		"CN of another role":   {with(ca.original("SN-1"), func(c *certs.FilesConfig) { c.Roles, c.Role = "cn", identity.RoleSL }), []string{"for the role sn"}},
@@ -275,10 +275,10 @@ func TestPeers(t *testing.T) {
 		"CA speaks for another domain":     {nodeA, tdB.issue("", "x", "spiffe://a/swarm/sl"), "not signed"},
 		"no SPIFFE ID":                     {node, ca.original("SL-1"), "--cert-roles cn"},
 		"leaf may sign":                    {node, ca.issue("", "x", "spiffe://a/swarm/sl", func(c *x509.Certificate) { c.KeyUsage |= x509.KeyUsageCertSign }), "KeyCertSign"},
-		"the reserved domain":              {node, ca.issue("", "x", "spiffe://"+certs.CNTrustDomain+"/swarm/sl"), "stands for certificates without"},
+		"the reserved domain":              {node, ca.issue("", "x", "spiffe://"+identity.CNDomain+"/swarm/sl"), "stands for certificates without"},
 		"CN: as the original makes":        {nodeCN, ca.original("SL-2"), ""},
 		"CN: with a SPIFFE ID":             {nodeCN, ca.issue("", "SL-1", "spiffe://a/swarm/sl"), "--cert-roles cn"},
-		"CN: with the reserved domain":     {nodeCN, ca.issue("", "SL-1", "spiffe://"+certs.CNTrustDomain+"/swarm/sn"), "both sides must use the same kind"},
+		"CN: with the reserved domain":     {nodeCN, ca.issue("", "SL-1", "spiffe://"+identity.CNDomain+"/swarm/sn"), "both sides must use the same kind"},
 		"CN: with another URI":             {nodeCN, ca.issue("", "SL-1", "https://a.example"), "both sides must use the same kind"},
 		"CN: no role":                      {nodeCN, ca.original("DB-1"), "names no role"},
 		"CN: signed by a node":             {nodeCN, fake, "not signed"},
@@ -304,7 +304,7 @@ func TestPeers(t *testing.T) {
 			}
 		})
 	}
-	if id, err := identity.VerifyChain(nodeCN, ca.original("SWOP-1").chain); err != nil || id.String() != "spiffe://"+certs.CNTrustDomain+"/swarm/swop" {
+	if id, err := identity.VerifyChain(nodeCN, ca.original("SWOP-1").chain); err != nil || id.String() != "spiffe://"+identity.CNDomain+"/swarm/swop" {
 		t.Errorf("SWOP-1 stands for %s, %v", id, err)
 	}
 	slCN := cn(ca.original("SL-2"), ca.cert)
@@ -325,7 +325,7 @@ func TestCAsOfCNRolesNameNoDomain(t *testing.T) {
 	if _, err := certs.OpenFiles(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "cert init --cn-roles") {
 		t.Errorf("CA of a trust domain in CN mode: %v", err)
 	}
-	for _, uri := range []string{"spiffe://td/path", "https://td", "spiffe://" + certs.CNTrustDomain} {
+	for _, uri := range []string{"spiffe://td/path", "https://td", "spiffe://" + identity.CNDomain} {
 		odd := newAuthority(t, "odd", uri)
 		if _, err := certs.OpenFiles(t.Context(), files(t, odd.issue("", "x", "spiffe://td/swarm/sl"), odd.cert)); err == nil {
 			t.Errorf("CA with URI %s is taken", uri)

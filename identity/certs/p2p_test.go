@@ -58,7 +58,7 @@ func TestNodesThatShareAnOriginalCertificate(t *testing.T) {
 			return err
 		}
 		defer s.Close()
-		if got := s.Peer().Identity.String(); got != "spiffe://"+certs.CNTrustDomain+"/swarm/sl" {
+		if got := s.Peer().Identity.String(); got != "spiffe://"+identity.CNDomain+"/swarm/sl" {
 			t.Errorf("the peer is %s", got)
 		}
 		if _, err := s.Write([]byte("x")); err != nil {

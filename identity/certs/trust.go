@@ -23,10 +23,6 @@ const (
 	RolesCN = "cn"
 )
 
-// CNTrustDomain is the trust domain of the SPIFFE IDs that stand for certificates without one. Nobody can own a domain
-// under .invalid, and certificates that name it are refused.
-const CNTrustDomain = "cn-roles.swarmd.invalid"
-
 // RoleOfCN returns the role that a common name begins with, in any case: "SN-1" is of role sn. What follows the dash
 // must not be empty and means nothing.
 func RoleOfCN(cn string) (identity.Role, error) {
@@ -44,6 +40,19 @@ func cnID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	if len(leaf.URIs) > 0 {
 		return spiffeid.ID{}, fmt.Errorf("the certificate names the SPIFFE ID %.200q, but this node takes roles from the CN (--cert-roles cn), where certificates have none: both sides must use the same kind", leaf.URIs[0])
 	}
+	cn, err := onlyCN(leaf)
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	role, err := RoleOfCN(cn)
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	return spiffeid.FromSegments(cnDomain(), "swarm", string(role))
+}
+
+// onlyCN returns the common name of a certificate that has not several.
+func onlyCN(leaf *x509.Certificate) (string, error) {
 	names := 0
 	for _, n := range leaf.Subject.Names {
 		if n.Type.Equal(oidCommonName) {
@@ -51,18 +60,14 @@ func cnID(leaf *x509.Certificate) (spiffeid.ID, error) {
 		}
 	}
 	if names > 1 {
-		return spiffeid.ID{}, fmt.Errorf("the certificate %s has %d CNs: which one tells the role is not clear", identity.CertName(leaf), names)
+		return "", fmt.Errorf("the certificate %s has %d CNs: which one tells the role is not clear", identity.CertName(leaf), names)
 	}
-	role, err := RoleOfCN(leaf.Subject.CommonName)
-	if err != nil {
-		return spiffeid.ID{}, err
-	}
-	return spiffeid.FromSegments(cnDomain(), "swarm", string(role))
+	return leaf.Subject.CommonName, nil
 }
 
 var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
 
-func cnDomain() spiffeid.TrustDomain { return spiffeid.RequireTrustDomainFromString(CNTrustDomain) }
+func cnDomain() spiffeid.TrustDomain { return spiffeid.RequireTrustDomainFromString(identity.CNDomain) }
 
 // caDomain returns the trust domain that a CA certificate names, the zero value if it names none.
 func caDomain(ca *x509.Certificate) (spiffeid.TrustDomain, error) {
@@ -80,7 +85,7 @@ func caDomain(ca *x509.Certificate) (spiffeid.TrustDomain, error) {
 }
 
 // newBundles sorts CA certificates by the trust domains that they are trusted for.
-func newBundles(cas []*x509.Certificate, cn bool, open []spiffeid.TrustDomain) (*x509bundle.Set, error) {
+func newBundles(cas []*x509.Certificate, by kind, open []spiffeid.TrustDomain) (*x509bundle.Set, error) {
 	set := x509bundle.NewSet()
 	add := func(td spiffeid.TrustDomain, ca *x509.Certificate) {
 		b, ok := set.Get(td)
@@ -96,11 +101,13 @@ func newBundles(cas []*x509.Certificate, cn bool, open []spiffeid.TrustDomain) (
 			return nil, fmt.Errorf("CA %s: %w", identity.CertName(ca), err)
 		}
 		switch {
-		case cn && !td.IsZero():
-			return nil, fmt.Errorf("CA %s is the authority of the trust domain %s: with --cert-roles cn only CAs that name none are trusted (swarmctl cert init --cn-roles makes one)", identity.CertName(ca), td)
-		case cn:
+		case by != bySPIFFE && !td.IsZero():
+			return nil, fmt.Errorf("CA %s is the authority of the trust domain %s: where roles come from the CN only CAs that name none are trusted (swarmctl cert init --cn-roles makes one)", identity.CertName(ca), td)
+		case by == byCN:
 			add(cnDomain(), ca)
-		case td == cnDomain():
+		case by == byCA:
+			add(CADomain(ca), ca)
+		case identity.IsCNDomain(td):
 			return nil, fmt.Errorf("CA %s names the trust domain %s, which stands for certificates without SPIFFE ID: use another name", identity.CertName(ca), td)
 		case !td.IsZero():
 			add(td, ca)
@@ -115,7 +122,7 @@ func newBundles(cas []*x509.Certificate, cn bool, open []spiffeid.TrustDomain) (
 
 // state is everything that was read from files at one time. It does not change.
 type state struct {
-	cn      bool
+	by      kind
 	svid    *x509svid.SVID
 	id      identity.ID
 	cas     []*x509.Certificate
@@ -138,12 +145,16 @@ func (s *state) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*x509bundl
 }
 
 func (s *state) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
-	if s.cn {
+	switch s.by {
+	case byCN:
 		return cnID(leaf)
+	case byCA:
+		id, _, err := OriginalID([]*x509.Certificate{leaf}, s.cas)
+		return id, err
 	}
 	id, err := identity.LeafID(leaf)
-	if err == nil && id.TrustDomain() == cnDomain() {
-		return spiffeid.ID{}, fmt.Errorf("the certificate names the trust domain %s, which stands for certificates without SPIFFE ID", CNTrustDomain)
+	if err == nil && identity.IsCNDomain(id.TrustDomain()) {
+		return spiffeid.ID{}, fmt.Errorf("the certificate names the trust domain %s, which stands for certificates without SPIFFE ID", id.TrustDomain())
 	}
 	return id, err
 }
@@ -156,12 +167,15 @@ func (s *state) VerifyChainAt(chain []*x509.Certificate, at time.Time) (spiffeid
 	if len(chain) == 0 {
 		return spiffeid.ID{}, errors.New("verify certificate: there is none")
 	}
+	if s.by == byCA {
+		return VerifyOriginal(chain, s.cas, at)
+	}
 	id, err := s.CertID(chain[0])
 	if err != nil {
 		return spiffeid.ID{}, err
 	}
 	var found [][]*x509.Certificate
-	if s.cn {
+	if s.by == byCN {
 		found, err = s.verifyCN(chain, at)
 	} else {
 		_, found, err = x509svid.Verify(chain, s, x509svid.WithTime(at))
@@ -181,7 +195,7 @@ func (s *state) VerifyChainAt(chain []*x509.Certificate, at time.Time) (spiffeid
 // may sign by its key usage does not make it an authority: it is none by its basic constraints.
 func (s *state) verifyCN(chain []*x509.Certificate, at time.Time) ([][]*x509.Certificate, error) {
 	if chain[0].IsCA {
-		return nil, fmt.Errorf("the certificate %s is a CA's: a node shows one of its own", identity.CertName(chain[0]))
+		return nil, isCA(chain[0])
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range s.cas {
@@ -198,7 +212,7 @@ func (s *state) verifyCN(chain []*x509.Certificate, at time.Time) ([][]*x509.Cer
 func (s *state) signersFit(signers []*x509.Certificate, td spiffeid.TrustDomain) bool {
 	for _, c := range signers {
 		named, err := caDomain(c)
-		if err != nil || !named.IsZero() && (s.cn || named != td) {
+		if err != nil || !named.IsZero() && (s.by == byCN || named != td) {
 			return false
 		}
 	}

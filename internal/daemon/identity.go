@@ -24,7 +24,7 @@ func certFlags() []cli.Flag {
 		file("key", "PEM file with the certificate's private key"),
 		file("cacert", "PEM file with the CA certificates to trust"),
 		file("capath", "directory of PEM files with CA certificates to trust"),
-		stringFlag("cert-roles", "what tells a certificate's role: spiffe (its SPIFFE ID, the default) or cn (its CN: SN-1, SL-2), the same on all nodes"),
+		stringFlag("cert-roles", "what tells a certificate's role: spiffe (its SPIFFE ID, the default) or cn (its CN: SN-1, SL-2), the same on all nodes; certificates of the original's gen-cert need none"),
 	}
 }
 

@@ -70,7 +70,7 @@ func operatorIdentity(c *cli.Context, e Env) (identity.Provider, identity.Domain
 	if err != nil {
 		return nil, identity.Domains{}, nil, fmt.Errorf("the operator's identity: %w", err)
 	}
-	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), c.StringSlice("trust-domain")...)
+	domains, err := identity.DomainsOf(source, c.StringSlice("trust-domain")...)
 	if err != nil {
 		return nil, domains, nil, errors.Join(err, source.Close())
 	}

@@ -73,7 +73,7 @@ func openFiles(ctx context.Context, target Context) (identity.Provider, identity
 	if err != nil {
 		return nil, identity.Domains{}, exit.New(exit.Usage, "swarmctl cert issue swci makes a certificate for swarmctl, swarmctl cert show FILE explains one", "open identity: %w", err)
 	}
-	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
+	domains, err := identity.DomainsOf(source, target.TrustDomains...)
 	if err != nil {
 		_ = source.Close()
 		return nil, identity.Domains{}, &exit.Error{Status: exit.Usage, Err: err}

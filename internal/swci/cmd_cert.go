@@ -89,6 +89,7 @@ type certJSON struct {
 	Subject   string   `json:"subject" doc:"whom it is for"`
 	SpiffeID  string   `json:"spiffe_id" doc:"empty if it has none; a CA's names a trust domain"`
 	CNRole    string   `json:"cn_role" doc:"role that its CN tells, empty for none or if it has a SPIFFE ID"`
+	Domain    string   `json:"cn_domain" doc:"of a CA that names no trust domain: the one that it stands for where certificates have no SPIFFE ID"`
 	Hosts     []string `json:"hosts" doc:"DNS names and IP addresses"`
 	CA        bool     `json:"ca" doc:"it may sign others"`
 	Key       string   `json:"key_type" doc:"kind of its key"`
@@ -250,6 +251,9 @@ func describeCert(c *x509.Certificate, now time.Time) certJSON {
 		}
 		return out
 	}
+	if c.IsCA {
+		out.Domain = certs.CADomain(c).Name()
+	}
 	if role, err := certs.RoleOfCN(c.Subject.CommonName); err == nil && !c.IsCA {
 		out.CNRole = string(role)
 	} else if !c.IsCA && out.Problem == "" {
@@ -266,10 +270,11 @@ func (c certJSON) print(w io.Writer) {
 		row("authority", "of the trust domain "+strings.TrimPrefix(c.SpiffeID, "spiffe://")+", trusted for no other")
 	case c.CA:
 		row("authority", "names no trust domain: trusted for a node's own and those given with --trust-domain, or for all roles with --cert-roles cn")
+		row("stands for", c.Domain+", where certificates are of the original's gen-cert")
 	case c.SpiffeID != "":
 		row("SPIFFE ID", c.SpiffeID)
 	case c.CNRole != "":
-		row("role", c.CNRole+" by its CN, for nodes with --cert-roles cn")
+		row("role", c.CNRole+" by its CN")
 	}
 	if len(c.Hosts) > 0 {
 		row("hosts", strings.Join(c.Hosts, ", "))

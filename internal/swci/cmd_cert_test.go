@@ -127,6 +127,9 @@ func TestCertOfCNRoles(t *testing.T) {
 	}
 	_ = s.Close()
 	shown, _ := must(t, "cert", "show", filepath.Join(dir, "sl-2-cert.pem"))
+	if ca, _ := must(t, "cert", "show", filepath.Join(ca, "ca.pem")); !strings.Contains(ca, ".cn-roles.swarmd.invalid, where certificates are of the original's gen-cert") {
+		t.Errorf("a CA without trust domain is shown as %q", ca)
+	}
 	if !strings.Contains(shown, "sl by its CN") {
 		t.Error(shown)
 	}

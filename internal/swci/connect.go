@@ -116,7 +116,7 @@ func withDomains(source identity.Provider, err error, target Context) (identity.
 	if err != nil {
 		return nil, identity.Domains{}, err
 	}
-	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
+	domains, err := identity.DomainsOf(source, target.TrustDomains...)
 	if err != nil {
 		_ = source.Close()
 		return nil, identity.Domains{}, &exit.Error{Status: exit.Usage, Err: err}

@@ -64,13 +64,18 @@ func (a *authorities) bundle(b ledger.Bundle) {
 	a.bundles.Add(x509bundle.FromX509Authorities(td, authorities))
 }
 
-// verifyChain holds an SVID to the bundles and the time of its record and returns the SPIFFE ID that it stands for.
-func (a *authorities) verifyChain(chain []*x509.Certificate, role string) (string, error) {
+// verifyChain holds an SVID to the bundles and the time of its record and returns the SPIFFE ID that it stands for. claimed is what
+// the record says it is: of a certificate without SPIFFE ID it tells how nodes read such ones, and is not believed otherwise.
+func (a *authorities) verifyChain(chain []*x509.Certificate, role, claimed string) (string, error) {
 	at := time.UnixMilli(a.atMS)
 	if early := chain[0].NotBefore.Sub(at); early > 0 && early <= clockSlack {
 		at = chain[0].NotBefore
 	}
 	if len(chain[0].URIs) == 0 {
+		if id, err := spiffeid.FromString(claimed); err == nil && id.TrustDomain().Name() != identity.CNDomain {
+			proven, err := certs.VerifyOriginal(chain, a.originals(), at)
+			return proven.String(), err
+		}
 		return a.verifyCN(chain, role, at)
 	}
 	id, found, err := x509svid.Verify(chain, a.bundles, x509svid.WithTime(at))
@@ -97,6 +102,19 @@ func within(chain []*x509.Certificate, td spiffeid.TrustDomain) bool {
 	return true
 }
 
+// originals returns the authorities that stand for trust domains, each made of its digest.
+func (a *authorities) originals() []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, b := range a.bundles.Bundles() {
+		for _, cert := range b.X509Authorities() {
+			if certs.CADomain(cert) == b.TrustDomain() {
+				out = append(out, cert)
+			}
+		}
+	}
+	return out
+}
+
 // verifyCN is verifyChain for certificates that name their role as a common name.
 func (a *authorities) verifyCN(chain []*x509.Certificate, role string, at time.Time) (string, error) {
 	got, err := certs.RoleOfCN(chain[0].Subject.CommonName)
@@ -106,7 +124,7 @@ func (a *authorities) verifyCN(chain []*x509.Certificate, role string, at time.T
 	if string(got) != role {
 		return "", fmt.Errorf("the certificate's common name gives role %s, not %s", got, role)
 	}
-	td, err := spiffeid.TrustDomainFromString(certs.CNTrustDomain)
+	td, err := spiffeid.TrustDomainFromString(identity.CNDomain)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +142,7 @@ func (a *authorities) verifyCN(chain []*x509.Certificate, role string, at time.T
 	_, err = chain[0].Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: others, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
-	return "spiffe://" + certs.CNTrustDomain + "/swarm/" + role, err
+	return "spiffe://" + identity.CNDomain + "/swarm/" + role, err
 }
 
 // trusted reports whether the auditor named a certificate.
@@ -140,7 +158,7 @@ func (a *authorities) operator(prefix string, raw [][]byte, by string) *x509.Cer
 		a.bad(prefix+"chain", "%v", err)
 		return nil
 	}
-	proven, err := a.verifyChain(chain, string(identity.RoleSWCI))
+	proven, err := a.verifyChain(chain, string(identity.RoleSWCI), by)
 	switch {
 	case err != nil:
 		a.bad(prefix+"chain", "not an SVID by the authorities of its time (at_ms %d): %v", a.atMS, err)

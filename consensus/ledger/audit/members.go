@@ -45,7 +45,7 @@ func (m *members) registration(r ledger.Registration) {
 		m.bad("chain", "%v", err)
 		return
 	}
-	proven, err := m.authorities.verifyChain(chain, r.Role)
+	proven, err := m.authorities.verifyChain(chain, r.Role, r.SPIFFEID)
 	switch {
 	case err != nil:
 		m.bad("chain", "not an SVID by the authorities of its time (at_ms %d): %v", m.atMS, err)

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,7 +43,11 @@ func newFiles(t *testing.T, kind string) *files {
 
 // options are those with which a node or swarmctl uses the certificate of that name.
 func (w *files) options(name, kind string) []string {
-	return []string{"--cert", w.Path(name + "-cert.pem"), "--key", w.Path(name + "-key.pem"), "--cacert", w.Path("ca", "ca.pem"), "--cert-roles", kind}
+	pair := []string{"--cert", w.Path(name + "-cert.pem"), "--key", w.Path(name + "-key.pem")}
+	if kind == "" {
+		return append(pair, "--capath", w.Path("capath"))
+	}
+	return append(pair, "--cacert", w.Path("ca", "ca.pem"), "--cert-roles", kind)
 }
 
 // swarmctl runs a command that must succeed.
@@ -106,6 +111,51 @@ func TestFilesWithRolesInCN(t *testing.T) {
 	// An SL's certificate makes no SN.
 	args := append([]string{"swarmd", "run-sn", "--name", "sn-2", "--host-ip", w.Addr(2), "--sentinel-ip", w.Addr(1), "--state-dir", w.Path("sn2")}, w.options("sl-1", "cn")...)
 	e2etest.Start(t, "sn-2", w.Dir, nil, args...).Fails("the certificate is for the role sl, this node is of the role sn")
+}
+
+// Two hosts with certificates as the original's gen-cert makes them, each of a CA of its own, and no option that says so.
+func TestFilesOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	w := newFiles(t, "")
+	if err := os.Mkdir(w.Path("capath"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.genCert(1, map[string]string{"sn-1": "SN-1", "sl-1": "SL-1", "swci-1": "SWCI-1"})
+	w.genCert(2, map[string]string{"sl-2": "SL-2"})
+	sn := w.sns(1)[0]
+	sn.Sees("certificates without SPIFFE ID are accepted")
+	finish(t, w.sls(2)...)
+	w.Agree(1, 2)
+	operator := append([]string{"--sn", w.Addr(1) + ":30304"}, w.options("swci-1", "")...)
+	w.swarmctl(append([]string{"get", "ledger", "--out", "ledger.jsonl"}, operator...)...)
+	w.swarmctl(append([]string{"get", "bundle", "--out", "bundle.pem"}, operator...)...)
+	out := w.swarmctl("verify", "ledger", "ledger.jsonl", "--bundle", "bundle.pem")
+	if !strings.Contains(out, "signed by sl-1, sl-2") {
+		t.Errorf("verify ledger says %q", out)
+	}
+}
+
+// genCert makes a CA and certificates with the commands of the original's script.
+func (w *files) genCert(host int, cns map[string]string) {
+	w.T.Helper()
+	openssl := func(args ...string) {
+		w.T.Helper()
+		cmd := exec.Command("openssl", args...)
+		cmd.Dir = w.Dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			w.T.Fatalf("openssl %v: %v\n%s", args, err, out)
+		}
+	}
+	ca, caKey := fmt.Sprintf("capath/ca-%d-cert.pem", host), fmt.Sprintf("ca-%d-key.pem", host)
+	openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/OU=Swarm-Learning/CN=CA", "-keyout", caKey, "-out", ca)
+	for name, cn := range cns {
+		ext := "subjectAltName=DNS:" + cn + "\nkeyUsage=digitalSignature,keyCertSign\n"
+		if err := os.WriteFile(w.Path(name+".ext"), []byte(ext), 0o600); err != nil {
+			w.T.Fatal(err)
+		}
+		openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/OU=Swarm-Learning/CN="+cn, "-keyout", name+"-key.pem", "-out", name+".csr")
+		openssl("x509", "-req", "-days", "30", "-in", name+".csr", "-CA", ca, "-CAkey", caKey, "-CAcreateserial", "-extfile", name+".ext", "-out", name+"-cert.pem")
+	}
 }
 
 // authority is a CA whose key the test holds.
