@@ -2,7 +2,6 @@ package swci
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -72,22 +71,15 @@ func (g *Grammar) find(words []string) (*Command, Args, error) {
 	if len(words) > maxWords {
 		return nil, Args{}, exit.New(exit.Usage, "", "more than %d words", maxWords)
 	}
-	var best error
-	var named *Command
-	for _, c := range g.commands {
-		args, err := c.compiled.match(words)
-		if err == nil {
-			return c, args, nil
-		}
-		// Of two patterns whose keywords fit, the longer name is what was meant.
-		if !errors.Is(err, errNoMatch) && (named == nil || len(c.compiled.keywords()) > len(named.compiled.keywords())) {
-			best, named = err, c
-		}
+	named := g.named(words)
+	if named == nil {
+		return nil, Args{}, exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
 	}
-	if best != nil {
-		return named, Args{}, &exit.Error{Status: exit.Usage, Err: best, Hint: "swarmctl help " + strings.Join(named.compiled.keywords(), " ")}
+	args, err := named.compiled.match(words)
+	if err != nil {
+		return named, Args{}, &exit.Error{Status: exit.Usage, Err: err, Hint: "swarmctl help " + strings.Join(named.compiled.keywords(), " ")}
 	}
-	return nil, Args{}, exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
+	return named, args, nil
 }
 
 // suggest names the commands that begin as words do, else the command nearest to what was typed.

@@ -72,14 +72,15 @@ func (g *Grammar) knows(l cmdline.Line) error {
 	return nil
 }
 
-// named returns the command whose name words begin with, or nil.
-func (g *Grammar) named(words []string) *Command {
+// named returns the command whose name words begin with, or nil. Of several the longest name is what was meant.
+func (g *Grammar) named(words []string) (found *Command) {
 	for _, c := range g.commands {
-		if _, err := c.compiled.match(words); !errors.Is(err, errNoMatch) {
-			return c
+		_, err := c.compiled.match(words)
+		if !errors.Is(err, errNoMatch) && (found == nil || len(c.compiled.keywords()) > len(found.compiled.keywords())) {
+			found = c
 		}
 	}
-	return nil
+	return found
 }
 
 // options checks the typed options against those of c (nil: only the global ones) and returns their values.

@@ -23,7 +23,8 @@ type part struct {
 // pattern is the compiled form of a command's text such as "get contract status NAME" or "reset contract NAME [force]".
 //
 // A word in lower case is a keyword and matches in any case; one in upper case is an argument and takes one word as
-// typed; brackets make either optional; "..." after an argument takes all the words that are left.
+// typed; brackets make either optional; "..." after an argument takes all the words that are left. An optional argument takes
+// a word only if enough are left for the arguments after it that are not optional; an optional keyword always takes its own.
 type pattern struct {
 	text  string
 	parts []part
@@ -49,8 +50,8 @@ func compilePattern(text string) (pattern, error) {
 		default:
 			return pattern{}, fmt.Errorf("compile pattern %q: %q is neither keyword nor argument", text, field)
 		}
-		if n := len(p.parts); n > 0 && (p.parts[n-1].rest || p.parts[n-1].optional && !e.optional) {
-			return pattern{}, fmt.Errorf("compile pattern %q: %q stands after the optional end", text, field)
+		if n := len(p.parts); n > 0 && p.parts[n-1].rest {
+			return pattern{}, fmt.Errorf("compile pattern %q: %q stands after what takes all words", text, field)
 		}
 		e.word = field
 		p.parts = append(p.parts, e)
@@ -87,11 +88,11 @@ func (p pattern) match(words []string) (Args, error) {
 	}
 	args := Args{values: map[string]string{}, keywords: map[string]bool{}}
 	rest := words[len(name):]
-	for _, e := range p.parts[len(name):] {
+	for i, e := range p.parts[len(name):] {
 		switch {
 		case e.rest:
 			args.Rest, rest = rest, nil
-		case len(rest) == 0 && e.optional:
+		case e.optional && (len(rest) == 0 || e.arg && len(rest) <= required(p.parts[len(name)+i+1:])):
 		case len(rest) == 0:
 			return Args{}, fmt.Errorf("%s is missing; usage: swarmctl %s", e.word, p.text)
 		case e.arg:
@@ -106,4 +107,14 @@ func (p pattern) match(words []string) (Args, error) {
 		return Args{}, fmt.Errorf("%q is one word too many; usage: swarmctl %s", rest[0], p.text)
 	}
 	return args, nil
+}
+
+// required counts the parts that are not optional.
+func required(parts []part) (n int) {
+	for _, e := range parts {
+		if !e.optional {
+			n++
+		}
+	}
+	return n
 }
