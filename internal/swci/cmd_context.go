@@ -3,18 +3,15 @@ package swci
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
-
-	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 func contextCommands() []*Command {
 	return []*Command{
 		{
-			Pattern: "create context NAME [with] [ip] [HOST] [PORT]", Group: "Contexts", Shell: true,
+			Pattern: "create context NAME [with] [ip] [service] HOST [PORT]", Group: "Contexts", Shell: true,
 			Summary: "Name a swarm by one of its SNs",
-			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given. A context of the same name is replaced. switch context makes commands use it.",
+			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given; it may stand behind HOST and a colon too. With the word service HOST is what a proxy calls the API, and PORT is 443 if it is not given. A context of the same name is replaced. switch context makes commands use it.",
 			Example: "create context example with ip node-sn",
 			JSON:    createdJSON{},
 			Run:     createContext,
@@ -69,6 +66,12 @@ func listContexts(_ context.Context, s *Session, _ Args) error {
 	if s.JSON {
 		return printJSON(s.Env.Stdout, contextsJSON{append([]Context{}, all...), current})
 	}
+	if s.inWords() {
+		for _, c := range all {
+			fmt.Fprintln(s.Env.Stdout, c.Name)
+		}
+		return nil
+	}
 	t := table{header: []string{"NAME", "CURRENT", "SNS", "IDENTITY", "SWARM"}}
 	for _, c := range all {
 		t.add(c.Name, yesNo(c.Name == current), strings.Join(c.SNs, ","), c.Identity, short(c.SwarmID))
@@ -90,59 +93,10 @@ func switchContext(_ context.Context, s *Session, args Args) error {
 	if s.JSON {
 		return printJSON(s.Env.Stdout, currentJSON{args.Value("NAME")})
 	}
+	if s.inWords() {
+		fmt.Fprintf(s.Env.Stdout, "DEFAULT CONTEXT SET TO : %s\n", args.Value("NAME"))
+		return nil
+	}
 	fmt.Fprintf(s.Env.Stderr, "current context is %s\n", args.Value("NAME"))
-	return nil
-}
-
-// apiPort is where an SN serves its API unless it is told otherwise.
-const apiPort = "30304"
-
-func createContext(ctx context.Context, s *Session, args Args) error {
-	name, host := args.Value("NAME"), args.Value("HOST")
-	if host == "" {
-		return exit.New(exit.Usage, "name an SN: create context NAME with ip HOST", "HOST is missing")
-	}
-	if err := validContextName(name); err != nil {
-		return err
-	}
-	contexts, err := OpenContexts(s.Env.Getenv)
-	if err != nil {
-		return err
-	}
-	if old, err := contexts.Load(name); err == nil && old.PID != 0 && old.up() {
-		return exit.New(exit.Conflict, "choose another name", "context %q belongs to a local swarm that is up (process %d)", name, old.PID)
-	}
-	target, err := s.anyTarget(args.Opts)
-	if err != nil {
-		return err
-	}
-	if target.Identity == "" {
-		return errNoIdentity()
-	}
-	target.Name, target.PID, target.SwarmID, target.Epoch = name, 0, "", ""
-	target.SNs = []string{net.JoinHostPort(strings.Trim(host, "[]"), first(args.Value("PORT"), apiPort))}
-	target.onWait = s.say
-	api, closeAPI, err := s.Connect(ctx, target)
-	if err != nil {
-		return err
-	}
-	defer closeAPI()
-	swarm, err := api.GetSwarm(ctx)
-	if err != nil {
-		return fmt.Errorf("ask %s for its swarm: %w", target.SNs[0], err)
-	}
-	if target.SwarmID = swarm.GetSwarmId(); swarm.GetEpoch() != target.SwarmID {
-		target.Epoch = swarm.GetEpoch()
-	}
-	if target.agent != nil {
-		target.Identity = "" // the agent ends with this swarmctl: the next names its own
-	}
-	if err := contexts.Save(target); err != nil {
-		return err
-	}
-	if s.JSON {
-		return printJSON(s.Env.Stdout, createdJSON{name, target.SNs[0], target.SwarmID})
-	}
-	fmt.Fprintf(s.Env.Stderr, "context %s is swarm %s at %s\n", name, short(target.SwarmID), target.SNs[0])
 	return nil
 }

@@ -32,6 +32,14 @@ func contractCommands() []*Command {
 			Run:     getContractStatus,
 		},
 		{
+			Pattern: "get contract info NAME", Group: "Contracts", Shell: true,
+			Summary: "Show what a contract demands",
+			Details: "Prints what training does not change: when the contract was made, its rules, and the terms that its first session has fixed. \"get contract status\" has the rest.",
+			Example: "get contract info defaultbb.cqdb.sml.hpe",
+			JSON:    contractInfoJSON{},
+			Run:     getContractInfo,
+		},
+		{
 			Pattern: "explain contract NAME", Group: "Contracts", Shell: true,
 			Summary: "Say why no round is planned or committed",
 			Details: "Prints in plain lines how far the training is, what the next round waits for and until when, what each peer does and since when, why the last attempt failed, which rule stands in the way, and what can be done. While an attempt runs it says who has reported and who has not.",
@@ -115,6 +123,12 @@ func (s *Session) printContracts(list *swarmv1.ListContractsResponse) error {
 		}
 		return printJSON(s.Env.Stdout, out)
 	}
+	if s.inWords() {
+		for _, c := range list.GetContracts() {
+			fmt.Fprintln(s.Env.Stdout, text.Line(c.GetName()))
+		}
+		return nil
+	}
 	t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
 	for _, c := range list.GetContracts() {
 		t.add(c.GetName(), c.GetPhase(), utoa(c.GetRun()), utoa(c.GetRound()), utoa(uint64(c.GetMinPeers())),
@@ -183,9 +197,12 @@ func getContractStatus(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
 		}
-		if s.JSON {
+		switch {
+		case s.JSON:
 			err = printJSON(s.Env.Stdout, statusToJSON(status))
-		} else {
+		case s.inWords():
+			err = statusFields(s, status).show(s.Env.Stdout, true)
+		default:
 			err = printStatus(s, status)
 		}
 		if err != nil {
@@ -270,40 +287,14 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	if r := c.GetCommitted(); r != nil {
 		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), text.Line(short(r.GetDigest())), text.Line(strings.Join(r.GetParticipants(), ", ")))
 	}
-	if k := c.GetSkips(); k != nil {
-		fmt.Fprintf(w, "skipped    %d rounds, the last time round %d: %s\n", k.GetCount(), k.GetRound(), text.Line(k.GetReason()))
-	}
-	if l := c.GetLostModel(); l != nil {
-		fmt.Fprintf(w, "lost       the model of round %d, %s; round %d went back to %s\n", l.GetRound(), text.Line(short(l.GetDigest())), l.GetRound()+1, lostTo(l.GetResumedRound()))
-	}
-	if a := c.GetAdoptedRound(); a != nil {
-		fmt.Fprintf(w, "adopted    the model of round %d, which %d nodes have signed, as round %d; the SNs were restored from a backup of %s\n", a.GetProvenRound(), a.GetSigned(), a.GetRound(), backupOf(a))
-	}
-	if p := c.GetPlan(); p != nil {
-		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))
-	}
-	if st.GetWaiting() != "" {
-		fmt.Fprintf(w, "waiting    %s (%s)\n", text.Line(strings.TrimPrefix(st.GetWaiting(), "waiting ")), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s"))
-	}
-	for _, warning := range st.GetWarnings() {
-		fmt.Fprintf(w, "warning    %s\n", text.Line(warning))
+	for _, x := range statusNotes(s, st) {
+		fmt.Fprintf(w, "%-10s %s\n", strings.ToLower(x.name), text.Line(x.value))
 	}
 	if len(c.GetSessions()) == 0 {
 		return nil // what it waits for says so
 	}
 	fmt.Fprintln(w)
-	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WEIGHT", "ISOLATION", "NOTE"}}
-	for _, x := range byNode(c.GetSessions()) {
-		j := sessionToJSON(x)
-		note := j.EndReason
-		if st.GetNoQuorum() != nil && j.State != "ended" {
-			note = strings.TrimPrefix(note+", whether its node is alive is unknown", ", ")
-		} else if !j.Live && j.State != "ended" {
-			note = strings.TrimPrefix(note+", node is dead", ", ")
-		}
-		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric),
-			utoa(uint64(j.Weight)), j.Isolation, note)
-	}
+	t := sessionTable(st)
 	return t.print(w)
 }
 
@@ -316,6 +307,10 @@ func resetContract(ctx context.Context, s *Session, args Args) error {
 		}
 		if s.JSON {
 			return printJSON(s.Env.Stdout, resetJSON{name, run})
+		}
+		if s.inWords() {
+			fmt.Fprintf(s.Env.Stdout, "CONTRACT RESET : %s\n", text.Line(name))
+			return nil
 		}
 		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", text.Line(name), run)
 		return nil

@@ -2,9 +2,11 @@ package swci
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
@@ -81,6 +83,8 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 		list, err := api.ListNodes(ctx)
 		if err == nil && s.JSON {
 			err = printJSON(s.Env.Stdout, nodesToJSON(list))
+		} else if err == nil && s.inWords() {
+			err = printNodeLines(s, list.GetNodes())
 		} else if err == nil {
 			err = s.printNodes(list)
 		}
@@ -105,6 +109,34 @@ func (s *Session) printNodes(list *swarmv1.ListNodesResponse) error {
 	}
 	t.addCandidates(list.GetCandidates(), func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
 	return t.print(s.Env.Stdout)
+}
+
+// printNodeLines prints nodes as the original does, whose Python class reads seven columns. A node's UUID is its peer ID, and its
+// parent the SN through which it reports. A node that is alive has been heard of just now, another one before it was found dead.
+func printNodeLines(s *Session, nodes []*swarmv1.Node) error {
+	peerIDs := map[string]string{}
+	for _, n := range nodes {
+		peerIDs[n.GetName()] = n.GetPeerId()
+	}
+	w := csv.NewWriter(s.Env.Stdout)
+	lines := [][]string{{"TYPE", "HOST_IP", "PORT", "CONTAINER", "UUID", "PARENT_UUID", "LAST_I_AM_ALIVE"}}
+	for _, n := range nodes {
+		kind, seen := strings.ToUpper(n.GetRole()), n.GetLiveSinceUnixMs()
+		if n.GetSentinel() {
+			kind = "SENTINEL"
+		}
+		if n.GetLive() {
+			seen = s.Env.Now().UnixMilli()
+		}
+		lines = append(lines, []string{
+			kind, text.Line(n.GetHost()), strconv.FormatUint(uint64(nodePort(n)), 10), text.Line(n.GetName()), text.Line(n.GetPeerId()),
+			text.Line(peerIDs[n.GetSn()]), clockTime(seen),
+		})
+	}
+	if err := w.WriteAll(lines); err != nil {
+		return fmt.Errorf("print nodes: %w", err)
+	}
+	return nil
 }
 
 func nodesToJSON(list *swarmv1.ListNodesResponse) nodesJSON {
@@ -134,11 +166,14 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 
 // nodeAddress is where others reach the node first: the API of an SN, the file server of the rest.
 func nodeAddress(n *swarmv1.Node) string {
-	port := n.GetFsPort()
+	return net.JoinHostPort(n.GetHost(), strconv.FormatUint(uint64(nodePort(n)), 10))
+}
+
+func nodePort(n *swarmv1.Node) uint32 {
 	if n.GetApiPort() != 0 {
-		port = n.GetApiPort()
+		return n.GetApiPort()
 	}
-	return net.JoinHostPort(n.GetHost(), strconv.FormatUint(uint64(port), 10))
+	return n.GetFsPort()
 }
 
 func nodeNote(n *swarmv1.Node) string {

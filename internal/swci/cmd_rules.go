@@ -170,6 +170,10 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 			return printJSON(s.Env.Stdout, ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())})
 		}
 		rules := rulesText(c.GetRules())
+		if s.inWords() {
+			fmt.Fprintf(s.Env.Stdout, "CONTRACT CREATED : %s\n", text.Line(c.GetName()))
+			return nil
+		}
 		if rules == "" {
 			fmt.Fprintf(s.Env.Stdout, "contract %s has no rules\n", text.Line(c.GetName()))
 			return nil

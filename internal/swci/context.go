@@ -30,10 +30,18 @@ type Context struct {
 	TrustDomains []string `json:"trust_domains" doc:"further accepted ones"`
 	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
 
+	Env []Variable `json:"env,omitempty" doc:"what set context env has put there"` // by key
+
 	agent        *spire.AgentConfig // to start for the identity; nil for none
 	agentOptions string             // that ask for it
 	onWait       func(why string)   // told what a call waits for; nil tells nobody
 	onFollow     func(epoch.Pin)    // told of a later epoch that is followed; nil tells nobody
+}
+
+// Variable is a name and a value that the user keeps in a context.
+type Variable struct {
+	Key   string `json:"key" doc:"the variable's"`
+	Value string `json:"value" doc:"as it was set"`
 }
 
 // pinned is the swarm with its epoch.
@@ -140,6 +148,14 @@ func (c *Contexts) Switch(name string) error {
 		return err
 	}
 	return c.write("current", []byte(name+"\n"))
+}
+
+// Named returns the context called name, or the current one for "".
+func (c *Contexts) Named(name string) (Context, error) {
+	if name = first(name, c.Current()); name == "" {
+		return Context{}, exit.New(exit.Usage, "name one, or choose one with swarmctl switch context NAME", "there is no current context")
+	}
+	return c.Load(name)
 }
 
 // Remove forgets the context called name if it still belongs to the process pid, and leaves it if it is the current one.

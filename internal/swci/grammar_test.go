@@ -79,8 +79,8 @@ func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 
 func (*fakeAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
 	return &swarmv1.ListNodesResponse{Bans: fakeBans(), Candidates: fakeCandidates(), Nodes: []*swarmv1.Node{
-		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, PeerId: "12D3KooB", Banned: true, LiveSinceUnixMs: 10_000},
-		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
+		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, PeerId: "12D3KooB", Sn: "sn-0", Banned: true, LiveSinceUnixMs: 10_000},
+		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", PeerId: "12D3KooS", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
 	}}, nil
 }
 
@@ -138,7 +138,7 @@ func (*fakeAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
 }
 
 func (*fakeAPI) ListContracts(context.Context) (*swarmv1.ListContractsResponse, error) {
-	return &swarmv1.ListContractsResponse{Contracts: []*swarmv1.ContractSummary{{Name: "c", Phase: "training", Run: 1, Round: 4, MinPeers: 2, OpenSessions: 2}}}, nil
+	return &swarmv1.ListContractsResponse{Contracts: []*swarmv1.ContractSummary{{Name: "c", Phase: "training", Run: 1, Round: 4, MinPeers: 2, OpenSessions: 2, CreatedUnixMs: 3_000}}}, nil
 }
 
 func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
@@ -293,7 +293,7 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
       "min_peers": 2,
       "open_sessions": 2,
       "ended_sessions": 0,
-      "created": null
+      "created": "1970-01-01T00:00:03.000Z"
     }
   ],
   "no_quorum": null

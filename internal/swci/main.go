@@ -140,6 +140,7 @@ func (s *Session) execute(ctx context.Context, l cmdline.Line) error {
 	if s.JSON, err = wantsJSON(parsed.Opts); err != nil {
 		return err
 	}
+	s.formed = parsed.Opts.IsSet("o")
 	if command.Prompt && s.prompt == nil {
 		return exit.New(exit.Usage, "swarmctl run-swci starts it", "%s is a word of the SWCI prompt", strings.Join(command.compiled.keywords(), " "))
 	}

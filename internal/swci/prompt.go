@@ -68,8 +68,14 @@ func userDir(dir string) (string, error) {
 
 // atPrompt runs one line's words.
 func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out io.Writer) error {
-	if len(words) > 0 && strings.EqualFold(words[0], "ls") {
-		words = append([]string{"ls", "--"}, words[1:]...) // its options are its own
+	if len(words) > 0 {
+		// The original's Python class calls them ls() and pwd().
+		if bare, called := strings.CutSuffix(strings.ToLower(words[0]), "()"); called && (bare == "ls" || bare == "pwd") {
+			words = append([]string{bare}, words[1:]...)
+		}
+		if strings.EqualFold(words[0], "ls") {
+			words = append([]string{"ls", "--"}, words[1:]...) // its options are its own
+		}
 	}
 	l, err := s.Grammar.split(words)
 	if err != nil {

@@ -18,11 +18,14 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
+// lateTries is how often the SN called late is asked until it answers.
+const lateTries = 4
+
 // atPrompt runs run-swci with what is typed there, in a swarm of fakeAPI. It returns the transcript and who was asked, as
 // whom, by command.
 func atPrompt(t *testing.T, typed string, args ...string) (out string, targets []string, err error) {
 	t.Helper()
-	state := t.TempDir()
+	state, asked := t.TempDir(), map[string]int{}
 	var b, errs bytes.Buffer
 	env := swci.Env{
 		Stdin: strings.NewReader(typed), Stdout: &b, Stderr: &errs,
@@ -31,7 +34,13 @@ func atPrompt(t *testing.T, typed string, args ...string) (out string, targets [
 	}
 	connect := func(_ context.Context, target swci.Context) (client.Operator, func(), error) {
 		targets = append(targets, fmt.Sprint(target.SNs, " ", target.Identity))
-		if target.SNs[0] == "down:30304" {
+		asked[target.SNs[0]]++
+		switch sn := target.SNs[0]; {
+		case sn == "refusing:30304":
+			return client.Operator{}, func() {}, exit.New(exit.Denied, "", "the identity is refused")
+		case sn == "late:30304" && asked[sn] < lateTries:
+			return client.Operator{}, func() {}, exit.New(exit.Unreachable, "", "late:30304 does not answer")
+		case sn == "down:30304":
 			return client.Operator{}, func() {}, exit.New(exit.Unreachable, "is it up? swarmctl list nodes shows", "down:30304 does not answer")
 		}
 		return answering(t, &fakeAPI{}), func() {}, nil
@@ -48,7 +57,7 @@ func TestPrompt(t *testing.T) {
 LIST CONTRACTS -o json
 create context Example node-sn
 switch context Example
-list contexts
+list contexts -o table
 RESET CONTRACT defaultbb.cqdb.sml.hpe
 reset contract c FORCE
 DELETE CONTRACT c force
@@ -63,8 +72,7 @@ list nodes
 		t.Fatal(err)
 	}
 	want := `SWCI:0 > list contracts
-    NAME  PHASE     RUN  ROUND  MIN PEERS  OPEN  ENDED
-    c     training  1    4      2          2     0
+    c
 SWCI:1 > LIST CONTRACTS -o json
     {
       "contracts": [
@@ -76,23 +84,24 @@ SWCI:1 > LIST CONTRACTS -o json
           "min_peers": 2,
           "open_sessions": 2,
           "ended_sessions": 0,
-          "created": null
+          "created": "1970-01-01T00:00:03.000Z"
         }
       ],
       "no_quorum": null
     }
 SWCI:2 > create context Example node-sn
-    context Example is swarm s at node-sn:30304
+    API Server is UP!
+    CONTEXT CREATED : Example
 SWCI:3 > switch context Example
-    current context is Example
-SWCI:4 > list contexts
+    DEFAULT CONTEXT SET TO : Example
+SWCI:4 > list contexts -o table
     NAME     CURRENT  SNS            IDENTITY         SWARM
     Example  yes      node-sn:30304  /run/agent.sock  s
 SWCI:5 > RESET CONTRACT defaultbb.cqdb.sml.hpe
 ERROR : reset contract "defaultbb.cqdb.sml.hpe": 2 sessions are open
     hint: use force
 SWCI:6 > reset contract c FORCE
-    contract c begins run 2
+    CONTRACT RESET : c
 SWCI:7 > DELETE CONTRACT c force
     contract c is deleted, in run 3
 SWCI:8 > get contract status d
@@ -145,11 +154,12 @@ func TestOriginalScript(t *testing.T) {
 	want := `SWCI:0 > EXIT ON FAILURE
 SWCI:0 > EXIT ON FAILURE IS TURNED ON
 SWCI:1 > create context example node-sn
-    context example is swarm s at node-sn:30304
+    API Server is UP!
+    CONTEXT CREATED : example
 SWCI:2 > switch context example
-    current context is example
+    DEFAULT CONTEXT SET TO : example
 SWCI:3 > RESET CONTRACT c FORCE
-    contract c begins run 2
+    CONTRACT RESET : c
 SWCI:4 > EXIT
 `
 	if diff := cmp.Diff(want, out); diff != "" {
@@ -165,8 +175,8 @@ func TestPromptRefusals(t *testing.T) {
 	}{
 		{"no SN", "list nodes", "ERROR : no SN is known\n    hint: give --sn HOST:PORT, or choose a context with switch context NAME", []string{id}},
 		{"context without SN", "create context x", "ERROR : HOST is missing", []string{id}},
-		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n    NAME  CURRENT  SNS  IDENTITY  SWARM\n", []string{id}},
-		{"context at another port", "create context x WITH IP sn1 99\nlist contexts", "sn1:99", []string{id}},
+		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n", []string{id}},
+		{"context at another port", "create context x WITH IP sn1 99\nlist contexts -o table", "sn1:99", []string{id}},
 		{"SN without a port", "list nodes", "ERROR : down:30304 does not answer", []string{id, "--sn=down"}},
 		{"context of a bad name", "create context ../x sn1", "context name \"../x\" is not valid", []string{id}},
 		{"run-swci", "run-swci", "ERROR : run-swci is not for the prompt", nil},

@@ -33,6 +33,7 @@ type Session struct {
 	argv   []string    // the command line
 	own    *identities // nil: identities are not kept
 	prompt *prompt     // of run-swci; nil for one command
+	formed bool        // the line says in which form it wants its answer
 }
 
 // withAPI calls fn with an open API of the swarm that the options, the current context or the environment name.

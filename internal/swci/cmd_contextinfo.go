@@ -1,0 +1,222 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+func contextInfoCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "get context info [NAME]", Group: "Contexts", Shell: true,
+			Summary: "Show where a context's swarm is, and what is kept with it",
+			Details: "Prints the SNs, the swarm, the identity and the variables of the context NAME, or of the one that is used now, and swarmctl's version. It asks no SN.",
+			Example: "get context info example",
+			JSON:    contextInfoJSON{},
+			Run:     getContextInfo,
+		},
+		{
+			Pattern: "get context version", Group: "Contexts", Shell: true,
+			Summary: "Show which versions talk to each other",
+			Details: "Prints the version of swarmctl and that of the API which it speaks with the SNs. It asks no SN.",
+			Example: "get context version",
+			JSON:    contextVersionJSON{},
+			Run: func(_ context.Context, s *Session, _ Args) error {
+				if s.JSON {
+					return printJSON(s.Env.Stdout, contextVersionJSON{buildVersion().Version, apiVersion})
+				}
+				return versionFields(nil).show(s.Env.Stdout, s.inWords())
+			},
+		},
+		{
+			Pattern: "list context env [CONTEXT]", Group: "Contexts", Shell: true,
+			Summary: "Show the variables that are kept in a context",
+			Details: "Prints the variables of the context, or of the one that is used now, by name.",
+			Example: "list context env example",
+			JSON:    contextEnvJSON{},
+			Run:     listContextEnv,
+		},
+		{
+			Pattern: "get context env [CONTEXT] KEY", Group: "Contexts", Shell: true,
+			Summary: "Show one variable that is kept in a context",
+			Details: "Prints the variable KEY of the context, or of the one that is used now. Exit code 5 if it is not set.",
+			Example: "get context env example DATASET",
+			JSON:    Variable{},
+			Run:     getContextEnv,
+		},
+		{
+			Pattern: "set context env [CONTEXT] KEY VALUE", Group: "Contexts", Shell: true,
+			Summary: "Keep a variable in a context",
+			Details: "Sets the variable KEY of the context, or of the one that is used now. Variables are for scripts and their writers: swarmctl keeps them with the context and gives them to no program. A context that is created again has none.",
+			Example: "set context env example DATASET mnist",
+			JSON:    Variable{},
+			Run:     setContextEnv,
+		},
+	}
+}
+
+// contextInfoJSON is `get context info NAME -o json`.
+type contextInfoJSON struct {
+	Context Context            `json:"context" doc:"as it is saved"`
+	Current bool               `json:"current" doc:"commands use it"`
+	Version contextVersionJSON `json:"version" doc:"of both sides"`
+}
+
+// contextVersionJSON is `get context version -o json`.
+type contextVersionJSON struct {
+	Swarmctl string `json:"swarmctl" doc:"as tagged, or devel"`
+	API      string `json:"api" doc:"of the SNs, as in its methods' names"`
+}
+
+// contextEnvJSON is `list context env -o json`.
+type contextEnvJSON struct {
+	Name string     `json:"name" doc:"the context's"`
+	Env  []Variable `json:"env" doc:"by key"`
+}
+
+// apiVersion is the API's, as in its methods' names.
+const apiVersion = "swarm.v1"
+
+func versionFields(f fields) fields {
+	f.add("SWCI_VERSION", buildVersion().Version)
+	f.add("API_VERSION", apiVersion)
+	return f
+}
+
+// usedContext is the context that is named, else the one that commands use.
+func usedContext(s *Session, args Args, name string) (*Contexts, Context, error) {
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return nil, Context{}, err
+	}
+	c, err := contexts.Named(first(name, args.Opts.String("context"), s.Env.Getenv("SWARM_CONTEXT")))
+	return contexts, c, err
+}
+
+func getContextInfo(_ context.Context, s *Session, args Args) error {
+	contexts, c, err := usedContext(s, args, args.Value("NAME"))
+	if err != nil {
+		return err
+	}
+	current := contexts.Current() == c.Name
+	if s.JSON {
+		return printJSON(s.Env.Stdout, contextInfoJSON{c, current, contextVersionJSON{buildVersion().Version, apiVersion}})
+	}
+	var f fields
+	f.add("NAME", c.Name)
+	f.add("CURRENT", yesNo(current))
+	for _, sn := range c.SNs {
+		host, port, err := net.SplitHostPort(sn)
+		if err != nil {
+			host = sn
+		}
+		f.add("IP", host)
+		f.add("PORT", port)
+	}
+	f.add("SWARM_ID", c.SwarmID)
+	f.add("EPOCH", c.Epoch)
+	f.add("IDENTITY", c.Identity)
+	f.add("TRUST_DOMAINS", strings.Join(c.TrustDomains, ", "))
+	for _, v := range c.Env {
+		f.add("ENV", v.Key+"="+v.Value)
+	}
+	return versionFields(f).show(s.Env.Stdout, s.inWords())
+}
+
+func listContextEnv(_ context.Context, s *Session, args Args) error {
+	_, c, err := usedContext(s, args, args.Value("CONTEXT"))
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, contextEnvJSON{c.Name, append([]Variable{}, c.Env...)})
+	}
+	if s.inWords() {
+		return printEnv(s, c.Env...)
+	}
+	t := table{header: []string{"KEY", "VALUE"}}
+	for _, v := range c.Env {
+		t.add(v.Key, v.Value)
+	}
+	return t.print(s.Env.Stdout)
+}
+
+// printEnv prints variables one a line, also those without a value.
+func printEnv(s *Session, env ...Variable) error {
+	var f fields
+	for _, v := range env {
+		f = append(f, field{v.Key, v.Value})
+	}
+	return f.show(s.Env.Stdout, true)
+}
+
+func getContextEnv(_ context.Context, s *Session, args Args) error {
+	_, c, err := usedContext(s, args, args.Value("CONTEXT"))
+	if err != nil {
+		return err
+	}
+	i, found := variable(c.Env, args.Value("KEY"))
+	switch {
+	case !found:
+		return exit.New(exit.NotFound, "swarmctl list context env shows what is set", "context %s has no variable %q", c.Name, args.Value("KEY"))
+	case s.JSON:
+		return printJSON(s.Env.Stdout, c.Env[i])
+	case s.inWords():
+		return printEnv(s, c.Env[i])
+	}
+	_, err = fmt.Fprintln(s.Env.Stdout, c.Env[i].Value)
+	return err
+}
+
+// What a context keeps is bounded: it is read with every command.
+const (
+	maxVariables = 256
+	maxValue     = 4096 // bytes
+)
+
+var variableKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,127}$`)
+
+func setContextEnv(_ context.Context, s *Session, args Args) error {
+	v := Variable{args.Value("KEY"), args.Value("VALUE")}
+	if !variableKey.MatchString(v.Key) {
+		return exit.New(exit.Usage, "use 1 to 128 of A-Z a-z 0-9 _ . -, beginning with a letter or _", "%.160q is no name of a variable", v.Key)
+	}
+	if len(v.Value) > maxValue {
+		return exit.New(exit.Usage, "keep it in a file, and the file's name here", "the value of %s has more than %d bytes", v.Key, maxValue)
+	}
+	contexts, c, err := usedContext(s, args, args.Value("CONTEXT"))
+	if err != nil {
+		return err
+	}
+	i, found := variable(c.Env, v.Key)
+	switch {
+	case found:
+		c.Env[i] = v
+	case len(c.Env) >= maxVariables:
+		return exit.New(exit.Usage, "set one that is there already", "context %s has %d variables, which is as many as it may", c.Name, maxVariables)
+	default:
+		c.Env = slices.Insert(c.Env, i, v)
+	}
+	if err := contexts.Save(c); err != nil {
+		return err
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, v)
+	}
+	if s.inWords() {
+		return printEnv(s, v)
+	}
+	fmt.Fprintf(s.Env.Stderr, "%s is kept in context %s\n", v.Key, c.Name)
+	return nil
+}
+
+// variable finds where a key is in variables that are sorted, or belongs.
+func variable(env []Variable, key string) (int, bool) {
+	return slices.BinarySearchFunc(env, key, func(v Variable, key string) int { return strings.Compare(v.Key, key) })
+}

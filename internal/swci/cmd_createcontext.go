@@ -1,0 +1,111 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/address"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+const (
+	apiPort     = "30304" // where an SN serves its API unless it is told otherwise
+	servicePort = "443"   // where a proxy does for it
+)
+
+func createContext(ctx context.Context, s *Session, args Args) error {
+	name := args.Value("NAME")
+	if err := validContextName(name); err != nil {
+		return err
+	}
+	if args.Has("ip") && args.Has("service") {
+		return exit.New(exit.Usage, "create context NAME with service HOST, or with ip HOST", "an SN is named by ip or by service, not by both")
+	}
+	port := apiPort
+	if args.Has("service") {
+		port = servicePort
+	}
+	sn, err := apiAddress(args.Value("HOST"), args.Value("PORT"), port)
+	if err != nil {
+		return err
+	}
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return err
+	}
+	if old, err := contexts.Load(name); err == nil && old.PID != 0 && old.up() {
+		return exit.New(exit.Conflict, "choose another name", "context %q belongs to a local swarm that is up (process %d)", name, old.PID)
+	}
+	target, err := s.targetAt(args.Opts, sn)
+	if err != nil {
+		return err
+	}
+	target.onWait = s.say
+	swarm, err := s.probe(ctx, target)
+	if err != nil {
+		return err
+	}
+	if target.Name, target.SwarmID = name, swarm.GetSwarmId(); swarm.GetEpoch() != target.SwarmID {
+		target.Epoch = swarm.GetEpoch()
+	}
+	if target.agent != nil {
+		target.Identity = "" // the agent ends with this swarmctl: the next names its own
+	}
+	if err := contexts.Save(target); err != nil {
+		return err
+	}
+	switch {
+	case s.JSON:
+		return printJSON(s.Env.Stdout, createdJSON{name, sn, target.SwarmID})
+	case s.inWords():
+		fmt.Fprintf(s.Env.Stdout, "%s\nCONTEXT CREATED : %s\n", apiIsUp, name)
+	default:
+		fmt.Fprintf(s.Env.Stderr, "context %s is swarm %s at %s\n", name, short(target.SwarmID), sn)
+	}
+	return nil
+}
+
+// apiIsUp is what the original says of an SN that answers.
+const apiIsUp = "API Server is UP!"
+
+// apiAddress reads where an SN's API is. The port may be a word of its own, or stand behind the host.
+func apiAddress(host, port, defaultPort string) (string, error) {
+	if _, _, err := net.SplitHostPort(host); err == nil && port != "" {
+		return "", exit.New(exit.Usage, "leave one out", "two ports are given: %.260s and %.80s", host, port)
+	}
+	sn, err := address.HostPort(host, first(port, defaultPort))
+	if err != nil {
+		return "", exit.New(exit.Usage, "give an address or a host name, and a port from 1 to 65535 if it is not "+defaultPort, "no SN's API can be at %.260q", strings.TrimSpace(host+" "+port))
+	}
+	return sn, nil
+}
+
+// targetAt is the SN at an address, of whatever swarm, and who asks it.
+func (s *Session) targetAt(opts *cli.Context, sn string) (Context, error) {
+	target, err := s.anyTarget(opts)
+	if err == nil && target.Identity == "" {
+		err = errNoIdentity()
+	}
+	target.Name, target.PID, target.SwarmID, target.Epoch, target.Env = "", 0, "", "", nil
+	target.SNs = []string{sn}
+	return target, err
+}
+
+// probe asks the SN of a target for its swarm.
+func (s *Session) probe(ctx context.Context, target Context) (*swarmv1.GetSwarmResponse, error) {
+	api, closeAPI, err := s.Connect(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAPI()
+	swarm, err := api.GetSwarm(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its swarm: %w", target.SNs[0], err)
+	}
+	return swarm, nil
+}
