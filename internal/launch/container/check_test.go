@@ -28,6 +28,17 @@ func (l *lab) train(t *testing.T) container.Spec {
 	}
 }
 
+// foreign puts a Python package swarmlearning with a module of its own into a folder.
+func foreign(t *testing.T, folder, module string) {
+	t.Helper()
+	dir := filepath.Join(folder, "swarmlearning")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "__init__.py"), "", 0o644)
+	writeFile(t, filepath.Join(dir, module), "", 0o644)
+}
+
 // wantError demands that a check says all of the words, and leaves nothing behind.
 func (l *lab) wantError(t *testing.T, spec container.Spec, words ...string) {
 	t.Helper()
@@ -115,6 +126,13 @@ func TestCheckRefuses(t *testing.T) {
 		"too many CPUs":         {func(s *container.Spec) { s.CPUs = 5000 }, []string{"CPUs"}},
 		"several at once": {func(s *container.Spec) { s.DataDir, s.Program = closed, "nope.py" }, []string{
 			"can not be read", "\nprogram /platform/swarmml/model/nope.py does not exist in the container: put it there",
+		}},
+		"the original's package": {func(s *container.Spec) {
+			s.Env = []string{"PYTHONPATH=" + engine.DataDir}
+			foreign(t, s.DataDir, "swifrpc_pb2.py")
+		}, []string{"swarm-test-ml:latest has the original's", "in /platform/swarmml/data/swarmlearning, ", "take it out and this project's in", "pip"}},
+		"another's package": {func(s *container.Spec) { foreign(t, s.ModelDir, "x.py") }, []string{
+			"another maker's", "in /platform/swarmml/model/swarmlearning: move it out of the model directory",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // FuzzProbe judges what a container of a user's image printed as a check: whatever that is, what the user is told is plain
 // lines, and a socket is one that the probe named.
 func FuzzProbe(f *testing.F) {
-	f.Add("swarmd-probe begin 1\nswarmd-probe socket 1:2 /target /target/docker.sock\nswarmd-probe gpu-list 1\nGPU 0: x\nMIG 1\nswarmd-probe gpu-exit 0\nswarmd-probe package yes\nswarmd-probe end 1")
+	f.Add("swarmd-probe begin 1\nswarmd-probe socket 1:2 /target /target/docker.sock\nswarmd-probe gpu-list 1\nGPU 0: x\nMIG 1\nswarmd-probe gpu-exit 0\nswarmd-probe package ours\nswarmd-probe end 1")
 	f.Add("swarmd-probe data no\nswarmd-probe owner-data 7:8\x1b[31m\nswarmd-probe program no\nswarmd-probe owner-program \u202e")
 	f.Add("swarmd-probe socket\nswarmd-probe socket 99999999999999999999:x y\nswarmd-probe python-missing x\nswarmd-probe gpu-exit 9")
 	spec := Spec{Platform: "PYT", GPUs: "0,MIG-1", DataDir: "/d", ModelDir: "/m", Program: "train.py", User: "1:1", Image: "i", ShmSize: 1 << 30}

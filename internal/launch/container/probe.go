@@ -24,6 +24,14 @@ const (
 	probeMark   = "swarmd-probe "
 )
 
+// Whose package swarmlearning a program would import: what a probe says as "package", with its folder as "package-at".
+const (
+	packageNone     = "no"
+	packageOurs     = "ours"
+	packageOriginal = "original" // has the original's messages to its SL
+	// Anything else is another maker's.
+)
+
 var (
 	//go:embed probe.sh
 	probeScript string
@@ -209,6 +217,7 @@ func (l *Launcher) judgePython(spec Spec, r report) error {
 		base = engine.ImageTF
 	}
 	base = repository(base)
+	help := fmt.Sprintf("install it there with pip, or base the image on %s (docs/operations/images.md)", base)
 	switch {
 	case r.said["python-missing"] != "" && spec.custom():
 		l.logger(spec).Info("the image has no such Python: not checked whether the swarmlearning package is there", "image", spec.Image, "python", interpreter)
@@ -217,11 +226,20 @@ func (l *Launcher) judgePython(spec Spec, r report) error {
 		return problem(fmt.Sprintf("base the image on %s, or name its command with --ml-cmd", base), "image %s has no %s", spec.Image, interpreter)
 	case r.said["package"] == "":
 		return problem("see that it runs in the image", "%s does not work in image %s", interpreter, spec.Image)
-	case r.said["package"] != "yes":
-		return problem(fmt.Sprintf("install it there with pip, or base the image on %s (docs/operations/images.md)", base),
-			"image %s lacks the Python package swarmlearning (for its %s)", spec.Image, interpreter)
+	case r.said["package"] == packageNone:
+		return problem(help, "image %s lacks the Python package swarmlearning (for its %s)", spec.Image, interpreter)
+	case r.said["package"] == packageOurs:
+		return nil
 	}
-	return nil
+	maker := "another maker's"
+	if r.said["package"] == packageOriginal {
+		maker = "the original's"
+	}
+	where := oneLine(r.said["package-at"])
+	if strings.HasPrefix(where, engine.ModelDir+"/") {
+		return problem("move it out of the model directory", "the program would import %s Python package swarmlearning, in %s", maker, where)
+	}
+	return problem("take it out and this project's in: "+help, "image %s has %s Python package swarmlearning, in %s, which the program would import", spec.Image, maker, where)
 }
 
 func judgeFiles(spec Spec, r report) error {

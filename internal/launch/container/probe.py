@@ -1,4 +1,4 @@
-"""Says whether a program would find its modules, importing none of them."""
+"""Says whether a program would find its modules, and whose swarmlearning, importing none of them."""
 
 import importlib.util
 import os
@@ -16,7 +16,26 @@ def find(name):
         return "no"
 
 
+def package():
+    """Whose package a program would import, and where that is: ours, the original's, another's, or none."""
+    try:
+        spec = importlib.util.find_spec("swarmlearning")
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return "no", ""
+    where = next(iter(spec.submodule_search_locations or [spec.origin or ""]))
+    # As launch.FindPackage tells them apart.
+    for whose, module in (("ours", "_params.py"), ("original", "swifrpc_pb2.py")):
+        if os.path.isfile(os.path.join(where, module)):
+            return whose, where
+    return "other", where
+
+
 print("swarmd-probe python", ".".join(str(n) for n in sys.version_info[:3]))
-print("swarmd-probe package", find("swarmlearning"))
+whose, where = package()
+print("swarmd-probe package", whose)
+if where:
+    print("swarmd-probe package-at", where)
 if module:
     print("swarmd-probe framework", find(module))
