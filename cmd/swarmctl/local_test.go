@@ -193,7 +193,7 @@ func originalScript(t *testing.T, env []string, port string) {
 	usr := t.TempDir()
 	script := strings.Join([]string{
 		"EXIT ON FAILURE", "WAIT FOR 127.0.0.1 " + port, "CREATE CONTEXT example WITH IP 127.0.0.1 " + port, "SWITCH CONTEXT example",
-		"SET CONTEXT ENV DATASET mnist", "CREATE CONTRACT study", "LIST CONTRACTS", "GET CONTRACT INFO study", "RESET CONTRACT study",
+		"GET CONTEXT VERSION", "SET CONTEXT ENV DATASET mnist", "CREATE CONTRACT study", "LIST CONTRACTS", "GET CONTRACT INFO study", "RESET CONTRACT study",
 		"GET CONTRACT STATUS study", "LIST NODES", "SWITCH CONTEXT local", "EXIT",
 	}, "\n")
 	if err := os.WriteFile(filepath.Join(usr, "reset.cmd"), []byte(script), 0o644); err != nil {
@@ -208,7 +208,7 @@ func originalScript(t *testing.T, env []string, port string) {
 	rest := string(out)
 	for _, want := range []string{
 		"SWCI:0 > EXIT ON FAILURE IS TURNED ON", "    API Server is UP!", "    API Server is UP!", "    CONTEXT CREATED : example", "    DEFAULT CONTEXT SET TO : example",
-		"    DATASET                   : mnist", "    CONTRACT CREATED : study", "    defaultbb.cqdb.sml.hpe", "    study",
+		"    SN_VERSION                : ", "    DATASET                   : mnist", "    CONTRACT CREATED : study", "    defaultbb.cqdb.sml.hpe", "    study",
 		"    NAME                      : study", "    RULES                     : none", "    CONTRACT RESET : study", "    STATE                     : UNINITIALIZED",
 		"    TYPE,HOST_IP,PORT,", "    SENTINEL,127.0.0.1," + port + ",sn-0,", "    DEFAULT CONTEXT SET TO : local",
 	} {

@@ -2,12 +2,12 @@ package daemon
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/embedded"
 	"github.com/swarmd/swarmd/internal/userdirs"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 func authorityCommand(e Env) *cli.Command {
@@ -36,14 +36,7 @@ func authorityCommand(e Env) *cli.Command {
 
 func versionCommand(e Env) *cli.Command {
 	return command("version", "print the version", nil, func(*cli.Context) error {
-		_, err := fmt.Fprintln(e.Stdout, "swarmd", version())
+		_, err := fmt.Fprintln(e.Stdout, "swarmd", version.Read().Version)
 		return err
 	})
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "devel"
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // read fills a struct of internal/launch/start with what a command was given.
@@ -26,7 +27,7 @@ func read(c *cli.Context, into any) error {
 
 // startEnv is what a start depends on beside a command's options.
 func startEnv(e Env) start.Env {
-	return start.Env{Getenv: e.Getenv, Version: version()}
+	return start.Env{Getenv: e.Getenv, Version: version.Read().Version}
 }
 
 // readSL reads the options of run-sl. In a component's container the values that the launcher has hidden are there again.

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // environment is an Env of variables and nothing else.
@@ -203,7 +204,7 @@ func TestOriginalsOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := tt.want
-			want.Scope, want.Version, want.Vars = "default", version(), slices.Concat(ours, want.Vars)
+			want.Scope, want.Version, want.Vars = "default", version.Read().Version, slices.Concat(ours, want.Vars)
 			for _, paths := range [][]string{want.Files, want.Args, {want.StateDir, want.SocketPath}} {
 				for i := range paths {
 					paths[i] = strings.ReplaceAll(paths[i], "D/", dir+"/")

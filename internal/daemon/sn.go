@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/version"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -86,7 +87,7 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 		Options: membership.Options{
 			SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
 			FSPort: int(o.FSPort.Or(start.FSPort)), SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
-			Version: version(),
+			Version: version.Read().Version,
 		},
 	}
 	if !o.FoundAtOnce {

@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
 	{"0a", []string{"internal/round"}},
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them

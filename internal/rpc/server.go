@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // Core is what the services need of consensus. More methods than the rule: they are one thing, the swarm's
@@ -170,7 +171,7 @@ func (s *Server) newServices() *http.ServeMux {
 		recoverPanic(s.cfg.Log),
 	}
 	mux := http.NewServeMux()
-	mux.Handle(swarmv1connect.NewSwarmServiceHandler(&swarmService{shared: s.shared, healths: healths}, opts...))
+	mux.Handle(swarmv1connect.NewSwarmServiceHandler(&swarmService{shared: s.shared, healths: healths, version: version.Read().Version}, opts...))
 	mux.Handle(swarmv1connect.NewNodeServiceHandler(&nodeService{shared: s.shared, orders: s.orders, healths: healths, nonces: nonce.New(s.cfg.Now)}, opts...))
 	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths, stopping: s.stopping}, opts...))
 	mux.Handle(swarmv1connect.NewContractServiceHandler(&contractService{shared: s.shared, orders: s.orders, healths: healths}, opts...))

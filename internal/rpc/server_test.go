@@ -325,7 +325,7 @@ func TestSwarmIDIsChecked(t *testing.T) {
 	}
 	swarms := swarmv1connect.NewSwarmServiceClient(p.http, p.url())
 	res, err := swarms.GetSwarm(t.Context(), with(p, &swarmv1.GetSwarmRequest{}))
-	if err != nil || res.Msg.GetSwarmId() != swarmID || res.Msg.GetLeader() != "sn-0" || res.Header().Get(rpc.HeaderSwarmID) != swarmID {
+	if err != nil || res.Msg.GetSwarmId() != swarmID || res.Msg.GetLeader() != "sn-0" || res.Msg.GetVersion() == "" || res.Header().Get(rpc.HeaderSwarmID) != swarmID {
 		t.Errorf("GetSwarm without swarm ID: %v %v", res, err)
 	}
 }

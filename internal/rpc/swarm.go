@@ -21,13 +21,14 @@ type swarmService struct {
 	*shared
 
 	healths *nodehealth.Memory
+	version string // of this binary
 }
 
 // GetSwarm tells which swarm this is, its SNs and its leader.
 func (s *swarmService) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
 	view := s.cfg.Core.View()
 	leader, _, _ := s.cfg.Core.Leader()
-	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, naming.RoleSN), Leader: leader, Epoch: pinOf(view).String()}
+	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, naming.RoleSN), Leader: leader, Epoch: pinOf(view).String(), Version: s.version}
 	for _, r := range view.Recoveries {
 		raw, err := json.Marshal(r)
 		if err != nil {

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 func contextInfoCommands() []*Command {
@@ -24,15 +26,10 @@ func contextInfoCommands() []*Command {
 		{
 			Pattern: "get context version", Group: "Contexts", Shell: true,
 			Summary: "Show which versions talk to each other",
-			Details: "Prints the version of swarmctl and that of the API which it speaks with the SNs. It asks no SN.",
+			Details: "Prints the version of swarmctl, that of the SN which it asks, and that of the API in which it does.",
 			Example: "get context version",
 			JSON:    contextVersionJSON{},
-			Run: func(_ context.Context, s *Session, _ Args) error {
-				if s.JSON {
-					return printJSON(s.Env.Stdout, contextVersionJSON{buildVersion().Version, apiVersion})
-				}
-				return versionFields(nil).show(s.Env.Stdout, s.inWords())
-			},
+			Run:     getContextVersion,
 		},
 		{
 			Pattern: "list context env [CONTEXT]", Group: "Contexts", Shell: true,
@@ -63,15 +60,16 @@ func contextInfoCommands() []*Command {
 
 // contextInfoJSON is `get context info NAME -o json`.
 type contextInfoJSON struct {
-	Context Context            `json:"context" doc:"as it is saved"`
-	Current bool               `json:"current" doc:"commands use it"`
-	Version contextVersionJSON `json:"version" doc:"of both sides"`
+	Context  Context `json:"context" doc:"as it is saved"`
+	Current  bool    `json:"current" doc:"commands use it"`
+	Swarmctl string  `json:"swarmctl" doc:"version: as tagged, or devel"`
 }
 
 // contextVersionJSON is `get context version -o json`.
 type contextVersionJSON struct {
 	Swarmctl string `json:"swarmctl" doc:"as tagged, or devel"`
-	API      string `json:"api" doc:"of the SNs, as in its methods' names"`
+	SN       string `json:"sn" doc:"of the SN that answered, likewise; empty from one that does not tell"`
+	API      string `json:"api" doc:"as in its methods' names"`
 }
 
 // contextEnvJSON is `list context env -o json`.
@@ -82,12 +80,6 @@ type contextEnvJSON struct {
 
 // apiVersion is the API's, as in its methods' names.
 const apiVersion = "swarm.v1"
-
-func versionFields(f fields) fields {
-	f.add("SWCI_VERSION", buildVersion().Version)
-	f.add("API_VERSION", apiVersion)
-	return f
-}
 
 // usedContext is the context that is named, else the one that commands use.
 func usedContext(s *Session, args Args, name string) (*Contexts, Context, error) {
@@ -106,7 +98,7 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 	}
 	current := contexts.Current() == c.Name
 	if s.JSON {
-		return printJSON(s.Env.Stdout, contextInfoJSON{c, current, contextVersionJSON{buildVersion().Version, apiVersion}})
+		return printJSON(s.Env.Stdout, contextInfoJSON{c, current, version.Read().Version})
 	}
 	var f fields
 	f.add("NAME", c.Name)
@@ -126,7 +118,26 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 	for _, v := range c.Env {
 		f.add("ENV", v.Key+"="+v.Value)
 	}
-	return versionFields(f).show(s.Env.Stdout, s.inWords())
+	f.add("SWCI_VERSION", version.Read().Version)
+	return f.show(s.Env.Stdout, s.inWords())
+}
+
+func getContextVersion(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		swarm, err := api.GetSwarm(ctx)
+		if err != nil {
+			return fmt.Errorf("get context version: %w", err)
+		}
+		v := contextVersionJSON{version.Read().Version, swarm.GetVersion(), apiVersion}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, v)
+		}
+		var f fields
+		f.add("SWCI_VERSION", v.Swarmctl)
+		f.add("SN_VERSION", v.SN)
+		f.add("API_VERSION", v.API)
+		return f.show(s.Env.Stdout, s.inWords())
+	})
 }
 
 func listContextEnv(_ context.Context, s *Session, args Args) error {

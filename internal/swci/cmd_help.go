@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 func helpCommand() *Command {
@@ -33,7 +33,7 @@ func versionCommand() *Command {
 		Example: "version",
 		JSON:    versionJSON{},
 		Run: func(_ context.Context, s *Session, _ Args) error {
-			v := buildVersion()
+			v := versionJSON(version.Read())
 			if s.JSON {
 				return printJSON(s.Env.Stdout, v)
 			}
@@ -48,24 +48,6 @@ type versionJSON struct {
 	Version string `json:"version" doc:"as tagged, or devel"`
 	Commit  string `json:"commit" doc:"first 12 digits, or unknown"`
 	Go      string `json:"go" doc:"Go release that built it"`
-}
-
-func buildVersion() versionJSON {
-	v := versionJSON{Version: "devel", Commit: "unknown"}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	v.Go = info.GoVersion
-	if info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v.Commit = short(s.Value)
-		}
-	}
-	return v
 }
 
 // help prints the list of commands, or one command's explanation.

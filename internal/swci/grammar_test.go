@@ -74,7 +74,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 type fakeAPI struct{ reset, deleted []string }
 
 func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
-	return &swarmv1.GetSwarmResponse{SwarmId: "s"}, nil
+	return &swarmv1.GetSwarmResponse{SwarmId: "s", Version: "v9"}, nil
 }
 
 func (*fakeAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 	"github.com/swarmd/swarmd/internal/terminal"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // swciFlags are the options of run-swci. Those of boxFlags are for containers only.
@@ -139,7 +140,7 @@ func (s *Session) boxSpec(c *cli.Context) (component.Spec, error) {
 	if err != nil {
 		return component.Spec{}, err
 	}
-	spec, err := o.Component(start.Env{Getenv: s.Env.Getenv, Version: buildVersion().Version})
+	spec, err := o.Component(start.Env{Getenv: s.Env.Getenv, Version: version.Read().Version})
 	if err != nil {
 		return spec, &exit.Error{Status: exit.Usage, Err: err}
 	}

@@ -110,9 +110,8 @@ func TestWordsOfRelease03(t *testing.T) {
 			"ENV                       : DATASET=mnist",
 			"ENV                       : EPOCHS=5",
 			"SWCI_VERSION              : devel",
-			"API_VERSION               : swarm.v1",
 		},
-		{"SWCI_VERSION              : devel", "API_VERSION               : swarm.v1"},
+		{"SWCI_VERSION              : devel", "SN_VERSION                : v9", "API_VERSION               : swarm.v1"},
 		{"CONTRACT CREATED : c"},
 		{"c"},
 		{
@@ -336,10 +335,10 @@ func TestOutsideThePromptFormsStay(t *testing.T) {
 	for command, want := range map[string]string{
 		"get contract info c":         "name          c\ntype          TRAINING\ncreated       1970-01-01 00:00:03\nrules         none\nmerge method  mean\nmin peers     2\n",
 		"get contract info c -o json": "{\n  \"name\": \"c\",\n  \"created\": \"1970-01-01T00:00:03.000Z\",\n  \"rules\": null,\n  \"method\": \"mean\",\n  \"min_peers\": 2,\n  \"layout_digest\": \"\"\n}\n",
-		"get context version":         "swci version  devel\napi version   swarm.v1\n",
+		"get context version":         "swci version  devel\nsn version    v9\napi version   swarm.v1\n",
 		"wait for sn1 -o json":        "{\n  \"sn\": \"sn1:30304\",\n  \"tries\": 1\n}\n",
 		"wait for sn1":                "",
-		"get context version -o json": "{\n  \"swarmctl\": \"devel\",\n  \"api\": \"swarm.v1\"\n}\n",
+		"get context version -o json": "{\n  \"swarmctl\": \"devel\",\n  \"sn\": \"v9\",\n  \"api\": \"swarm.v1\"\n}\n",
 	} {
 		got, err := run(t, append(strings.Fields(command), "--sn=10.0.0.1:30304")...)
 		if err != nil {

@@ -146,6 +146,7 @@ type GetSwarmResponse struct {
 	Epoch string `protobuf:"bytes,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The newest recoveries of the group of SNs, oldest first: JSON of the bodies of their ledger records.
 	Recoveries    [][]byte `protobuf:"bytes,5,rep,name=recoveries,proto3" json:"recoveries,omitempty"`
+	Version       string   `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"` // what the SN was built as, such as v1.2.3, or devel
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +214,13 @@ func (x *GetSwarmResponse) GetRecoveries() [][]byte {
 		return x.Recoveries
 	}
 	return nil
+}
+
+func (x *GetSwarmResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 type GetHealthRequest struct {
@@ -6225,7 +6233,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\bR\x05token\x12\x1b\n" +
 	"\tany_swarm\x18\x03 \x01(\bR\banySwarm\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\bR\x06leader\"\x11\n" +
-	"\x0fGetSwarmRequest\"\x9d\x01\n" +
+	"\x0fGetSwarmRequest\"\xb7\x01\n" +
 	"\x10GetSwarmResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12 \n" +
 	"\x03sns\x18\x02 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\x12\x16\n" +
@@ -6233,7 +6241,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05epoch\x18\x04 \x01(\tR\x05epoch\x12\x1e\n" +
 	"\n" +
 	"recoveries\x18\x05 \x03(\fR\n" +
-	"recoveries\"\x12\n" +
+	"recoveries\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\"\x12\n" +
 	"\x10GetHealthRequest\"?\n" +
 	"\x11GetHealthResponse\x12*\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\x95\x03\n" +
