@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -46,7 +47,7 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 		return err
 	}
 	target.onWait = s.say
-	swarm, err := s.probe(ctx, target)
+	swarm, err := s.probe(ctx, target, callWait)
 	if err != nil {
 		return err
 	}
@@ -96,13 +97,15 @@ func (s *Session) targetAt(opts *cli.Context, sn string) (Context, error) {
 	return target, err
 }
 
-// probe asks the SN of a target for its swarm.
-func (s *Session) probe(ctx context.Context, target Context) (*swarmv1.GetSwarmResponse, error) {
+// probe asks the SN of a target for its swarm, which may take so long besides getting an identity.
+func (s *Session) probe(ctx context.Context, target Context, within time.Duration) (*swarmv1.GetSwarmResponse, error) {
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAPI()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	swarm, err := api.GetSwarm(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for its swarm: %w", target.SNs[0], err)

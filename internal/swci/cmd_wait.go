@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -81,23 +80,26 @@ func waitFor(ctx context.Context, s *Session, args Args, defaultPort string) err
 	return nil
 }
 
-// untilUp asks the target's SN until it answers. It says why it has not yet, once for each reason.
+// untilUp asks the target's SN until it answers. It says why it has not yet, once for each reason. A try takes as long as the time
+// between two at most.
 func untilUp(ctx context.Context, s *Session, target Context, tries int) (tried int, err error) {
+	next := time.NewTicker(betweenTries)
+	defer next.Stop()
 	var why string
 	for tried = 1; ; tried++ {
-		if _, err = s.probe(ctx, target); err == nil {
+		if _, err = s.probe(ctx, target, betweenTries); err == nil {
 			return tried, nil
+		}
+		if ctx.Err() != nil {
+			return tried, context.Cause(ctx)
 		}
 		switch exit.Code(apiError(err)) {
 		case exit.Unreachable, exit.NoLeader, exit.TimedOut:
 		default:
 			return tried, err
 		}
-		if ctx.Err() != nil {
-			return tried, context.Cause(ctx)
-		}
 		if tried == tries {
-			break
+			return tried, exit.New(exit.TimedOut, exit.Hint(apiError(err)), "%s has not answered, try %d of %d: %w", target.SNs[0], tried, tries, err)
 		}
 		if said := text.Line(err.Error()); said != why {
 			if why == "" && s.inWords() {
@@ -106,11 +108,12 @@ func untilUp(ctx context.Context, s *Session, target Context, tries int) (tried 
 			why = said
 			s.say(why)
 		}
-		if err := pause.For(ctx, betweenTries); err != nil {
-			return tried, err
+		select {
+		case <-ctx.Done():
+			return tried, context.Cause(ctx)
+		case <-next.C:
 		}
 	}
-	return tried, exit.New(exit.TimedOut, exit.Hint(apiError(err)), "%s has not answered, try %d of %d: %w", target.SNs[0], tried, tries, err)
 }
 
 // atMost is how long so many tries take, as the original says it.

@@ -40,6 +40,8 @@ func atPrompt(t *testing.T, typed string, args ...string) (out string, targets [
 			return client.Operator{}, func() {}, exit.New(exit.Denied, "", "the identity is refused")
 		case sn == "late:30304" && asked[sn] < lateTries:
 			return client.Operator{}, func() {}, exit.New(exit.Unreachable, "", "late:30304 does not answer")
+		case sn == "hanging:30304":
+			return answering(t, &hangingAPI{}), func() {}, nil
 		case sn == "down:30304":
 			return client.Operator{}, func() {}, exit.New(exit.Unreachable, "is it up? swarmctl list nodes shows", "down:30304 does not answer")
 		}

@@ -2,6 +2,7 @@ package swci_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +12,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -270,6 +273,25 @@ func TestWaitForAnSN(t *testing.T) {
 		}
 		if n := len(targets); n != lateTries+3+1+24 {
 			t.Errorf("SNs were asked %d times", n)
+		}
+	})
+}
+
+// hangingAPI is an SN that takes calls and does not answer.
+type hangingAPI struct{ fakeAPI }
+
+func (*hangingAPI) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestWaitForIsBounded holds that tries which hang make waiting no longer.
+func TestWaitForIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		out, _, err := atPrompt(t, "WAIT FOR hanging 30304 360\n", "--identity=/run/agent.sock")
+		if took := time.Since(start); err != nil || took != 30*time.Minute || !strings.Contains(out, "ERROR : hanging:30304 has not answered, try 360 of 360") {
+			t.Errorf("%v after %v:\n%s", err, took, out)
 		}
 	})
 }
