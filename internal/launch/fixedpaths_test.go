@@ -14,6 +14,7 @@ import (
 
 // TestFixedPathsAreForProgramsThatNameThem: in a file near the program, or in a variable.
 func TestFixedPathsAreForProgramsThatNameThem(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // of this binary, by which mounts are tried
 	for name, tt := range map[string]struct {
 		files map[string]string
 		env   []string
@@ -59,6 +60,7 @@ func TestFixedPathsAreForProgramsThatNameThem(t *testing.T) {
 
 // TestFixedPathsThatCanNotBe: one line that says why.
 func TestFixedPathsThatCanNotBe(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	binds, err := launch.FixedPaths(t.Context(), "/no/such/file", "/no/such/directory", "", []string{"A=/platform/swarmml/model"})
 	if err == nil || !strings.Contains(err.Error(), "open /no/such/directory: no such file or directory): if it opens files there use --runtime docker") {
 		t.Errorf("got %v and %v", binds, err)

@@ -277,6 +277,7 @@ func binds(folder string) []mountns.Bind {
 
 // TestAProgramWithBindsIsLikeAnyOther: output, exit codes, signals, process ID, group, and the end of its daemon.
 func TestAProgramWithBindsIsLikeAnyOther(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // of this binary, by which the program is started
 	folder := t.TempDir()
 	if err := mountns.Check(t.Context(), binds(folder)); err != nil {
 		t.Skipf("this machine lets this user make no mount namespace: %v", err)
