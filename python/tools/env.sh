@@ -1,10 +1,11 @@
 #!/bin/sh
 # Makes (once) the Python environment named by its argument and prints the path of its interpreter.
 #
-#   python/tools/env.sh dev|tf|hf|numpy
+#   python/tools/env.sh dev|tf|tf-legacy|hf|numpy
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
 # tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
+# tf-legacy: the same with Keras 2.
 # numpy: what the package needs and pytest, alone, for other interpreters.
 # hf:  transformers and peft, without their dependencies, on top of the system's packages.
 #
@@ -18,10 +19,10 @@ kind=${1:-}
 install=
 case "$kind" in
 dev) options=--system-site-packages ;;
-tf | numpy) options= ;;
+tf | tf-legacy | numpy) options= ;;
 hf) options=--system-site-packages install=--no-deps ;;
 *)
-	echo "usage: $0 dev|tf|hf|numpy" >&2
+	echo "usage: $0 dev|tf|tf-legacy|hf|numpy" >&2
 	exit 2
 	;;
 esac

@@ -43,6 +43,8 @@ interpreter() { # interpreter VERSION: the path of one, of the system or of pyen
 
 run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py "$@"
 run tf tests/test_tf*.py "$@"
+# The same with Keras 2, which knows no fixed loss scale.
+[ -z "${SWARM_TEST_LONG:-}" ] || run tf-legacy tests/test_tf*.py -k 'not fixed_loss_scale' "$@"
 run hf tests/test_hf.py "$@"
 # What needs numpy alone, on the oldest and the newest interpreter, and on those between with SWARM_TEST_LONG.
 # tests/test_package.py checks the syntax where one is missing.

@@ -137,7 +137,7 @@ class _KerasModel:
         self._broken = False
 
     def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
-        if not self.model.weights:
+        if not self._all():
             raise ParameterError("model: has no weights yet", "build it first: an Input layer or model.build(shape)")
         for index, variable in enumerate(self._shared()):
             array = _value(variable)
@@ -158,13 +158,22 @@ class _KerasModel:
             self.merged(weights)
 
     def learned(self) -> list[bool]:
-        return [bool(variable.trainable) for variable in self._shared()]
+        # Not the variables' own mark: Keras 2 leaves it as it is when a layer is frozen.
+        trained = {id(variable) for variable in self.model.trainable_weights}
+        return [id(variable) in trained for variable in self._shared()]
 
     def _shared(self) -> list[Any]:
         """Give the weights that are merged."""
-        weights = self.model.weights
+        weights = self._all()
         kept = self.local.shared([_names(variable) for variable in weights])
         return [variable for variable, merged in zip(weights, kept) if merged]
+
+    def _all(self) -> list[Any]:
+        try:
+            weights: list[Any] = self.model.weights
+        except ValueError:  # Keras 2: they have not been made yet
+            return []
+        return weights
 
     def evaluate(self) -> Optional[Score]:
         if self._data is None or self._broken:
@@ -221,14 +230,19 @@ def _value(variable: Any) -> Array:
     return value
 
 
+def _path(variable: Any) -> str:
+    """Give "model/layer/weight", with Keras 2 "layer/weight"."""
+    return str(getattr(variable, "path", "") or variable.name).split(":", 1)[0]
+
+
 def _names(variable: Any) -> tuple[str, ...]:
     """Give what localLayers may call a weight: "model/head/kernel" or "head/kernel", also with dots."""
-    path = str(getattr(variable, "path", "") or variable.name).split(":", 1)[0]
-    inner = path.split("/", 1)[-1]
+    path = _path(variable)
+    inner = path.split("/", 1)[-1] if hasattr(variable, "path") else path
     return tuple(dict.fromkeys((inner, path, inner.replace("/", "."), path.replace("/", "."))))
 
 
 def _name(index: int, variable: Any) -> str:
     # Neither names nor paths are unique or equal on all peers (dense against dense_1), the order is.
-    name = str(getattr(variable, "path", "") or variable.name).rsplit("/", 1)[-1].split(":", 1)[0]
+    name = _path(variable).rsplit("/", 1)[-1]
     return f"{index}.{name}"[:200]
