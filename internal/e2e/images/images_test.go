@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -213,21 +214,59 @@ func awaitHealth(t *testing.T, e *engine.Engine, id, want string) (state string)
 
 // ML programs run as whoever owns the data, without network and on a read-only root.
 func TestMLImagesImportWhatTheyPromise(t *testing.T) {
-	for _, test := range []struct{ image, name, modules string }{
-		{engine.ImagePYT, "pyt", "swarmlearning, swarmlearning.pyt, swarm, torch, sklearn"},
-		{engine.ImageTF, "tf", "swarmlearning, swarmlearning.tf, swarm, tensorflow, sklearn"},
-		{enginetest.TestImage, "test", "swarmlearning, swarm, numpy"},
+	for _, test := range []promise{
+		{engine.ImagePYT, "pyt", "swarmlearning.pyt, swarm, torch, torchvision, torchmetrics, sklearn", `
+			from torchvision import datasets, models, transforms
+			print("sees", tuple(models.resnet18()(torch.zeros(2, 3, 32, 32)).shape), len(torchvision.ops.nms(torch.tensor([[0.0, 0.0, 2.0, 2.0]] * 2), torch.ones(2), 0.5)))
+			print("measures", float(torchmetrics.Accuracy(task="multiclass", num_classes=3)(torch.tensor([1, 2]), torch.tensor([1, 1]))))
+		`, []string{"sees (2, 1000) 1", "measures 0.5"}},
+		{engine.ImageTF, "tf", "swarmlearning.tf, swarm, tensorflow, sklearn", `
+			print("Keras", tensorflow.keras.version()[0])
+		`, []string{"Keras 3"}},
+		{enginetest.TestImage, "test", "swarm, numpy", "", nil},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			e := at(t, test.image, "scripts/images "+test.name)
-			out := run(t, e, box{
-				image: test.image, user: uid, sealed: true,
-				command: []string{"python3", "-c", fmt.Sprintf("import os, %s; print(os.getuid(), os.environ.get('PYTHONPATH'), swarmlearning.__file__)", test.modules)},
-			})
-			if !strings.Contains(out, "12345 None /usr/local/lib/") {
-				t.Errorf("the package is not an installed one: %s", out)
-			}
-		})
+		t.Run(test.name, test.check)
+	}
+}
+
+// TestLegacyImageForMinutes: programs for Keras 2 import it by both its names, and train.
+func TestLegacyImageForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("its image takes minutes to make: SWARM_TEST_LONG=1 or make test-long")
+	}
+	promise{engine.ImageTFLegacy, "tf-legacy", "swarmlearning.tf, swarm, tensorflow as tf, keras, sklearn", `
+		import numpy as np
+		from keras.layers import Dense
+		from keras.models import Sequential
+		print("Keras", keras.__version__[0], Sequential is tf.keras.Sequential, Dense is tf.keras.layers.Dense)
+		model = Sequential([Dense(4, activation="relu", input_shape=(3,)), Dense(1, activation="sigmoid")])
+		model.compile(optimizer=tf.keras.optimizers.Adam(lr=0.01), loss="binary_crossentropy", metrics=["accuracy"])
+		os.environ["SWARM_LOOPBACK"] = "1"
+		callback = swarm.SwarmCallback(sync_interval=2, min_peers=2, val_data=(np.ones((4, 3)), np.ones(4)), model_name="m")
+		model.fit(np.ones((8, 3)), np.ones(8), batch_size=4, verbose=0, callbacks=[callback])
+		model.save("/tmp/model")
+		model.save("/tmp/model.h5")
+		print("kept", [type(keras.models.load_model("/tmp/model" + end)).__name__ for end in ("", ".h5")], sorted(model.weights[0].name.split("/"))[-1])
+	`, []string{"Keras 2 True True", "kept ['Sequential', 'Sequential'] kernel:0"}}.check(t)
+}
+
+// promise is what an image of scripts/images holds.
+type promise struct {
+	image, name, modules string
+	code                 string // runs after the modules are imported
+	want                 []string
+}
+
+func (p promise) check(t *testing.T) {
+	e := at(t, p.image, "scripts/images "+p.name)
+	const script = `import os, sys, textwrap, swarmlearning, %s
+print(os.getuid(), os.environ.get("PYTHONPATH"), swarmlearning.__file__)
+exec(textwrap.dedent(sys.argv[1]))`
+	out := run(t, e, box{image: p.image, user: uid, sealed: true, command: []string{"python3", "-c", fmt.Sprintf(script, p.modules), p.code}})
+	for _, want := range append([]string{"12345 None /usr/local/lib/"}, p.want...) {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 }
 

@@ -108,6 +108,7 @@ func TestCheckRefuses(t *testing.T) {
 		want   []string
 	}{
 		"image of ours missing": {func(s *container.Spec) { s.Image = "swarm-ml-pyt:no-such-tag" }, []string{"swarm-ml-pyt:no-such-tag", "make image"}},
+		"image for Keras 2":     {func(s *container.Spec) { s.Image = "swarm-ml-tf-legacy:no-such-tag" }, []string{"build it with scripts/images tf-legacy"}},
 		"image missing":         {func(s *container.Spec) { s.Image = "nobody-has:this" }, []string{"nobody-has:this", "docker pull nobody-has:this"}},
 		"network missing":       {func(s *container.Spec) { s.Network = "no-such-net" }, []string{"no-such-net", "docker network create"}},
 		"volume missing":        {func(s *container.Spec) { s.Mounts = []string{"no-such-volume:/v"} }, []string{"no-such-volume", "docker volume create"}},

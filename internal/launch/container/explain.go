@@ -68,9 +68,9 @@ func errNoNetwork(name string) error {
 // errNoImage names a missing image, and how it is had: ours are built, others are the user's to fetch.
 func errNoImage(image string) error {
 	help := fmt.Sprintf("load it (docker load) or fetch it (docker pull %s), or correct --ml-image", image)
-	for _, own := range []string{engine.ImagePYT, engine.ImageTF} {
+	for own, how := range map[string]string{engine.ImagePYT: "make image", engine.ImageTF: "make image", engine.ImageTFLegacy: "scripts/images tf-legacy"} {
 		if repository(image) == repository(own) {
-			help = "build it with make image, or load it with docker load"
+			help = fmt.Sprintf("build it with %s, or load it with docker load", how)
 		}
 	}
 	return problem(help, "image %s is not at the container engine", image)

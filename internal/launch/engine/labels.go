@@ -65,7 +65,9 @@ func ShortID(id string) string { return id[:min(len(id), 12)] }
 const (
 	ImageSwarmd = "swarmd:latest"       // all components; SWARM_IMAGE names another
 	ImagePYT    = "swarm-ml-pyt:latest" // ML programs on PyTorch
-	ImageTF     = "swarm-ml-tf:latest"  // ML programs on TensorFlow
+	ImageTF     = "swarm-ml-tf:latest"  // ML programs on TensorFlow, with Keras 3
+	// ImageTFLegacy is for ML programs on Keras 2, which --ml-image chooses; `scripts/images tf-legacy` builds it.
+	ImageTFLegacy = "swarm-ml-tf-legacy:latest"
 )
 
 // Paths inside containers, as programs for the original know them.
