@@ -86,10 +86,7 @@ func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
 	if r, ok := src.(CertReader); ok {
 		_, err = r.VerifyChain(chain)
 	} else {
-		var found [][]*x509.Certificate
-		if _, found, err = x509svid.Verify(chain, src); err == nil && !slices.ContainsFunc(found, signedWithin(id.TrustDomain())) {
-			err = fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
-		}
+		_, err = VerifyWithin(src, chain, time.Now())
 	}
 	if err != nil {
 		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), time.Now())
@@ -108,20 +105,32 @@ func VerifyChainAt(src Source, chain []*x509.Certificate, at time.Time) (spiffei
 	if err := checkChain(chain); err != nil {
 		return spiffeid.ID{}, fmt.Errorf("verify certificate: %w", err)
 	}
-	if r, ok := src.(PastReader); ok {
-		return r.VerifyChainAt(chain, at)
+	id, err := CertID(src, chain[0])
+	if err != nil {
+		return spiffeid.ID{}, err
 	}
-	if _, ok := src.(CertReader); ok {
+	switch r := src.(type) {
+	case PastReader:
+		_, err = r.VerifyChainAt(chain, at)
+	case CertReader:
 		return VerifyChain(src, chain)
-	}
-	id, found, err := x509svid.Verify(chain, src, x509svid.WithTime(at))
-	if err == nil && !slices.ContainsFunc(found, signedWithin(id.TrustDomain())) {
-		err = fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
+	default:
+		_, err = VerifyWithin(src, chain, at)
 	}
 	if err != nil {
 		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), at)
 	}
 	return id, nil
+}
+
+// VerifyWithin verifies a chain as the SPIFFE standard says, as of a time, and that no authority between leaf and root is another trust
+// domain's. It returns the SPIFFE ID in the leaf.
+func VerifyWithin(bundles x509bundle.Source, chain []*x509.Certificate, at time.Time) (spiffeid.ID, error) {
+	id, found, err := x509svid.Verify(chain, bundles, x509svid.WithTime(at))
+	if err == nil && !slices.ContainsFunc(found, signedWithin(id.TrustDomain())) {
+		err = fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
+	}
+	return id, err
 }
 
 // signedWithin tells of a verified chain whether no authority between leaf and root names another trust domain. Trust domains

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,6 +47,8 @@ type SourceConfig struct {
 	// Name is the node's name: an SVID /swarm/<role>/<Name> is preferred, and once one was used a shared
 	// /swarm/<role> is never taken again.
 	Name string
+	// Prefix is that of the SPIFFE IDs' paths, the node's own and its peers'.
+	Prefix Prefix
 	// Log receives waits, rotations and errors of the Workload API.
 	Log *slog.Logger
 	// Explain says what to do about the last answer while there is no SVID yet, "" leaves the words to the source. It may
@@ -72,7 +75,11 @@ type WorkloadSource struct {
 	closed  bool
 }
 
-var _ Provider = (*WorkloadSource)(nil)
+var (
+	_ Provider   = (*WorkloadSource)(nil)
+	_ CertReader = (*WorkloadSource)(nil)
+	_ PastReader = (*WorkloadSource)(nil)
+)
 
 // OpenSource waits until the Workload API's socket exists and gives an SVID for the node, and says every few seconds
 // what it waits for. It ends early only when ctx does. The caller closes the source; ctx bounds only the opening.
@@ -227,7 +234,7 @@ func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error
 	)
 	for _, svid := range svids {
 		got = append(got, svid.ID.String())
-		id, err := ParseID(svid.ID)
+		svid, id, err := s.read(svid)
 		if err != nil || s.cfg.Role != "" && id.Role() != s.cfg.Role {
 			continue
 		}
@@ -239,12 +246,42 @@ func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error
 		}
 	}
 	if shared == nil {
-		return nil, ID{}, fmt.Errorf("workload API gives no SVID for %s (it gives: %s): check the registration entries", s.want(), strings.Join(got, ", "))
+		check := "check the registration entries"
+		if slices.ContainsFunc(svids, s.otherwise) {
+			check = "if it is meant for this node, " + otherPrefix
+		}
+		return nil, ID{}, fmt.Errorf("workload API gives no SVID for %s (it gives: %s): %s", s.want(), strings.Join(got, ", "), check)
 	}
 	if s.id.NodeName() != "" {
 		return nil, ID{}, fmt.Errorf("workload API no longer gives %s: a shared SVID is not taken instead", s.id)
 	}
 	return shared, sharedID, nil
+}
+
+// otherPrefix is the remedy where an SVID's path ends as the node's would, and begins otherwise.
+const otherPrefix = "say with --spiffe-prefix what stands before the role in its path"
+
+// otherwise reports whether an SVID is of the node's role but for the beginning of its path.
+func (s *WorkloadSource) otherwise(svid *x509svid.SVID) bool {
+	return s.cfg.Role != "" && !strings.HasPrefix(svid.ID.Path(), s.cfg.Prefix.String()) && strings.Contains(svid.ID.Path()+"/", "/"+string(s.cfg.Role)+"/")
+}
+
+// OtherPrefix reports whether an answer of the Workload API lacks nothing but the option --spiffe-prefix.
+func OtherPrefix(last error) bool { return last != nil && strings.Contains(last.Error(), otherPrefix) }
+
+// read returns an SVID as the swarm names it, which shares the other's certificates.
+func (s *WorkloadSource) read(svid *x509svid.SVID) (*x509svid.SVID, ID, error) {
+	own, err := s.cfg.Prefix.Read(svid.ID)
+	if err != nil {
+		return nil, ID{}, err
+	}
+	if own != svid.ID {
+		renamed := *svid
+		renamed.ID = own
+		svid = &renamed
+	}
+	id, err := ParseID(own)
+	return svid, id, err
 }
 
 // why says in one line why there is no SVID yet.
@@ -276,9 +313,9 @@ func (s *WorkloadSource) want() string {
 		role = "ROLE"
 	}
 	if s.cfg.Name == "" {
-		return pathPrefix + role
+		return s.cfg.Prefix.String() + role
 	}
-	return pathPrefix + role + "/" + s.cfg.Name + " or " + pathPrefix + role
+	return s.cfg.Prefix.String() + role + "/" + s.cfg.Name + " or " + s.cfg.Prefix.String() + role
 }
 
 // GetX509SVID returns the current SVID. It may have expired if the Workload API stopped renewing it.
@@ -303,6 +340,29 @@ func (s *WorkloadSource) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*
 		return nil, &UnknownDomainError{Domain: td, Known: domainNames(bundles)}
 	}
 	return bundles.GetX509BundleForTrustDomain(td)
+}
+
+// CertID returns the SPIFFE ID that a certificate stands for in the swarm's own form.
+func (s *WorkloadSource) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
+	id, err := LeafID(leaf)
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	return s.cfg.Prefix.Read(id)
+}
+
+// VerifyChain verifies a peer's chain, leaf first, against the bundles of now.
+func (s *WorkloadSource) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error) {
+	return s.VerifyChainAt(chain, time.Now())
+}
+
+// VerifyChainAt is VerifyChain as of a time, by the bundles of now.
+func (s *WorkloadSource) VerifyChainAt(chain []*x509.Certificate, at time.Time) (spiffeid.ID, error) {
+	id, err := VerifyWithin(s, chain, at)
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	return s.cfg.Prefix.Read(id)
 }
 
 func domainNames(bundles *x509bundle.Set) []string {

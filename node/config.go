@@ -22,8 +22,9 @@ type Common struct {
 	// SwarmID pins the swarm beforehand; empty: the state directory's, else learned at first contact.
 	SwarmID      string
 	TrustDomains []string // foreign trust domains that are accepted beside the own one
-	StateDir     string   // made 0700 if missing
-	SocketPath   string   // SPIFFE Workload API; used without OpenIdentity
+	SPIFFEPrefix identity.Prefix
+	StateDir     string // made 0700 if missing
+	SocketPath   string // SPIFFE Workload API; used without OpenIdentity
 	// OpenIdentity opens the source of the node's identity and waits for the first one; ctx bounds only that. The node
 	// closes the source. Nil: the Workload API at SocketPath.
 	OpenIdentity func(ctx context.Context, role identity.Role, name string) (identity.Provider, error)
@@ -34,7 +35,7 @@ func (c Common) openIdentity(ctx context.Context, role identity.Role) (identity.
 	if c.OpenIdentity != nil {
 		return c.OpenIdentity(ctx, role, c.Name)
 	}
-	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: c.SocketPath, Role: role, Name: c.Name, Log: c.Log})
+	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: c.SocketPath, Role: role, Name: c.Name, Prefix: c.SPIFFEPrefix, Log: c.Log})
 	if err != nil {
 		return nil, err // not the nil *WorkloadSource, which would be a Provider that is not nil
 	}

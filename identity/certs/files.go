@@ -49,6 +49,8 @@ type FilesConfig struct {
 	// Roles is RolesSPIFFE or RolesCN; empty: by SPIFFE IDs, unless Cert is one of the original's gen-cert and TrustDomains is
 	// empty.
 	Roles string
+	// Prefix is that of the paths of SPIFFE IDs.
+	Prefix identity.Prefix
 	// Role is the node's role; "" takes any.
 	Role identity.Role
 	// Name is the node's name: a SPIFFE ID with another one is refused; "" takes any.
@@ -270,19 +272,19 @@ func (s *FileSource) read(old *state) (*state, error) {
 		return old, caErr
 	}
 	if old == nil {
-		next := &state{by: s.by, svid: svid, id: id, cas: cas, bundles: bundles}
+		next := &state{by: s.by, prefix: s.cfg.Prefix, svid: svid, id: id, cas: cas, bundles: bundles}
 		return next, s.fits(next, nil)
 	}
 	kept := old
 	if !slices.Equal(cas, old.cas) {
-		kept = &state{by: s.by, svid: old.svid, id: old.id, cas: cas, bundles: bundles}
+		kept = &state{by: s.by, prefix: s.cfg.Prefix, svid: old.svid, id: old.id, cas: cas, bundles: bundles}
 	}
 	if err != nil {
 		return kept, err
 	}
 	next := kept
 	if svid != old.svid {
-		next = &state{by: s.by, svid: svid, id: id, cas: cas, bundles: bundles}
+		next = &state{by: s.by, prefix: s.cfg.Prefix, svid: svid, id: id, cas: cas, bundles: bundles}
 	}
 	if err := s.fits(next, old); err != nil {
 		return kept, err
@@ -325,7 +327,7 @@ func (s *FileSource) readPair(cas []*x509.Certificate) (*x509svid.SVID, identity
 		}
 		return nil, identity.ID{}, badKey(fmt.Errorf("it is not the key of the certificate in %s (%s): give the key that was made with it", s.cfg.Cert, identity.CertName(chain[0])))
 	}
-	sid, err := (&state{by: s.by, cas: cas}).CertID(chain[0])
+	sid, err := (&state{by: s.by, prefix: s.cfg.Prefix, cas: cas}).CertID(chain[0])
 	if err != nil {
 		return nil, identity.ID{}, badCert(err)
 	}

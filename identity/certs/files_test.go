@@ -347,3 +347,28 @@ func TestForeignDomainsOfCAs(t *testing.T) {
 		t.Error("the CA of a speaks for partner")
 	}
 }
+
+func TestPrefixOfSPIFFEIDs(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	prefix, err := identity.ParsePrefix("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(uri string) certs.FilesConfig {
+		cfg := files(t, ca.issue("", "SL-1", uri), ca.cert)
+		cfg.Prefix = prefix
+		return cfg
+	}
+	node := open(t, with("spiffe://td/sl"))
+	if got := node.ID().String(); got != "spiffe://td/swarm/sl" {
+		t.Errorf("spiffe://td/sl is read as %s", got)
+	}
+	if err := handshake(open(t, with("spiffe://td/sn")), node); err != nil {
+		t.Error(err)
+	}
+	for _, uri := range []string{"spiffe://td/swarm/sn", "spiffe://td/db", ""} {
+		if _, err := certs.OpenFiles(t.Context(), with(uri)); err == nil {
+			t.Errorf("%q is taken with --spiffe-prefix /", uri)
+		}
+	}
+}

@@ -27,13 +27,13 @@ const (
 // originalCN is the form of the common names that the original's gen-cert writes.
 var originalCN = regexp.MustCompile(`^(SN|SL|SWOP|SWCI)-[1-9][0-9]{0,5}$`)
 
-// kind decides once, as the files are opened: the certificate itself tells where no option does. With trust domains named, all nodes
-// are meant to have SPIFFE IDs.
+// kind decides once, as the files are opened: the certificate itself tells where no option does. With trust domains or a prefix
+// named, all nodes are meant to have SPIFFE IDs.
 func (c *FilesConfig) kind() kind {
 	switch {
 	case c.Roles == RolesCN:
 		return byCN
-	case c.Roles == RolesSPIFFE || len(c.TrustDomains) > 0:
+	case c.Roles == RolesSPIFFE || len(c.TrustDomains) > 0 || c.Prefix != (identity.Prefix{}):
 		return bySPIFFE
 	}
 	data, err := readFile(c.Cert, maxPair, false)

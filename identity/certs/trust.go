@@ -123,6 +123,7 @@ func newBundles(cas []*x509.Certificate, by kind, open []spiffeid.TrustDomain) (
 // state is everything that was read from files at one time. It does not change.
 type state struct {
 	by      kind
+	prefix  identity.Prefix
 	svid    *x509svid.SVID
 	id      identity.ID
 	cas     []*x509.Certificate
@@ -156,7 +157,10 @@ func (s *state) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	if err == nil && identity.IsCNDomain(id.TrustDomain()) {
 		return spiffeid.ID{}, fmt.Errorf("the certificate names the trust domain %s, which stands for certificates without SPIFFE ID", id.TrustDomain())
 	}
-	return id, err
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	return s.prefix.Read(id)
 }
 
 func (s *state) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error) {

@@ -115,7 +115,7 @@ func (a *agentState) explain(last error) string {
 // attestor would say is.
 func ExplainHost(role identity.Role, name string) func(last error) string {
 	return func(last error) string {
-		if last == nil {
+		if last == nil || identity.OtherPrefix(last) {
 			return ""
 		}
 		return noEntry(last, wanted{role: role, name: name, hosted: true})

@@ -28,7 +28,7 @@ const (
 const inert = "accepted, changes nothing"
 
 // identityOptions say who the node is and whom it believes.
-var identityOptions = []string{"identity", "socket-path", "trust-domain", "swarm-id", "cert", "key", "cacert", "capath", "cert-roles"}
+var identityOptions = []string{"identity", "socket-path", "trust-domain", "spiffe-prefix", "swarm-id", "cert", "key", "cacert", "capath", "cert-roles"}
 
 // help is a command's help: what is required comes first and what changes nothing last, in one line.
 func help(c *cli.Command) string {

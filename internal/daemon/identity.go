@@ -46,7 +46,7 @@ func withCerts(o *start.Node, base *node.Common) (bool, error) {
 		}
 	}
 	cfg := certs.FilesConfig{
-		Cert: o.Cert, Key: o.Key, CACert: o.CACert, CAPath: o.CAPath, Roles: o.Roles, TrustDomains: base.TrustDomains,
+		Cert: o.Cert, Key: o.Key, CACert: o.CACert, CAPath: o.CAPath, Roles: o.Roles, TrustDomains: base.TrustDomains, Prefix: base.SPIFFEPrefix,
 		Log: base.Log.With("logger", "swarm.certs"),
 	}
 	base.OpenIdentity = func(ctx context.Context, role identity.Role, name string) (identity.Provider, error) {

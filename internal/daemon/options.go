@@ -40,6 +40,7 @@ func commonFlags() []cli.Flag {
 		stringFlag("identity", "where identities come from: embedded[=DIR] (one machine, see run-authority) or spiffe"),
 		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
+		stringFlag("spiffe-prefix", "what stands before the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
 		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
 		runtimeFlag(),
 		stringFlag("log-level", "debug, info, warn or error"),
@@ -67,8 +68,12 @@ func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start
 	if err := o.CheckHost(); err != nil {
 		return node.Common{}, err
 	}
+	prefix, err := identity.ParsePrefix(o.SPIFFEPrefix)
+	if err != nil {
+		return node.Common{}, err
+	}
 	cfg := node.Common{
-		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, StateDir: o.StateDir,
+		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir,
 		Log: newLogger(e.Stderr, "swarm."+strings.ToUpper(string(role)), level),
 	}
 	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())

@@ -55,6 +55,7 @@ func operatorFlags() []cli.Flag {
 		stringFlag("identity", "where the operator's identity comes from: embedded[=DIR] (one machine, see run-authority) or spiffe"),
 		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
+		stringFlag("spiffe-prefix", "what stands before the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
 		stringFlag("log-level", "debug, info, warn or error"),
 	}, certFlags()...)
 }
@@ -66,7 +67,11 @@ func operatorIdentity(c *cli.Context, e Env) (identity.Provider, identity.Domain
 		return nil, identity.Domains{}, nil, err
 	}
 	log := newLogger(e.Stderr, "swarm.recovery", level)
-	source, err := openOperator(c, e, node.Common{TrustDomains: c.StringSlice("trust-domain"), Log: log})
+	prefix, err := identity.ParsePrefix(c.String("spiffe-prefix"))
+	if err != nil {
+		return nil, identity.Domains{}, nil, err
+	}
+	source, err := openOperator(c, e, node.Common{TrustDomains: c.StringSlice("trust-domain"), SPIFFEPrefix: prefix, Log: log})
 	if err != nil {
 		return nil, identity.Domains{}, nil, fmt.Errorf("the operator's identity: %w", err)
 	}
@@ -98,7 +103,7 @@ func openOperator(c *cli.Context, e Env, base node.Common) (identity.Provider, e
 	if err != nil {
 		return nil, err
 	}
-	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: base.Log})
+	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Prefix: base.SPIFFEPrefix, Log: base.Log})
 	if err != nil {
 		return nil, err // not a nil source, which would be a provider that is not nil
 	}

@@ -53,7 +53,7 @@ func withAgent(base *node.Common, cfg *spire.AgentConfig) error {
 	base.OpenIdentity = func(ctx context.Context, role identity.Role, name string) (identity.Provider, error) {
 		cfg := *cfg
 		cfg.Role = role
-		return spire.OpenSource(ctx, cfg, identity.SourceConfig{Role: role, Name: name, Log: base.Log})
+		return spire.OpenSource(ctx, cfg, identity.SourceConfig{Role: role, Name: name, Prefix: base.SPIFFEPrefix, Log: base.Log})
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func withAgent(base *node.Common, cfg *spire.AgentConfig) error {
 func atHost(base *node.Common) {
 	base.OpenIdentity = func(ctx context.Context, role identity.Role, name string) (identity.Provider, error) {
 		source, err := identity.OpenSource(ctx, identity.SourceConfig{
-			Socket: base.SocketPath, Role: role, Name: name, Log: base.Log, Explain: spire.ExplainHost(role, name),
+			Socket: base.SocketPath, Role: role, Name: name, Prefix: base.SPIFFEPrefix, Log: base.Log, Explain: spire.ExplainHost(role, name),
 		})
 		if err != nil {
 			return nil, err // not a nil source, which would be a provider that is not nil

@@ -84,7 +84,7 @@ func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig,
 }
 
 // openAgent starts the agent that target asks for and waits for an identity of it. Closing that ends the agent.
-func openAgent(ctx context.Context, env Env, target Context) (identity.Provider, error) {
+func openAgent(ctx context.Context, env Env, target Context, prefix identity.Prefix) (identity.Provider, error) {
 	base, err := userdirs.Of(env.Getenv).User()
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func openAgent(ctx context.Context, env Env, target Context) (identity.Provider,
 	}
 	wait, cancel := context.WithTimeout(ctx, agentWait)
 	defer cancel()
-	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Log: slog.New(notices{env.Stderr})})
+	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Prefix: prefix, Log: slog.New(notices{env.Stderr})})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, exit.New(exit.Unreachable, "the lines above say what it waited for", "no identity from the SPIRE agent within %v", agentWait)

@@ -139,11 +139,11 @@ func verifyBackup(_ context.Context, s *Session, args Args) error {
 	path := args.Value("FILE")
 	check, report := func(ledger.Head, []byte) error { return nil }, func(error) (*audit.Report, error) { return nil, nil }
 	if args.Opts.IsSet("bundle") {
-		authorities, err := readBundles(args.Opts.StringSlice("bundle"))
+		options, err := auditBy(args.Opts, s.Env.Getenv)
 		if err != nil {
 			return err
 		}
-		check, report = auditing(audit.Options{Authorities: authorities})
+		check, report = auditing(options)
 	}
 	f, err := backupfile.Read(path, check)
 	r, auditErr := report(err)

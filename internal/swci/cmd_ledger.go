@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/certs"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -187,8 +188,21 @@ func readBundles(files []string) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
+// auditBy returns how an auditor's options say that a ledger is judged: the authorities of --bundle, and the prefix of SPIFFE IDs.
+func auditBy(opts *cli.Context, getenv func(string) string) (audit.Options, error) {
+	authorities, err := readBundles(opts.StringSlice("bundle"))
+	if err != nil {
+		return audit.Options{}, err
+	}
+	prefix, err := identity.ParsePrefix(spiffePrefix(opts, getenv))
+	if err != nil {
+		return audit.Options{}, &exit.Error{Status: exit.Usage, Err: err}
+	}
+	return audit.Options{Authorities: authorities, Prefix: prefix}, nil
+}
+
 func verifyLedger(_ context.Context, s *Session, args Args) error {
-	authorities, err := readBundles(args.Opts.StringSlice("bundle"))
+	options, err := auditBy(args.Opts, s.Env.Getenv)
 	if err != nil {
 		return err
 	}
@@ -196,12 +210,13 @@ func verifyLedger(_ context.Context, s *Session, args Args) error {
 	if raw, err := hex.DecodeString(head); head != "" && (err != nil || len(raw) != sha256.Size) {
 		return exit.New(exit.Usage, "give the 64 hex digits that verify ledger prints as the head", "--head %q is not valid", head)
 	}
+	options.Head = head
 	f, err := os.Open(args.Value("FILE"))
 	if err != nil {
 		return &exit.Error{Status: exit.NotFound, Err: fmt.Errorf("verify ledger: %w", err), Hint: "swarmctl get ledger makes a copy"}
 	}
 	defer f.Close()
-	report, err := audit.Verify(f, audit.Options{Authorities: authorities, Head: head})
+	report, err := audit.Verify(f, options)
 	if err != nil {
 		return fmt.Errorf("verify ledger: %w", err)
 	}

@@ -264,7 +264,7 @@ func verifyModel(ctx context.Context, s *Session, args Args) error {
 	out := verifiedJSON{File: path, Contract: m.Contract, Run: m.Run, Round: m.Round, Digest: got}
 	says := []string{"not compared with what was committed: give --ledger FILE, or --sn"}
 	if args.Opts.String("ledger") != "" {
-		made, err := inLedger(args.Opts, m)
+		made, err := inLedger(args.Opts, s.Env.Getenv, m)
 		if err != nil {
 			return failed(fmt.Errorf("verify model %s: %w", path, err))
 		}

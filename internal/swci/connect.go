@@ -89,8 +89,12 @@ func OpenIdentity(env Env) Identify {
 		if strings.HasPrefix(target.Identity, filesPrefix) {
 			return openFiles(ctx, target)
 		}
+		prefix, err := identity.ParsePrefix(target.SPIFFEPrefix)
+		if err != nil {
+			return nil, identity.Domains{}, &exit.Error{Status: exit.Usage, Err: err}
+		}
 		if target.agent != nil {
-			source, err := openAgent(ctx, env, target)
+			source, err := openAgent(ctx, env, target, prefix)
 			return withDomains(source, err, target)
 		}
 		socket, err := identitySocket(target.Identity, env.Getenv)
@@ -102,7 +106,7 @@ func OpenIdentity(env Env) Identify {
 		}
 		wait, cancel := context.WithTimeout(ctx, identityWait)
 		defer cancel()
-		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: slog.New(slog.DiscardHandler)})
+		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			hint := first(spire.ExplainHost(identity.RoleSWCI, "")(err), "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?")
 			return nil, identity.Domains{}, exit.New(exit.Unreachable, hint, "get SVID from %s: %w", socket, err)

@@ -28,6 +28,7 @@ type Context struct {
 	SwarmID      string   `json:"swarm_id" doc:"pinned; empty until first contact"`
 	Epoch        string   `json:"epoch,omitempty" doc:"that is followed, as nodes name swarm and epoch to each other; absent in the first one"`
 	TrustDomains []string `json:"trust_domains" doc:"further accepted ones"`
+	SPIFFEPrefix string   `json:"spiffe_prefix,omitempty" doc:"what stands before the role in SPIFFE IDs; absent: /swarm"`
 	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
 
 	Env []Variable `json:"env,omitempty" doc:"what set context env has put there"` // by key

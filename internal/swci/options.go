@@ -19,6 +19,7 @@ func globalFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "sn", Usage: "API address `HOST[:PORT]` of an SN, port 30304 if not given; repeatable, and then any may be down"},
 		&cli.StringFlag{Name: "context", Usage: "saved context `NAME` to use instead of the current one"},
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "further accepted trust domain `NAME`; repeatable"},
+		&cli.StringFlag{Name: "spiffe-prefix", Usage: "`PATH` before the role in SPIFFE IDs, as the nodes have it: /swarm (default), or / for spiffe://DOMAIN/swci"},
 		&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "table", Usage: "output `FORM`: table or json"},
 		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help for the command and exit"},
 	}, append(certFlags(), agentFlags()...)...)

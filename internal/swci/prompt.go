@@ -106,12 +106,12 @@ func (g *Grammar) connectionOptions() [][]string {
 	var identity []string
 	for _, f := range g.global {
 		switch name := f.Names()[0]; name {
-		case "sn", "context", "trust-domain", "o", "help":
+		case "sn", "context", "trust-domain", "spiffe-prefix", "o", "help":
 		default:
 			identity = append(identity, name)
 		}
 	}
-	return [][]string{{"sn", "context"}, {"trust-domain"}, identity}
+	return [][]string{{"sn", "context"}, {"trust-domain"}, {"spiffe-prefix"}, identity}
 }
 
 // gives reports whether a line has one of the global options, under any of its names.

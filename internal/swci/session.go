@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
@@ -114,6 +115,7 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if opts.IsSet("trust-domain") {
 		target.TrustDomains = opts.StringSlice("trust-domain")
 	}
+	target.SPIFFEPrefix = first(spiffePrefix(opts, s.Env.Getenv), target.SPIFFEPrefix)
 	files, ambient, err := fileIdentity(opts, s.Env.Getenv)
 	if err != nil {
 		return Context{}, err
@@ -127,6 +129,11 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	}
 	target.Identity = first(opts.String("identity"), files, target.Identity, s.Env.Getenv("SWARM_IDENTITY"), ambient, s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
 	return target, nil
+}
+
+// spiffePrefix is what stands before the role in SPIFFE IDs, as an option or the environment says; "" if neither does.
+func spiffePrefix(opts *cli.Context, getenv func(string) string) string {
+	return first(opts.String("spiffe-prefix"), getenv(cmdline.Variable("spiffe-prefix")))
 }
 
 // withAPIPort gives SNs that are named without a port the API's own.

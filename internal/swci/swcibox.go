@@ -166,7 +166,8 @@ func (s *Session) boxOptions(c *cli.Context) (*start.SWCI, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.SNs, o.TrustDomains, o.Agent, o.Certificates = target.SNs, target.TrustDomains, target.agent, start.Certificates{}
+	o.SNs, o.TrustDomains, o.SPIFFEPrefix = target.SNs, target.TrustDomains, target.SPIFFEPrefix
+	o.Agent, o.Certificates = target.agent, start.Certificates{}
 	if o.Agent != nil || target.Identity == "" {
 		return o, nil
 	}

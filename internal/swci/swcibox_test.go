@@ -154,7 +154,7 @@ func TestEveryOptionOfThePromptIsKnown(t *testing.T) {
 			delete(places, name)
 		}
 	}
-	for _, name := range []string{"sn", "trust-domain", "cert", "key", "cacert", "capath", "cert-roles"} { // of all commands
+	for _, name := range []string{"sn", "trust-domain", "spiffe-prefix", "cert", "key", "cacert", "capath", "cert-roles"} { // of all commands
 		delete(places, name)
 	}
 	if len(places) > 0 {

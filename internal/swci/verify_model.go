@@ -47,12 +47,12 @@ type found struct {
 
 // inLedger holds all that a file says of its model to a copy of the ledger, and that to an audit. Without certificates it takes the
 // chain alone.
-func inLedger(opts *cli.Context, m modelfile.Meta) (*found, error) {
+func inLedger(opts *cli.Context, getenv func(string) string, m modelfile.Meta) (*found, error) {
 	path := opts.String("ledger")
 	o := audit.Options{Unsigned: !opts.IsSet("bundle")}
 	var err error
 	if !o.Unsigned {
-		if o.Authorities, err = readBundles(opts.StringSlice("bundle")); err != nil {
+		if o, err = auditBy(opts, getenv); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity"
 )
 
 // maxProblems bounds how many problems a report names; the rest is counted.
@@ -27,6 +28,8 @@ type Options struct {
 	Head string
 	// Unsigned leaves out all that rests on signatures and authorities: for an auditor who knows none.
 	Unsigned bool
+	// Prefix is that of the SPIFFE IDs in the swarm's certificates, as its nodes had it.
+	Prefix identity.Prefix
 }
 
 // Problem is something wrong with one record.

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
-	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity"
@@ -78,28 +76,14 @@ func (a *authorities) verifyChain(chain []*x509.Certificate, role, claimed strin
 		}
 		return a.verifyCN(chain, role, at)
 	}
-	id, found, err := x509svid.Verify(chain, a.bundles, x509svid.WithTime(at))
+	id, err := identity.VerifyWithin(a.bundles, chain, at)
+	if err == nil {
+		id, err = a.opts.Prefix.Read(id)
+	}
 	if err != nil {
 		return "", err
 	}
-	for _, way := range found {
-		if within(way, id.TrustDomain()) {
-			return id.String(), nil
-		}
-	}
-	return "", fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
-}
-
-// within reports whether no authority between leaf and root names another trust domain.
-func within(chain []*x509.Certificate, td spiffeid.TrustDomain) bool {
-	for _, c := range chain[1:max(len(chain)-1, 1)] {
-		for _, uri := range c.URIs {
-			if id, err := spiffeid.FromURI(uri); strings.EqualFold(uri.Scheme, "spiffe") && (err != nil || id.TrustDomain() != td) {
-				return false
-			}
-		}
-	}
-	return true
+	return id.String(), nil
 }
 
 // originals returns the authorities that stand for trust domains, each made of its digest.

@@ -66,9 +66,15 @@ var roles = []string{"sn", "sl", "swci"}
 // shared gives the swarm one agent for all, and the seed's entries: all nodes of a role have one SPIFFE ID.
 func (w *swarm) shared() {
 	w.T.Helper()
+	w.sharedAt("/swarm/")
+}
+
+// sharedAt is shared with something else before the role.
+func (w *swarm) sharedAt(prefix string) {
+	w.T.Helper()
 	var aliases []string
 	for _, role := range roles {
-		w.server.CreateEntry(spiretest.Entry{ID: "/swarm/" + role, Parent: "/swarm/" + role + "-agent", Selectors: []string{"swarm:node-type:" + role}})
+		w.server.CreateEntry(spiretest.Entry{ID: prefix + role, Parent: "/swarm/" + role + "-agent", Selectors: []string{"swarm:node-type:" + role}})
 		aliases = append(aliases, "/swarm/"+role+"-agent")
 	}
 	w.agents[""] = spiretest.NewAgent(w.T, w.server, spiretest.AgentOptions{Name: "shared", Aliases: aliases, Swarmd: binary("swarmd")})

@@ -23,6 +23,27 @@ func TestSharedEntries(t *testing.T) {
 	w.LeavesNothing()
 }
 
+// The entries of the original's SPIRE example: /sn, /sl and /swci.
+func TestEntriesOfTheOriginalsExample(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t, spiretest.NewServer(t, spiretest.Options{}))
+	w.sharedAt("/")
+	lost := w.SN(2)
+	lost.Sees("it gives: spiffe://swarm.learning/sn", "--spiffe-prefix")
+	lost.Stop()
+	for _, name := range []string{"sn-1", "sl-1", "sl-2"} {
+		w.extra[name] = []string{"--spiffe-prefix=/"}
+	}
+	w.sns(1)
+	finish(t, w.sls(2)...)
+	w.Agree(1, 2)
+	w.swarmctl("get", "ledger", "--out", "ledger.jsonl", "--spiffe-prefix=/")
+	w.swarmctl("get", "bundle", "--out", "bundle.pem", "--spiffe-prefix=/")
+	if out := ctl(t, w.Dir, "verify", "ledger", "ledger.jsonl", "--bundle", "bundle.pem", "--spiffe-prefix=/"); !strings.Contains(out, "verified: the chain of") {
+		t.Errorf("verify ledger says %q", out)
+	}
+}
+
 // The recommended form: each node has an agent and a SPIFFE ID of its own.
 func TestEntriesPerNode(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,7 @@ type Node struct {
 	Identity       string   `option:"identity,host"`    // embedded, embedded=DIR or spiffe
 	SocketPath     string   `option:"socket-path,host"` // of the Workload API
 	TrustDomains   []string `option:"trust-domain"`     // foreign ones
+	SPIFFEPrefix   string   `option:"spiffe-prefix"`
 	SwarmID        string   `option:"swarm-id"`
 	LogLevel       string   `option:"log-level"`
 	APLSIP         string   `option:"apls-ip"`

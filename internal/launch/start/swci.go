@@ -23,6 +23,7 @@ type SWCI struct {
 	Script       string   `option:"init-script-name"` // directly in UsrDir
 	SNs          []string `option:"sn"`               // HOST:PORT
 	TrustDomains []string `option:"trust-domain"`     // foreign ones
+	SPIFFEPrefix string   `option:"spiffe-prefix"`
 	Certificates
 	SocketPath string             // of the Workload API on this host; "": none
 	Agent      *spire.AgentConfig // of its own; nil: none
