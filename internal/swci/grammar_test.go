@@ -377,7 +377,7 @@ func TestExitCodeOfPlainErrors(t *testing.T) {
 }
 
 func FuzzExecute(f *testing.F) {
-	for _, s := range []string{"list nodes", "help get contract", "reset contract a force --sn=b", "-o json -- list", "--=x", "-"} {
+	for _, s := range []string{"list nodes", "help get contract", "wait for ip service 1 2", "set context env a b c", "create context x with service y:1", "reset contract a force --sn=b", "-o json -- list", "--=x", "-"} {
 		f.Add(s)
 	}
 	g := grammar(f)
