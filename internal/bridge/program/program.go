@@ -1,25 +1,18 @@
-// Package program is a small client of the bridge: it stands in for an ML program in benchmarks and tests. It speaks the
-// same HTTP and maps the same files as the Python package does, and knows nothing of the daemon's side.
+// Package program is a small client of the bridge: the original's client reaches its node through it, and it stands in for an ML program in
+// benchmarks and tests. It speaks the same HTTP and maps the same files as the Python package does, and knows nothing of the daemon's side.
 package program
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"path/filepath"
 	"sync"
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 )
-
-const maxSocketPath = 107
 
 // OpenOptions are the terms of a session and the tensors of the model.
 type OpenOptions = wire.OpenRequest
@@ -44,11 +37,15 @@ type Session struct {
 	Info wire.OpenResponse
 	// OnWaiting, if set, is called with the daemon's words each time a Sync or Close is still pending.
 	OnWaiting func(waiting string)
+	// OnNewer, if set, is called when a model was committed while a Close is pending, which Committed then returns. Its error ends Close.
+	OnNewer func(Result) error
+	// Weight is that of the next Syncs; 0: the one that Open said.
+	Weight int
 
-	dir    string
-	client *http.Client
-	local  []byte
-	seq    uint64
+	dir   string
+	link  *link
+	local []byte
+	seq   uint64
 
 	mu        sync.Mutex
 	committed []byte // mapped
@@ -57,21 +54,20 @@ type Session struct {
 // Open opens a session at the daemon that serves dir and maps the weight files. The caller ends it with Close or Abort,
 // and in any case with Release.
 func Open(ctx context.Context, dir string, opts OpenOptions) (*Session, error) {
-	socket := filepath.Join(dir, wire.SocketName)
-	if len(socket) > maxSocketPath {
-		return nil, fmt.Errorf("socket path %s has %d bytes, unix sockets allow %d", socket, len(socket), maxSocketPath)
+	return Bridge{Dir: dir}.Open(ctx, opts)
+}
+
+// Open is the package's Open at this bridge.
+func (b Bridge) Open(ctx context.Context, opts OpenOptions) (*Session, error) {
+	link, err := b.link()
+	if err != nil {
+		return nil, err
 	}
-	s := &Session{dir: dir, client: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}}}
+	s := &Session{dir: b.Dir, link: link}
 	if err := s.call(ctx, wire.PathSession, opts, &s.Info); err != nil {
-		s.client.CloseIdleConnections()
+		s.link.close()
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	var err error
 	if s.local, err = mapFile(s.resolve(s.Info.Local), s.Info.Bytes, true); err != nil {
 		return nil, errors.Join(err, s.Abort(ctx, "map weight files"), s.Release())
 	}
@@ -109,7 +105,7 @@ func (s *Session) Committed() []byte {
 // Sync offers the local weights and blocks until the swarm has committed a model, asking again while it is pending. After
 // an error the next Sync repeats the same one. If the round was skipped Committed is what it was.
 func (s *Session) Sync(ctx context.Context) (Result, error) {
-	res, err := s.poll(ctx, wire.PathSync, wire.SyncRequest{Session: s.Info.Session, Seq: s.seq + 1})
+	res, err := s.poll(ctx, wire.PathSync, wire.SyncRequest{Session: s.Info.Session, Seq: s.seq + 1, Weight: s.Weight})
 	if err != nil {
 		return Result{}, fmt.Errorf("sync: %w", err)
 	}
@@ -127,8 +123,11 @@ func (s *Session) Report(ctx context.Context, r wire.ReportRequest) error {
 }
 
 // Close ends training and blocks until the final model is here, which Committed then returns.
-func (s *Session) Close(ctx context.Context) (Result, error) {
-	res, err := s.poll(ctx, wire.PathClose, wire.CloseRequest{Session: s.Info.Session, Seq: s.seq})
+func (s *Session) Close(ctx context.Context) (Result, error) { return s.CloseAs(ctx, "") }
+
+// CloseAs is Close with what the node contributes from here on; empty: as opened.
+func (s *Session) CloseAs(ctx context.Context, mode string) (Result, error) {
+	res, err := s.poll(ctx, wire.PathClose, wire.CloseRequest{Session: s.Info.Session, Seq: s.seq, Mode: mode})
 	if err != nil {
 		return Result{}, fmt.Errorf("close session: %w", err)
 	}
@@ -149,11 +148,21 @@ func (s *Session) Release() error {
 	defer s.mu.Unlock()
 	err := errors.Join(unmap(s.local), unmap(s.committed))
 	s.local, s.committed = nil, nil
-	s.client.CloseIdleConnections()
+	s.link.close()
+	return err
+}
+
+// Drop lets go of the model that Committed returned: the daemon need not replace a file that nobody has open.
+func (s *Session) Drop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := unmap(s.committed)
+	s.committed = nil
 	return err
 }
 
 func (s *Session) poll(ctx context.Context, path string, body any) (Result, error) {
+	var newest uint64
 	for {
 		var res Result
 		if err := s.call(ctx, path, body, &res); err != nil {
@@ -167,6 +176,15 @@ func (s *Session) poll(ctx context.Context, path string, body any) (Result, erro
 		}
 		if s.OnWaiting != nil {
 			s.OnWaiting(res.Waiting)
+		}
+		if s.OnNewer != nil && path == wire.PathClose && res.Slot != "" && res.Round > newest {
+			newest = res.Round
+			if err := s.take(res); err != nil {
+				return Result{}, err
+			}
+			if err := s.OnNewer(res); err != nil {
+				return Result{}, err
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
@@ -196,33 +214,5 @@ func sumOf(b []byte) string {
 }
 
 func (s *Session) call(ctx context.Context, path string, body, into any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode request: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bridge"+path, bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		var e wire.ErrorResponse
-		if json.Unmarshal(answer, &e) != nil || e.Error.Reason == "" {
-			return fmt.Errorf("daemon answered %s", resp.Status)
-		}
-		return &Error{resp.StatusCode, e.Error.Reason, e.Error.Message, e.Error.Remedy}
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("decode answer: %w", err)
-	}
-	return nil
+	return s.link.call(ctx, path, body, into)
 }
