@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
+	"github.com/swarmd/swarmd/internal/bridge/original"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/mountns"
@@ -67,6 +68,9 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func Main(args []string, env Env) int {
 	if len(args) > 1 && args[1] == mountns.Command {
 		return mountns.Become(args[2:])
+	}
+	if len(args) > 1 && args[1] == original.Command {
+		return original.RunProgram(args[2:])
 	}
 	ctx, stop := env.Signals(context.Background())
 	defer stop()

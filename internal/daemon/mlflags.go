@@ -19,6 +19,7 @@ func mlFlags() []cli.Flag {
 	}
 	return []cli.Flag{
 		stringFlag("ml-runtime", "how the ML program runs: process or docker (default: as --runtime)"),
+		text("ml-client", "the client that the program has: original, swarmlearning or auto (default: original where the program would import that one)"),
 		text("ml-image", "image (default: that of --sl-platform)"),
 		text("ml-entrypoint", "program of the container, instead of --model-program"),
 		text("ml-cmd", "command or its arguments, divided as a shell does, instead of --model-program"),
@@ -42,7 +43,9 @@ func mlFlags() []cli.Flag {
 }
 
 // mlForProcess are the options of mlFlags that mean something for a program without a container.
-func mlForProcess(name string) bool { return name == "ml-runtime" || name == "ml-e" }
+func mlForProcess(name string) bool {
+	return name == "ml-runtime" || name == "ml-e" || name == "ml-client"
+}
 
 // noMLContainer refuses the options that need one, unless the environment gives them, which may be meant for others.
 func noMLContainer(c *cli.Context, e Env) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/address"
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -93,10 +94,14 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 	if err != nil {
 		return node.SLConfig{}, err
 	}
+	client, err := launch.ParseClient(o.ML.Client)
+	if err != nil {
+		return node.SLConfig{}, err
+	}
 	cfg := node.SLConfig{
 		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
 		Spec: runner.Spec{
-			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach,
+			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach, Client: client,
 			BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),
 			Linger:    time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
 		},

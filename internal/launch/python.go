@@ -129,7 +129,7 @@ func FindPackage(ctx context.Context, python string, env []string, beside string
 s = u.find_spec("swarmlearning")
 print(next(iter(s.submodule_search_locations or [s.origin])) if s else "")`
 	if found := shadowing(beside); found != "" {
-		return Package{}, fmt.Errorf("%s is not this project's swarmlearning package, and the program beside it would import it: move it to another folder", found)
+		return Package{}, fmt.Errorf("%s is not this project's swarmlearning package, and the program beside it would import it: move it to another folder, or say --ml-client original if it is the original's client", found)
 	}
 	found, err := runPython(ctx, python, env, "-c", find)
 	if err != nil {

@@ -20,15 +20,15 @@ var ranks = []struct {
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
-	{"0+", []string{"internal/cmdline", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "merge/exchange/leafset", "merge/exchange/wire"}},
-	{"0++", []string{"consensus/store", "consensus/peerconn", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
+	{"0+", []string{"internal/cmdline", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "internal/bridge/original/array", "merge/exchange/leafset", "merge/exchange/wire"}},
+	{"0++", []string{"consensus/store", "consensus/peerconn", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill", "internal/bridge/original/frames", "internal/bridge/original/pickle"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"1", []string{
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
-	{"1+", []string{"consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                        // verifies as the audit does
-	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                                                         // the latter know the API, neither the other
+	{"1+", []string{"internal/bridge/original", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
+	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                                                    // verifies as the audit does
+	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                                                                                     // the latter know the API, neither the other
 	{"2+", []string{"internal/runner", "internal/admission", "internal/membership"}},
 	{"2++", []string{"internal/peering"}},
 	{"3", []string{"node"}},

@@ -13,8 +13,9 @@ import (
 
 // process runs an SL's program as a child of the daemon.
 type process struct {
-	cfg  Config
-	spec launch.Spec // unless cfg.Start is given
+	cfg    Config
+	spec   launch.Spec // unless cfg.Start is given
+	python string
 }
 
 // child is a process as a Running.
@@ -64,7 +65,11 @@ func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, 
 		path = filepath.Join(model, path)
 	}
 	extracted := filepath.Join(cfg.StateDir, "python")
-	if environ.Package, err = launch.FindPackage(ctx, interpreter, own, filepath.Dir(path), python.Source(), extracted); err != nil {
+	served := cfg.servesOriginal(filepath.Dir(path))
+	if !served {
+		environ.Package, err = launch.FindPackage(ctx, interpreter, own, filepath.Dir(path), python.Source(), extracted)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if found := environ.Package.Foreign; found != "" {
@@ -81,10 +86,14 @@ func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, 
 	case len(binds) > 0:
 		cfg.Log.Info("the program names the fixed paths of containers: it has its directories there too", "data", engine.DataDir, "model", engine.ModelDir)
 	}
-	return &process{cfg: cfg, spec: launch.Spec{
+	spec := launch.Spec{
 		Name: cfg.Program, Path: interpreter, Args: []string{"-u", path}, Dir: model, Env: full, Grace: stopGrace,
 		Binds: binds, LogFile: launch.LogFile(model, cfg.Program), Line: cfg.line,
-	}}, nil
+	}
+	if served {
+		err = cfg.serveOriginal(ctx, &spec)
+	}
+	return &process{cfg: cfg, spec: spec, python: interpreter}, err
 }
 
 func (p *process) name() string { return "process" }
@@ -102,7 +111,7 @@ func (p *process) start(ctx context.Context) (Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.cfg.Log.Info("program started", "program", p.cfg.Program, "python", p.spec.Path, "pid", started.PID())
+	p.cfg.Log.Info("program started", "program", p.cfg.Program, "python", p.python, "pid", started.PID())
 	p.cfg.Log.Warn("runtime process: the program is not isolated, it sees this machine and its network as the daemon does")
 	return child{started}, nil
 }

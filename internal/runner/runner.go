@@ -26,7 +26,8 @@ type Spec struct {
 	Platform  string // "PYT" or "TF"
 	Python    string // interpreter; empty: found
 	Env       []string
-	Attach    bool // run no program; one is started by hand
+	Client    string // launch.ClientAuto (or empty), ClientOwn or ClientOriginal
+	Attach    bool   // run no program; one is started by hand
 	BridgeDir string
 	Linger    time.Duration
 	// SessionTimeout stops a program that has opened no session by then; 0: never.

@@ -1,5 +1,6 @@
 """Says whether a program would find its modules, and whose swarmlearning, importing none of them."""
 
+import glob
 import importlib.util
 import os
 import sys
@@ -25,9 +26,9 @@ def package():
     if spec is None:
         return "no", ""
     where = next(iter(spec.submodule_search_locations or [spec.origin or ""]))
-    # As launch.FindPackage tells them apart.
-    for whose, module in (("ours", "_params.py"), ("original", "swifrpc_pb2.py")):
-        if os.path.isfile(os.path.join(where, module)):
+    # As launch.FindPackage and launch.OriginalBeside tell them apart.
+    for whose, module in (("ours", "_params.py"), ("original", "swifrpc_pb2.py"), ("original", "*/swifrpc_pb2.py")):
+        if glob.glob(os.path.join(glob.escape(where), module)):
             return whose, where
     return "other", where
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -53,6 +54,7 @@ type SL struct {
 // ML is the ML program's container.
 type ML struct {
 	Runtime     string   `option:"ml-runtime,host"` // Process or Docker in any case; "": Docker if the SL is a container
+	Client      string   `option:"ml-client"`       // see launch.ParseClient
 	Image       string   `option:"ml-image"`        // "": that of the platform
 	Entrypoint  Words    `option:"ml-entrypoint"`
 	Cmd         Words    `option:"ml-cmd"`
@@ -125,6 +127,11 @@ func (o *SL) Check(runtime string) error {
 	}
 	if _, err := o.PlatformName(); err != nil {
 		return err
+	}
+	if client, err := launch.ParseClient(o.ML.Client); err != nil {
+		return err
+	} else if client == launch.ClientOriginal && o.Attach {
+		return errors.New("--ml-client original is for a program that this node starts: leave out --attach, or start the program by hand with swarmd ml-client -folder=DIR -- COMMAND")
 	}
 	if err := errors.Join(checkEnv("env", o.Container.Env), checkEnv("ml-e", o.ML.Env)); err != nil {
 		return err
