@@ -87,7 +87,7 @@ func usedContext(s *Session, args Args, name string) (*Contexts, Context, error)
 	if err != nil {
 		return nil, Context{}, err
 	}
-	c, err := contexts.Named(first(name, args.Opts.String("context"), s.Env.Getenv("SWARM_CONTEXT")))
+	c, err := contexts.Named(first(name, s.namedContext(args.Opts)))
 	return contexts, c, err
 }
 

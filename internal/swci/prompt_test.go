@@ -29,8 +29,10 @@ func atPrompt(t *testing.T, typed string, args ...string) (out string, targets [
 	var b, errs bytes.Buffer
 	env := swci.Env{
 		Stdin: strings.NewReader(typed), Stdout: &b, Stderr: &errs,
-		Getenv: func(k string) string { return map[string]string{"XDG_STATE_HOME": state}[k] },
-		Now:    func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
+		Getenv: func(k string) string {
+			return map[string]string{"XDG_STATE_HOME": state, "SWARM_CONTEXT": os.Getenv("SWARM_CONTEXT")}[k]
+		},
+		Now: func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
 	}
 	connect := func(_ context.Context, target swci.Context) (client.Operator, func(), error) {
 		targets = append(targets, fmt.Sprint(target.SNs, " ", target.Identity))
@@ -138,6 +140,17 @@ SWCI:12 > exit
 	}
 	if diff := cmp.Diff(wantTargets, targets); diff != "" {
 		t.Errorf("who was asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestSwitchedContextIsUsed holds that what was chosen at the prompt counts, whatever the environment says.
+func TestSwitchedContextIsUsed(t *testing.T) {
+	t.Setenv("SWARM_CONTEXT", "first")
+	const typed = "create context first sn1 --sn=x\ncreate context second sn2\nlist contracts\nswitch context second\nlist contracts\nget context info\n"
+	out, targets, err := atPrompt(t, typed, "--identity=/run/agent.sock")
+	want := []string{"[sn1:30304] /run/agent.sock", "[sn2:30304] /run/agent.sock", "[sn1:30304] /run/agent.sock", "[sn2:30304] /run/agent.sock"}
+	if diff := cmp.Diff(want, targets); err != nil || diff != "" || !strings.Contains(out, "NAME                      : second\n") {
+		t.Errorf("%v; who was asked (-want +got):\n%s\n%s", err, diff, out)
 	}
 }
 

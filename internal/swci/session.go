@@ -93,13 +93,22 @@ func errNoIdentity() error {
 	return exit.New(exit.Usage, "give --identity embedded=DIR, --cert and --key, or -serverAddress and -genJoinToken of a SPIRE server, or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
 }
 
+// namedContext is the context that the options or the environment name; "" for none. What the user chose at the prompt comes before
+// the environment.
+func (s *Session) namedContext(opts *cli.Context) string {
+	if s.prompt != nil && s.prompt.switched {
+		return opts.String("context")
+	}
+	return first(opts.String("context"), s.Env.Getenv("SWARM_CONTEXT"))
+}
+
 // anyTarget is target for those who can do without parts of it.
 func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	contexts, err := OpenContexts(s.Env.Getenv)
 	if err != nil {
 		return Context{}, err
 	}
-	name := first(opts.String("context"), s.Env.Getenv("SWARM_CONTEXT"), contexts.Current())
+	name := first(s.namedContext(opts), contexts.Current())
 	var target Context
 	if name != "" && (opts.IsSet("context") || !opts.IsSet("sn")) {
 		if target, err = contexts.Load(name); err != nil {
