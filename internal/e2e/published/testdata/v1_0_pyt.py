@@ -1,0 +1,40 @@
+"""As the pages of release 1.0 have it, PyTorch: a module for each framework, a DataLoader as adsValData."""
+
+import os
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from swarmlearning.pyt import SwarmCallback
+
+default_max_epochs = 2
+default_min_peers = 2
+batchSz = 16
+
+
+def main():
+    dataDir = os.getenv("DATA_DIR", "/platform/swarmml/data")
+    modelDir = os.getenv("MODEL_DIR", "/platform/swarmml/model")
+    max_epochs = int(os.getenv("MAX_EPOCHS", str(default_max_epochs)))
+    min_peers = int(os.getenv("MIN_PEERS", str(default_min_peers)))
+    rows = np.loadtxt(os.path.join(dataDir, "data.csv"), delimiter=",", dtype=np.float32)
+    trainDs = torch.utils.data.TensorDataset(torch.from_numpy(rows[:, :-1]), torch.from_numpy(rows[:, -1]).long())
+    trainLoader = torch.utils.data.DataLoader(trainDs, batch_size=batchSz)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+    opt = torch.optim.Adam(model.parameters())
+    swarmCallback = SwarmCallback(syncFrequency=2, minPeers=min_peers, useAdaptiveSync=False, adsValData=None, adsValBatchSize=batchSz, model=model)
+    swarmCallback.on_train_begin()
+    for epoch in range(1, max_epochs + 1):
+        for batchIdx, (data, target) in enumerate(trainLoader):
+            opt.zero_grad()
+            F.cross_entropy(model(data), target).backward()
+            opt.step()
+            swarmCallback.on_batch_end(batchIdx)
+        swarmCallback.on_epoch_end(epoch)
+    swarmCallback.on_train_end()
+    torch.save(model.state_dict(), os.path.join(modelDir, "saved_model.pt"))
+
+
+if __name__ == "__main__":
+    main()
