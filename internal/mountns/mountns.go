@@ -124,5 +124,11 @@ func Check(ctx context.Context, binds []Bind) error {
 	if errors.As(err, &path) {
 		err = path.Err
 	}
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return errors.New("this kernel has no user namespace left to give: sysctl user.max_user_namespaces")
+	case errors.Is(err, unix.EPERM):
+		return errors.New("this kernel gives users no user namespace: sysctl kernel.unprivileged_userns_clone")
+	}
 	return fmt.Errorf("make a mount namespace: %w", err)
 }

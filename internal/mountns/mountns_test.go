@@ -289,10 +289,10 @@ func TestAKernelThatGivesNoNamespace(t *testing.T) {
 		t.Skip("only root can take another user's namespaces away")
 	}
 	binds := []mountns.Bind{{Source: public(t), Target: "/platform-of-a-test/model"}}
-	for _, script := range []string{"", "echo started"} {
+	for script, want := range map[string]string{"": "sysctl user.max_user_namespaces", "echo started": "no space left on device"} {
 		out, code := as(t, nobody, task{Forbid: true, Binds: binds, Script: script})
-		if code != 1 || !strings.Contains(out, "no space left on device") || strings.Count(out, "\n") != 1 {
-			t.Errorf("script %q: got %q and exit code %d, want one line and 1", script, out, code)
+		if code != 1 || !strings.Contains(out, want) || strings.Count(out, "\n") != 1 {
+			t.Errorf("script %q: got %q and exit code %d, want one line with %q and 1", script, out, code, want)
 		}
 	}
 }
