@@ -34,7 +34,7 @@ func (w *swarm) original(i int, dialect string, extra ...string) *e2etest.Proc {
 		w.T.Fatal(err)
 	}
 	return w.alone(i, append([]string{
-		"--ml-client=original", "--model-dir=" + model, "--model-program=program.py",
+		"--model-dir=" + model, "--model-program=program.py",
 		fmt.Sprintf("PEER=%d", i), "POLL=0.05",
 	}, extra...)...)
 }
@@ -70,7 +70,7 @@ func TestProgramsWithTheOriginalsClient(t *testing.T) {
 	for first, dialect := range map[int]string{1: "2.0", 3: "2.2", 5: "2.3"} {
 		var sls []*e2etest.Proc
 		for i := first; i < first+2; i++ {
-			sls = append(sls, w.original(i, dialect, "CONTRACT=release-"+dialect))
+			sls = append(sls, w.original(i, dialect, "CONTRACT=release-"+dialect, "--ml-client=original"))
 		}
 		finish(t, sls...)
 		a, b := w.trained(first), w.trained(first+1)

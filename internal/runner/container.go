@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type containers struct {
 	spec        container.Spec
 	launcher    Containers
 	checked     bool
+	original    bool // the program has the original's client
 	journal     *session.Journal
 	logPosition logPosition      // up to where its output was taken
 	found       *container.Found // the program of a previous run; nil: a new one is started
@@ -98,6 +100,7 @@ func mlSpec(cfg Config) (container.Spec, error) {
 		{&s.Platform, cfg.Platform},
 		{&s.Program, cfg.Program},
 		{&s.BridgeDir, cfg.BridgeDir},
+		{&s.Client, cfg.Client},
 	} {
 		if *f.field == "" {
 			*f.field = f.value
@@ -150,6 +153,9 @@ func (c *containers) isolation() string {
 // fingerprint tells programs apart that would be started differently.
 func (c *containers) fingerprint() string {
 	s := c.spec
+	if s.Client == launch.ClientOriginal { // else the digest is that of daemons that knew no other client
+		s.Env = append(slices.Clone(s.Env), s.Client)
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %q %q", s.Image, s.Entrypoint, s.Cmd, s.Program, s.WorkDir, s.Env, s.DataDir, s.ModelDir, s.Mounts))
 	return hex.EncodeToString(sum[:])
 }
@@ -157,10 +163,11 @@ func (c *containers) fingerprint() string {
 func (c *containers) check(ctx context.Context) error {
 	spec := c.spec
 	spec.BridgeDir, spec.Spill = "", "" // they are made later
-	if err := c.launcher.Check(ctx, spec); err != nil {
+	client, err := c.launcher.Client(ctx, spec)
+	if err != nil {
 		return err
 	}
-	c.checked = true
+	c.checked, c.original = true, client == launch.ClientOriginal
 	return nil
 }
 
@@ -233,6 +240,11 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 		}
 	}
 	spec := c.spec
+	if c.original {
+		if err := c.serveOriginal(&spec); err != nil {
+			return nil, err
+		}
+	}
 	spec.Incarnation = rand.Text()
 	spec.Delivered = func(to time.Time) { c.logPosition.write(spec.Incarnation, to) }
 	c.journal.Begin(spec.Incarnation, c.fingerprint(), c.isolation())
@@ -269,6 +281,9 @@ func (c *containers) adopt(ctx context.Context) (Running, error) {
 // note keeps how the program ended, or that it was stopped. Nothing of it is left; one that was given the final model need not
 // run again.
 func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
+	if err := os.RemoveAll(filepath.Join(c.cfg.SpillDir, originalDir)); err != nil {
+		c.cfg.Log.Warn("could not remove what served the original's client", "err", err)
+	}
 	if outcome == session.Finished && (code == 0 || stopped) {
 		c.journal.End(0)
 		return

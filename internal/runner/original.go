@@ -3,16 +3,24 @@ package runner
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/bridge/original"
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/mountns"
 )
 
-// originalDir is the directory below a state directory in which a program with the original's client has its pipes and weight files.
-const originalDir = "original"
+// What a program with the original's client needs lies in a directory below a state directory, or below that for spilled weight files.
+const (
+	originalDir = "original"
+	weightsDir  = "weights" // in a container: the program's own
+	executable  = "swarmd"  // in a container: what runs the program
+)
 
 // servesOriginal reports whether a program's client is the original's, beside being this node's package's.
 func (c Config) servesOriginal(beside string) bool {
@@ -48,4 +56,50 @@ func (c Config) serveOriginal(ctx context.Context, spec *launch.Spec) error {
 	spec.Path, spec.Args = words[0], words[1:]
 	c.Log.Info("serving the original's client", "folder", folder)
 	return nil
+}
+
+// serveOriginal has a program in a container run by what serves its client: a copy of this executable beside the folder for pipes and
+// weight files, in the directory for spilled weight files, which the container has anyway. Where this daemon runs in a container the engine
+// could mount no file of its own.
+func (c *containers) serveOriginal(spec *container.Spec) error {
+	dir := filepath.Join(c.cfg.SpillDir, originalDir)
+	weights := filepath.Join(dir, weightsDir)
+	err := os.MkdirAll(weights, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o711)
+	}
+	if o := c.owner(); err == nil && os.Geteuid() == 0 {
+		err = os.Lchown(weights, o.UID, max(o.GID, 0))
+	}
+	if err == nil {
+		err = copyExecutable(filepath.Join(dir, executable))
+	}
+	if err != nil {
+		return fmt.Errorf("serve the original's client: %w", err)
+	}
+	inside := path.Join(spillInside, originalDir)
+	spec.Front = original.Options{Folder: path.Join(inside, weightsDir), Link: original.Folder, Forward: true}.Wrap(path.Join(inside, executable), nil)
+	c.cfg.Log.Info("serving the original's client", "image", spec.Image)
+	return nil
+}
+
+// copyExecutable copies this process's executable, which anybody then may run.
+func copyExecutable(to string) error {
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	file, err := atomicfile.Create(to, 0o555)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := io.Copy(file, from); err != nil {
+		return err
+	}
+	if err := file.Chmod(0o555); err != nil { // whatever the umask
+		return err
+	}
+	return file.ReplaceUnsynced()
 }

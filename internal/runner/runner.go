@@ -67,7 +67,7 @@ type Running interface {
 
 // Containers are what an SL's program runs in, which outlive the daemon. container.Launcher has the methods' documentation.
 type Containers interface {
-	Check(ctx context.Context, spec container.Spec) error
+	Client(ctx context.Context, spec container.Spec) (string, error)
 	Find(ctx context.Context, node, scope string) ([]container.Found, error)
 	Start(ctx context.Context, spec container.Spec) (Running, error)
 	Adopt(ctx context.Context, f container.Found, spec container.Spec) (Running, error)

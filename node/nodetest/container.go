@@ -38,8 +38,10 @@ type containers struct {
 
 var _ runner.Containers = containers{}
 
-// Check implements runner.Containers.
-func (c containers) Check(context.Context, container.Spec) error { return nil }
+// Client implements runner.Containers.
+func (c containers) Client(context.Context, container.Spec) (string, error) {
+	return launch.ClientOwn, nil
+}
 
 // Close implements runner.Containers.
 func (c containers) Close() error { return nil }

@@ -86,6 +86,13 @@ func (f *Front) Prepare() error {
 	return nil
 }
 
+// remove removes what Prepare has made in the folder, and leaves the folder: it may be anything's.
+func (f *Front) remove() {
+	for _, name := range []string{trainedFile, mergedFile, requestPipe, responsePipe} {
+		_ = os.Remove(filepath.Join(f.Folder, name)) // nobody needs to hear of it
+	}
+}
+
 // everybody is the mode of files and pipes: the original's, for a program that gives up its user.
 const everybody = 0o777
 

@@ -34,6 +34,7 @@ func (o Options) run(words []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	defer f.remove()
 	if err := f.Prepare(); err != nil {
 		return 0, err
 	}

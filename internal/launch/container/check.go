@@ -8,6 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -17,17 +18,27 @@ import (
 // line, each with its remedy (engine.Error if it is one). It blocks for a second or two, 60 s at most, and leaves nothing
 // behind.
 func (l *Launcher) Check(ctx context.Context, spec Spec) error {
+	_, err := l.Client(ctx, spec)
+	return err
+}
+
+// Client is Check, and says which client the program has: launch.ClientOwn, or ClientOriginal if the Spec allows that.
+func (l *Launcher) Client(ctx context.Context, spec Spec) (string, error) {
 	spec, err := spec.complete()
 	if err != nil {
-		return fmt.Errorf("check ML program: %w", err)
+		return "", fmt.Errorf("check ML program: %w", err)
 	}
 	if err := together(l.checkSockets(spec), l.checkImage(ctx, spec), l.checkNetwork(ctx, spec), l.checkVolumes(ctx, spec), l.checkName(ctx, spec)); err != nil {
-		return fmt.Errorf("check ML program: %w", err)
+		return "", fmt.Errorf("check ML program: %w", err)
 	}
-	if err := l.probe(ctx, spec); err != nil {
-		return fmt.Errorf("check ML program: %w", err)
+	r, err := l.probe(ctx, spec)
+	if err != nil {
+		return "", fmt.Errorf("check ML program: %w", err)
 	}
-	return nil
+	if spec.hasOriginal(r) {
+		return launch.ClientOriginal, nil
+	}
+	return launch.ClientOwn, nil
 }
 
 func (l *Launcher) checkSockets(spec Spec) error {

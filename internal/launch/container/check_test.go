@@ -11,6 +11,7 @@ import (
 
 	dockercontainer "github.com/docker/docker/api/types/container"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
@@ -129,7 +130,7 @@ func TestCheckRefuses(t *testing.T) {
 			"can not be read", "\nprogram /platform/swarmml/model/nope.py does not exist in the container: put it there",
 		}},
 		"the original's package": {func(s *container.Spec) {
-			s.Env = []string{"PYTHONPATH=" + engine.DataDir}
+			s.Client, s.Env = launch.ClientOwn, []string{"PYTHONPATH=" + engine.DataDir}
 			foreign(t, s.DataDir, "swifrpc_pb2.py")
 		}, []string{"swarm-test-ml:latest has the original's", "in /platform/swarmml/data/swarmlearning, ", "take it out and this project's in", "pip"}},
 		"another's package": {func(s *container.Spec) { foreign(t, s.ModelDir, "x.py") }, []string{
@@ -235,5 +236,18 @@ func TestStartSweepsOldChecks(t *testing.T) {
 	l.start(t, l.sh("true")).Wait()
 	if left := enginetest.Left(t, l.engine, l.scope); len(left) != 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// TestClient: whose client a program has is found where it is not said.
+func TestClient(t *testing.T) {
+	l := newLab(t)
+	spec := l.train(t)
+	if client, err := l.Client(t.Context(), spec); client != launch.ClientOwn || err != nil {
+		t.Errorf("an image of ours: %q, %v", client, err)
+	}
+	foreign(t, spec.ModelDir, "swifrpc_pb2.py")
+	if client, err := l.Client(t.Context(), spec); client != launch.ClientOriginal || err != nil {
+		t.Errorf("the original's client beside the program: %q, %v", client, err)
 	}
 }

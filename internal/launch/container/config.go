@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -36,6 +37,7 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 	if !s.custom() {
 		c.Entrypoint = []string{"python3", "-u", s.programPath()}
 	}
+	c.Entrypoint = slices.Concat(s.Front, c.Entrypoint)
 	network := container.NetworkMode(s.networkMode())
 	if !network.IsHost() && !network.IsContainer() { // those come with a name
 		c.Hostname = hostname(s.Node)

@@ -86,6 +86,9 @@ func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program,
 
 // launch makes a container and starts it.
 func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capabilities) (id string, err error) {
+	if spec.Entrypoint, err = entrypoint(ctx, l.engine, spec); err != nil {
+		return "", err
+	}
 	config, host, err := spec.config(role, can)
 	if err != nil {
 		return "", err
@@ -119,6 +122,23 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 		return "", err
 	}
 	return made.ID, nil
+}
+
+// entrypoint is a Spec's, or the image's where words come before it: with an entrypoint of the caller's an engine leaves the image's out.
+func entrypoint(ctx context.Context, at *engine.Engine, spec Spec) ([]string, error) {
+	if len(spec.Front) == 0 || len(spec.Entrypoint) > 0 || !spec.custom() {
+		return spec.Entrypoint, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	image, err := at.ImageInspect(ctx, spec.Image)
+	if err != nil {
+		return nil, fmt.Errorf("look for the entrypoint of image %s: %w", spec.Image, err)
+	}
+	if image.Config == nil {
+		return nil, nil
+	}
+	return image.Config.Entrypoint, nil
 }
 
 // watch follows a container's program until it ends.

@@ -86,7 +86,7 @@ func parseProbe(lines []string) report {
 }
 
 // probe runs the checks that need a container, in one that is like the program's.
-func (l *Launcher) probe(ctx context.Context, spec Spec) error {
+func (l *Launcher) probe(ctx context.Context, spec Spec) (report, error) {
 	l.sweep(ctx, spec.Node, spec.Scope, false)
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -98,15 +98,15 @@ func (l *Launcher) probe(ctx context.Context, spec Spec) error {
 		}
 	}), engine.RoleProbe)
 	if err != nil {
-		return err
+		return report{}, err
 	}
 	exit := p.Wait()
 	r := parseProbe(lines)
 	if r.said["end"] == "" {
-		return l.broken(ctx, spec, r, exit)
+		return r, l.broken(ctx, spec, r, exit)
 	}
 	l.remark(spec, r)
-	return together(l.judgeSockets(spec, r), l.judgePython(spec, r), judgeFiles(spec, r), judgeGPUs(spec, r))
+	return r, together(l.judgeSockets(spec, r), l.judgePython(spec, r), judgeFiles(spec, r), judgeGPUs(spec, r))
 }
 
 // broken says why a probe did not come to its end.
@@ -132,7 +132,7 @@ func (l *Launcher) broken(ctx context.Context, spec Spec, r report, exit launch.
 func (s Spec) probe(line func(stream, line string)) Spec {
 	p := s
 	p.Name, p.Incarnation, p.Network, p.WorkDir = "", newIncarnation(), "", "/"
-	p.BridgeDir, p.Spill = "", "" // may not be there yet
+	p.BridgeDir, p.Spill, p.Front = "", "", nil // may not be there yet
 	p.Line, p.LogFile, p.LogTail, p.Grace = line, "", -1, time.Second
 	data, model, program, gpus := "", "", "", ""
 	if s.DataDir != "" {
@@ -210,7 +210,15 @@ func sameSocket(host string, dev, ino uint64) bool {
 	return ok && stat.Dev == dev && stat.Ino == ino
 }
 
+// hasOriginal reports whether the program's client is the original's.
+func (s Spec) hasOriginal(r report) bool {
+	return s.Client == launch.ClientOriginal || s.Client != launch.ClientOwn && r.said["package"] == packageOriginal
+}
+
 func (l *Launcher) judgePython(spec Spec, r report) error {
+	if spec.hasOriginal(r) {
+		return nil
+	}
 	interpreter := spec.interpreter()
 	base := engine.ImagePYT
 	if strings.EqualFold(spec.Platform, "TF") {
@@ -232,7 +240,7 @@ func (l *Launcher) judgePython(spec Spec, r report) error {
 		return nil
 	}
 	maker := "another maker's"
-	if r.said["package"] == packageOriginal {
+	if r.said["package"] == packageOriginal { // which --ml-client swarmlearning does not want
 		maker = "the original's"
 	}
 	where := oneLine(r.said["package-at"])

@@ -41,6 +41,10 @@ type Spec struct {
 	Entrypoint, Cmd []string
 	// Program is a file of the model directory, relative to it, or an absolute path inside the container.
 	Program string
+	// Client is the package by which the program speaks with its node: launch.ClientAuto (or empty), ClientOwn or ClientOriginal.
+	Client string
+	// Front are words before the container's command, that of the image too: a program that runs it, and its arguments.
+	Front []string
 	// WorkDir is a path inside the container, "": engine.ModelDir.
 	WorkDir string
 	// Env holds K=V beside what the launcher sets (HOME, TMPDIR, USER, DATA_DIR, …). It wins, but over SWARM_BRIDGE_DIR.
