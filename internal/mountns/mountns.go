@@ -128,7 +128,7 @@ func Check(ctx context.Context, binds []Bind) error {
 	case errors.Is(err, unix.ENOSPC):
 		return errors.New("this kernel has no user namespace left to give: sysctl user.max_user_namespaces")
 	case errors.Is(err, unix.EPERM):
-		return errors.New("this kernel gives users no user namespace: sysctl kernel.unprivileged_userns_clone")
+		return errors.New("no user namespace is allowed here: sysctl kernel.unprivileged_userns_clone, a unit's RestrictNamespaces=, or a container's seccomp profile")
 	}
 	return fmt.Errorf("make a mount namespace: %w", err)
 }
