@@ -2,11 +2,14 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
@@ -26,8 +29,14 @@ func TestOriginalClient(t *testing.T) {
 func (w *swarm) original(i int, dialect string, extra ...string) *e2etest.Proc {
 	w.T.Helper()
 	model := w.Path(fmt.Sprintf("original%d", i))
-	if err := os.CopyFS(model, os.DirFS("testdata/original")); err != nil {
+	if err := os.MkdirAll(model, 0o755); err != nil {
 		w.T.Fatal(err)
+	}
+	files, _ := filepath.Glob("testdata/original/*.py")
+	for _, f := range files {
+		if err := os.Symlink(mustAbs(w.T, f), filepath.Join(model, filepath.Base(f))); err != nil && !errors.Is(err, fs.ErrExist) {
+			w.T.Fatal(err)
+		}
 	}
 	run := "import sys, train; sys.argv[1:] = [" + strconv.Quote(dialect) + "]; train.main()\n"
 	if err := os.WriteFile(filepath.Join(model, "program.py"), []byte(run), 0o644); err != nil {
@@ -77,5 +86,103 @@ func TestProgramsWithTheOriginalsClient(t *testing.T) {
 		if a.SHA256 != b.SHA256 || a.Merges < 12 || a.Syncs != 12 && !a.TrainingOver {
 			t.Errorf("release %s: %+v and %+v, want 12 merges and one model", dialect, a, b)
 		}
+	}
+}
+
+// TestTheOriginalsClientEnds: peers that finish first, in each way, and one that is told that training is over, all come to the same model.
+func TestTheOriginalsClientEnds(t *testing.T) {
+	e2etest.NeedPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	w.one()
+	var sls []*e2etest.Proc
+	for i, how := range [][]string{{"CHECKIN=active", "ROUNDS=3"}, {"CHECKIN=inactive", "ROUNDS=5"}, {"CHECKIN=snapshot", "ROUNDS=6"}, {"ROUNDS=200"}} {
+		sls = append(sls, w.original(i+1, "2.3", append(how, "--ml-client=original", "MIN_PEERS=3")...))
+	}
+	finish(t, sls...)
+	last := w.trained(4)
+	if !last.TrainingOver || last.Merges < 6 {
+		t.Errorf("who trained longest has %+v, want it to be told that training is over", last)
+	}
+	for i := 1; i <= 3; i++ {
+		if r := w.trained(i); r.SHA256 != last.SHA256 || r.TrainingOver {
+			t.Errorf("sl-%d has %+v, want the model of %+v", i, r, last)
+		}
+	}
+}
+
+// TestTheOriginalsClientMisbehaves: what is wrong is said in one line, in the program too where it can hear it, and nothing is executed.
+func TestTheOriginalsClientMisbehaves(t *testing.T) {
+	e2etest.NeedPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	w.one()
+	mark := w.Path("executed")
+	pipe := w.Path("a-file")
+	if err := os.WriteFile(pipe, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const sl = "swarmd ml-client: "
+	tests := []struct {
+		dialect, setting string
+		said             []string // by what serves the client, and by the client
+	}{
+		{"2.3", "FAULT=pickle", []string{sl + "weights in ", "it names posix.system", "SwarmError: SL error: weights in "}},
+		{"2.2", "FAULT=version", []string{sl + "Mismatch in the Swarm API version", "SwarmError: SL error: Mismatch in the Swarm API version between ML and SL containers. Expected version 2, but the version received from the header is 7"}},
+		{"2.3", "FAULT=twice", []string{sl + "session ", "is open at this node", "SwarmError: SL error: session "}},
+		{"2.0", "FAULT=huge", []string{sl + "a message of type 2 has 4294967295 bytes, want at most 65536"}},
+		{"2.2", "FAULT=die", []string{sl + "read a message of "}},
+		{"2.3", "SL_REQUEST_CHANNEL=" + pipe, []string{sl + pipe + " is there and is no named pipe: remove it, or name another path in SL_REQUEST_CHANNEL"}},
+		{"2.3", "METHOD=nonsense", []string{sl, "SwarmError: SL error: ", "nonsense"}},
+	}
+	var started []*e2etest.Proc
+	for i, tt := range tests {
+		started = append(started, w.original(i+1, tt.dialect, tt.setting, "FAULT_MARK="+mark, "MIN_PEERS=1", "CONTRACT=wrong-"+strconv.Itoa(i), "--ml-client=original"))
+	}
+	for i, tt := range tests {
+		p := started[i]
+		if code := p.Exits(); code == 0 {
+			t.Errorf("%s: exit code 0", tt.setting)
+		}
+		lines := 0
+		for line := range strings.Lines(p.Output()) {
+			if strings.HasPrefix(line, "program | "+sl) {
+				lines++
+			}
+		}
+		if lines != 1 {
+			t.Errorf("%s: %d lines of what serves the client, want 1", tt.setting, lines)
+		}
+		for _, want := range tt.said {
+			if !strings.Contains(p.Output(), want) {
+				t.Errorf("%s: nobody says %q", tt.setting, want)
+			}
+		}
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a pickle was executed")
+	}
+}
+
+// TestTheOriginalsPackageBesideAProgram is served though nobody said so, and refused where only this project's is wanted.
+func TestTheOriginalsPackageBesideAProgram(t *testing.T) {
+	e2etest.NeedPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	w.one()
+	dir := filepath.Join(w.Path("original1"), "swarmlearning")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"__init__.py", "swifrpc_pb2.py"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.original(1, "2.2", "MIN_PEERS=1", "ROUNDS=2", "--ml-client=swarmlearning").Fails("the program beside it would import it", "--ml-client original")
+	p := w.original(1, "2.2", "MIN_PEERS=1", "ROUNDS=2")
+	finish(t, p)
+	if r := w.trained(1); r.Merges != 3 || !strings.Contains(p.Output(), "the program would import the original's client, which is served") {
+		t.Errorf("%+v", r)
 	}
 }

@@ -73,6 +73,7 @@ func (c *conversation) run(base context.Context) error {
 		}
 		if !errors.Is(err, io.EOF) {
 			_ = c.send(frames.Status, verdict(err).Append(nil)) // the error is what counts
+			c.in.drain()
 		}
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/bridge/original/frames"
 )
@@ -71,6 +72,15 @@ func (in *inbox) message(h frames.Header) ([]byte, error) {
 	}
 	in.resume <- struct{}{}
 	return body, nil
+}
+
+// drainLimit is how long a client that was told what is wrong may go on sending what it was about to.
+const drainLimit = 500 * time.Millisecond
+
+// drain reads what still comes from a client that is not understood, so that it comes to read why.
+func (in *inbox) drain() {
+	_ = in.pipe.SetReadDeadline(time.Now().Add(drainLimit))
+	_, _ = io.Copy(io.Discard, in.pipe)
 }
 
 func (in *inbox) close() {

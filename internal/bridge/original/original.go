@@ -86,6 +86,18 @@ func (f *Front) Prepare() error {
 	return nil
 }
 
+// renew puts new pipes in the place of those that a client may still have open, which then sees their end, and is not taken for the next one.
+func (f *Front) renew() error {
+	for _, path := range []string{f.Request, f.Response} {
+		next := path + ".new"
+		_ = os.Remove(next) // of an earlier run that was killed here
+		if err := errors.Join(makePipe(next), os.Rename(next, path)); err != nil {
+			return fmt.Errorf("renew pipe: %w", err)
+		}
+	}
+	return nil
+}
+
 // remove removes what Prepare has made in the folder, and leaves the folder: it may be anything's.
 func (f *Front) remove() {
 	for _, name := range []string{trainedFile, mergedFile, requestPipe, responsePipe} {
@@ -136,10 +148,12 @@ func (f *Front) Serve(ctx context.Context) error {
 			err = c.run(ctx)
 			c.close()
 			f.talking.Unlock()
-			if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			if broken := !errors.Is(err, io.EOF) && ctx.Err() == nil; broken {
 				f.Say(err.Error())
+				err = f.renew()
+			} else {
+				err = nil
 			}
-			err = nil
 		}
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
