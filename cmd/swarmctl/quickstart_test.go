@@ -35,7 +35,7 @@ func TestQuickstartsCommands(t *testing.T) {
 		return string(out)
 	}
 	seen := map[string]int{}
-	for _, m := range regexp.MustCompile("`(?:scripts|swarm-learning/bin)/(run-swci|stop-swarm)( [^`]*)?`").FindAllStringSubmatch(string(raw), -1) {
+	for _, m := range regexp.MustCompile("`(?:scripts|scripts/bin|swarm-learning/bin)/(run-swci|stop-swarm)( [^`]*)?`").FindAllStringSubmatch(string(raw), -1) {
 		seen[m[1]]++
 		args := strings.Fields(m[2])
 		if m[1] == "stop-swarm" {

@@ -22,8 +22,10 @@ type Node struct {
 	P2PPort  uint16 `json:"p2p_port,omitempty"`
 	APIPort  uint16 `json:"api_port,omitempty"`
 	FSPort   uint16 `json:"fs_port,omitempty"`
-	Runtime  string `json:"runtime,omitempty"` // how an SL runs its program: "process" or "docker"
-	Sentinel bool   `json:"sentinel,omitempty"`
+	// APIService is HOST:PORT under which others than the SN itself reach its API, through a proxy; empty: Host and APIPort.
+	APIService string `json:"api_service,omitempty"`
+	Runtime    string `json:"runtime,omitempty"` // how an SL runs its program: "process" or "docker"
+	Sentinel   bool   `json:"sentinel,omitempty"`
 
 	// TokenHashes are hex SHA-256 of the newest registration tokens, newest first. Two are kept, so that registering
 	// again through another SN does not break a call in flight.
@@ -181,9 +183,9 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
 	case !fitsRole(n.SPIFFEID, n.Role):
 		return reject(ReasonBadCommand, "register in the role that the SPIFFE ID names", "node %s is no %s by its SPIFFE ID %s", n.Name, n.Role, clip(n.SPIFFEID, maxShort))
-	case !fits(maxSPIFFEID, n.SPIFFEID) || !fits(maxShort, n.Host, n.Runtime):
+	case !fits(maxSPIFFEID, n.SPIFFEID) || !fits(maxShort, n.Host, n.Runtime, n.APIService):
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
-	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime):
+	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime) || !printable(n.APIService):
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
 	case !validHex(c.TokenHash, 64):
 		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)

@@ -198,6 +198,7 @@ func (c *connections) dial(ctx context.Context, svid *x509svid.SVID, addr, proto
 	}
 	cfg := identity.ClientTLS(newFixed(svid, c.cfg.Source), c.cfg.Domains, identity.RoleSN)
 	cfg.NextProtos = []string{protocol}
+	cfg.ServerName, _, _ = net.SplitHostPort(addr) // for proxies, which route by it; the SVID alone says who answers
 	bounded := &mortal{Conn: raw}
 	conn := tls.Client(bounded, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {

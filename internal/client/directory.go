@@ -216,7 +216,10 @@ func (d *directory) tellFollow(p epoch.Pin) {
 func reachable(nodes []*swarmv1.Node) []SN {
 	var out []SN
 	for _, n := range nodes {
-		if n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535 {
+		switch {
+		case n.GetApiService() != "":
+			out = append(out, SN{n.GetName(), n.GetApiService()})
+		case n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535:
 			out = append(out, SN{n.GetName(), hostPort(n.GetHost(), n.GetApiPort())})
 		}
 	}

@@ -35,7 +35,10 @@ func readSL(c *cli.Context, e Env) (*start.SL, error) {
 	o := new(start.SL)
 	err := read(c, o)
 	o.Reveal(e.Getenv)
-	return o, err
+	if err != nil {
+		return o, err
+	}
+	return o, o.Settle()
 }
 
 // runs starts a component's container.

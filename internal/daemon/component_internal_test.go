@@ -37,7 +37,7 @@ func parse(t *testing.T, e Env, args []string, use func(*cli.Context) error) err
 	for _, c := range app.Commands {
 		c.Action = use
 	}
-	args, err := normalise(app, append([]string{"swarmd"}, args...))
+	args, err := normalise(app, append([]string{"swarmd"}, args...), e)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func TestOriginalsOptions(t *testing.T) {
 			component.Spec{
 				Options: options, Role: "sn", Node: "n1", HostIP: "sn1", Ports: []component.Port{{Number: 30303}, {Number: 30304}, {Number: 30305}},
 				Args: []string{
-					"run-sn", "--runtime=process", "--name=n1", "--host-ip=sn1", "--apls-ip=a", "--apls-port=5814", "--apls-docker-name=apls",
+					"run-sn", "--runtime=process", "--name=n1", "--host-ip=sn1",
 					"--serverAddress=spire", "--sentinel-ip=sn1",
 				},
 				Agent: &spire.AgentConfig{ServerAddress: "spire", Role: "sn", NodeName: "n1"},

@@ -86,7 +86,7 @@ func Main(args []string, env Env) int {
 		args = []string{args[0], attestor.Command}
 	}
 	app := newApp(env)
-	normal, err := normalise(app, args)
+	normal, err := normalise(app, args, env)
 	if err == nil {
 		normal, err = withFile(app, normal, env)
 	}
@@ -160,7 +160,7 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), swopCommand(), versionCommand(env)},
 	}
 	name := func(*cli.Context) error {
 		for _, c := range app.Commands {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/cmdline"
 )
 
 // quickstart is the page for users of the original.
@@ -25,14 +27,16 @@ func page(t *testing.T, name string) string {
 
 var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
-	commandSpan = regexp.MustCompile("`(?:SWARM_RUNTIME=process )?(?:scripts|swarm-learning/bin)/(run-sn|run-sl|run-spire-server|run-apls)( [^`]*)?`")
+	commandLine = regexp.MustCompile(`(?m)^    (scripts/\S+ .*)$`)
+	commandSpan = regexp.MustCompile("`(?:SWARM_RUNTIME=process )?(?:scripts|scripts/bin|swarm-learning/bin)/(run-sn|run-sl|run-swop|run-spire-server|run-apls)( [^`]*)?`")
 )
 
 // TestPagesCommands reads every command of the pages, the original's too, with the real option tables.
 func TestPagesCommands(t *testing.T) {
 	e := environment(nil)
 	seen := map[string]int{}
-	for _, m := range commandSpan.FindAllStringSubmatch(quickstart(t)+page(t, "operations/docker.md"), -1) {
+	text := commandLine.ReplaceAllString(quickstart(t)+page(t, "operations/docker.md"), "`$1`")
+	for _, m := range commandSpan.FindAllStringSubmatch(text, -1) {
 		seen[m[1]]++
 		err := parse(t, e, append([]string{m[1]}, strings.Fields(m[2])...), func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -44,7 +48,7 @@ func TestPagesCommands(t *testing.T) {
 			t.Errorf("%s: %v", m[0], err)
 		}
 	}
-	if seen["run-sn"] < 5 || seen["run-sl"] < 5 || seen["run-spire-server"] != 2 || seen["run-apls"] != 2 {
+	if seen["run-sn"] != 9 || seen["run-sl"] != 8 || seen["run-swop"] != 1 || seen["run-spire-server"] != 2 || seen["run-apls"] != 2 {
 		t.Errorf("commands that were read: %v", seen)
 	}
 }
@@ -61,7 +65,7 @@ func TestPagesOptions(t *testing.T) {
 			of = scripts
 		case "The isolation of the ML program, and how to open it":
 			of = []string{"run-sl"}
-		case "run-apls", "run-sn", "run-sl", "run-spire-server":
+		case "run-apls", "run-sn", "run-sl", "run-swop", "run-spire-server":
 		default:
 			continue
 		}
@@ -75,13 +79,42 @@ func TestPagesOptions(t *testing.T) {
 			for _, name := range of {
 				i := slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == name })
 				table := flagTable(app.Commands[i])
-				if _, known := table[option]; !known {
+				if _, known := table.Add(cmdline.Originals(name, table))[option]; !known {
 					t.Errorf("%s: %s has no option %s", title, name, m[1])
 				}
 			}
 		}
 		if found == 0 {
 			t.Errorf("section %s names no option", title)
+		}
+	}
+}
+
+// documented are the options that the pages of releases 1.x and 2.x have beside Docker's, by script.
+var documented = map[string]string{
+	"run-sn": "apls-ip apls-port primary-apls-ip primary-apls-port secondary-apls-ip secondary-apls-port apls-pdf cacert capath cert key socket-path host-ip sentinel " +
+		"sentinel-ip sentinel-api-port sentinel-api-service sn-api-port sn-api-service sn-p2p-port sn-p2p-service cmd image pid-main volumes-from-main sidecar sudo pull help",
+	"run-sl": "apls-ip apls-port primary-apls-ip primary-apls-port secondary-apls-ip secondary-apls-port apls-pdf cacert capath cert key socket-path host-ip sn-ip " +
+		"sn-api-service sn-api-port sn-docker-name sl-fs-port sl-fs-service ml-image ml-entrypoint ml-cmd ml-w ml-name ml-v ml-e ml-user ml-device ml-ipc ml-shm-size " +
+		"ml-group-add ml-cap-add ml-security-opt ml-privileged ml-gpus ml-it cmd image pid-main volumes-from-main sidecar sudo pull help",
+	"run-swop": "apls-ip apls-port primary-apls-ip secondary-apls-ip cacert capath cert key socket-path usr-dir profile-file-name sn-ip sn-api-port sn-api-service " +
+		"docker-socket-file docker-group-id swop-uid sudo pull help",
+}
+
+// TestEveryDocumentedOption holds that no option of a later release is unknown to the command of its script, nor to the page.
+func TestEveryDocumentedOption(t *testing.T) {
+	app, text := newApp(environment(nil)), quickstart(t)
+	for name, options := range documented {
+		i := slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == name })
+		table := flagTable(app.Commands[i])
+		known := table.Add(cmdline.Originals(name, table))
+		for _, option := range strings.Fields(options) {
+			if _, ok := known[option]; !ok {
+				t.Errorf("%s does not know --%s", name, option)
+			}
+			if !strings.Contains(text, "`--"+option+"`") {
+				t.Errorf("the page does not name --%s of %s", option, name)
+			}
 		}
 	}
 }

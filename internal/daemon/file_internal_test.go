@@ -86,7 +86,7 @@ func TestNormalise(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := normalise(app, append([]string{"swarmd"}, strings.Fields(tt.args)...))
+			got, err := normalise(app, append([]string{"swarmd"}, strings.Fields(tt.args)...), environment(nil))
 			if want, bad := strings.CutPrefix(tt.want, "!"); bad {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Fatalf("got %v, %v; want error %q", got, err, want)

@@ -24,24 +24,16 @@ const (
 	groupIdentity = "The node's identity, where no SPIRE agent of its own gives it:"
 )
 
-// inert begins the explanation of an option that is there for the original's sake only.
-const inert = "accepted, changes nothing"
-
 // identityOptions say who the node is and whom it believes.
 var identityOptions = []string{"identity", "socket-path", "trust-domain", "spiffe-prefix", "swarm-id", "cert", "key", "cacert", "capath", "cert-roles"}
 
 // help is a command's help: what is required comes first and what changes nothing last, in one line.
 func help(c *cli.Command) string {
 	groups := map[string][]cli.DocGenerationFlag{}
-	var none []string
 	variable := "" // an option that is a variable under the usual name
 	for _, f := range c.Flags {
 		d, ok := f.(cli.DocGenerationFlag)
 		if v, is := f.(cli.VisibleFlag); !ok || is && !v.IsVisible() {
-			continue
-		}
-		if strings.HasPrefix(d.GetUsage(), inert) {
-			none = append(none, "--"+d.Names()[0])
 			continue
 		}
 		g := group(c, d)
@@ -70,8 +62,8 @@ func help(c *cli.Command) string {
 			b.WriteString(helpLine(d, g != forContainer))
 		}
 	}
-	if len(none) > 0 {
-		b.WriteString("\n" + wrap("Accepted, changing nothing (no licence is needed): "+strings.Join(none, ", "), 0) + "\n")
+	if none := inert(c); len(none) > 0 {
+		b.WriteString("\n" + wrap("Accepted for the original's sake, changing nothing, which is said once: "+strings.Join(none, ", "), 0) + "\n")
 	}
 	if variable != "" {
 		text := fmt.Sprintf("Options of one value are variables too: --%s is $%s.", variable, env(variable)[0])
@@ -81,6 +73,18 @@ func help(c *cli.Command) string {
 		b.WriteString("\n" + wrap(text, 0) + "\n")
 	}
 	return b.String()
+}
+
+// inert lists the options that change nothing.
+func inert(c *cli.Command) (names []string) {
+	table := flagTable(c)
+	if _, starts := table["hostname"]; !starts {
+		return nil
+	}
+	for _, n := range cmdline.Inert(cmdline.Originals(c.Name, table)) {
+		names = append(names, "--"+n)
+	}
+	return names
 }
 
 func group(c *cli.Command, d cli.DocGenerationFlag) string {

@@ -69,7 +69,7 @@ func TestHelpPutsWhatIsRequiredFirst(t *testing.T) {
 		"\n" + forML + "\n",
 		"\n" + forContainer + "\n",
 		"(default swarmd:latest) [$SWARM_IMAGE]\n",
-		"\nAccepted, changing nothing (no licence is needed): --apls-ip, --apls-port, --apls-docker-name\n",
+		"\nAccepted for the original's sake, changing nothing, which is said once: --apls-docker-name, --apls-ip, --apls-pdf,\n--apls-port, --cap-drop,",
 		"\nOptions of one value are variables too: --name is $SWARM_NAME. Those of the component's container are not",
 	} {
 		i := strings.Index(text[at:], want)

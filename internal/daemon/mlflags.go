@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 )
@@ -38,13 +39,14 @@ func mlFlags() []cli.Flag {
 		text("ml-network", "network (default: none)", "ml-net"),
 		text("ml-memory", "limit of memory, such as 512m or 8g (default: none)"),
 		text("ml-cpus", "limit of CPUs, such as 1.5 (default: none)"),
+		text("ml-gpus", "GPUs of the program as docker run --gpus takes them: all, a number, or device=0,2; the same as --gpu"),
 		&cli.Int64Flag{Name: "ml-pids", Usage: "limit of processes and threads (default 4096)", EnvVars: env("ml-pids"), Category: forML},
 	}
 }
 
 // mlForProcess are the options of mlFlags that mean something for a program without a container.
 func mlForProcess(name string) bool {
-	return name == "ml-runtime" || name == "ml-e" || name == "ml-client"
+	return slices.Contains([]string{"ml-runtime", "ml-e", "ml-client", "ml-gpus"}, name)
 }
 
 // noMLContainer refuses the options that need one, unless the environment gives them, which may be meant for others.

@@ -8,11 +8,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 // normalise rewrites the arguments of a command to what urfave/cli understands: single-dash long options of the original
-// (-genJoinToken) become double-dash, aliases become the option's first name, options come before other words, and an option that no table knows is an error that names the nearest one.
-func normalise(app *cli.App, args []string) ([]string, error) {
+// (-genJoinToken) become double-dash, aliases become the option's first name, options come before other words, and an option that no
+// table knows is an error that names the nearest one. What the original's options and variables do not change is said.
+func normalise(app *cli.App, args []string, e Env) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
 	}
@@ -23,7 +25,10 @@ func normalise(app *cli.App, args []string) ([]string, error) {
 	cmd := app.Commands[i]
 	table := flagTable(cmd)
 	out := slices.Clone(args[:2])
-	line := table.Split(args[2:])
+	line, err := takeOriginal(cmd, table, args[2:], e)
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range line.Options {
 		known, ok := table[o.Name]
 		switch {
@@ -38,6 +43,28 @@ func normalise(app *cli.App, args []string) ([]string, error) {
 		out = append(out, "--")
 	}
 	return append(out, line.Words...), nil
+}
+
+// takeOriginal takes a command's arguments apart, gives the options and variables of the original their meaning, and says once of each
+// that has none why that is so. In a component's container that was said by who started it.
+func takeOriginal(cmd *cli.Command, table cmdline.Table, args []string, e Env) (cmdline.Line, error) {
+	if _, starts := table["hostname"]; !starts {
+		return table.Split(args), nil
+	}
+	known := cmdline.Originals(cmd.Name, table)
+	line := table.Add(known).Split(args)
+	says, err := line.Without(known)
+	if err != nil {
+		return line, err
+	}
+	more, err := line.TakeVariables(cmd.Name, table, e.Getenv)
+	if err != nil || e.Getenv(start.InContainer) != "" {
+		return line, err
+	}
+	for _, text := range append(says, more...) {
+		fmt.Fprintf(e.Stderr, "%s: %s\n", progName(e.Getenv), text)
+	}
+	return line, nil
 }
 
 // dashed are the options whose values may begin with a dash.

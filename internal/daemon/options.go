@@ -45,10 +45,6 @@ func commonFlags() []cli.Flag {
 		runtimeFlag(),
 		stringFlag("log-level", "debug, info, warn or error"),
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
-		// Accepted for the original's sake: there is no licence server.
-		stringFlag("apls-ip", "accepted, changes nothing: no licence is needed"),
-		stringFlag("apls-port", "accepted, changes nothing: no licence is needed"),
-		stringFlag("apls-docker-name", "accepted, changes nothing: no licence is needed"),
 	}, slices.Concat(certFlags(), agentFlags(), containerFlags())...)
 }
 
@@ -83,9 +79,6 @@ func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start
 			return cfg, err
 		}
 		cfg.StateDir = filepath.Join(nodes, cfg.Name)
-	}
-	if r == start.Process && o.APLSIP+o.APLSPort+o.APLSDockerName != "" { // else the container says it
-		cfg.Log.Info("no licence server is needed: --apls options change nothing")
 	}
 	return cfg, withIdentity(o, e, role, &cfg)
 }

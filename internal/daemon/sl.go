@@ -26,6 +26,8 @@ import (
 func slCommand(e Env) *cli.Command {
 	flags := append(slices.Concat(commonFlags(), mlFlags()),
 		&cli.StringSliceFlag{Name: "sn-ip", EnvVars: env("sn-ip"), Usage: "HOST[:PORT] of an SN that this node registers with; repeatable, or several with commas between: any one of them may be down (required)"},
+		stringFlag("sn-api-service", "FQDN[:PORT] (port 443 if there is none) of an SN's API behind a proxy, beside or instead of --sn-ip"),
+		stringFlag("sl-fs-service", "FQDN[:PORT] under which other SLs reach this node through a proxy, instead of --host-ip"),
 		portFlag("sn-api-port", start.APIPort, "API port of those SNs where --sn-ip names none"),
 		portFlag("sl-fs-port", start.FSPort, "port of this node's file server, through which models are merged"),
 		stringFlag("data-dir", "directory with the data; the program finds it as DATA_DIR"),
@@ -105,6 +107,9 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 			BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),
 			Linger:    time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
 		},
+	}
+	if o.FSService != "" {
+		base.Log.Info(passThrough, "host", o.Host, "ports", []start.Port{o.FSPort.Or(start.FSPort)})
 	}
 	if o.Linger != nil {
 		cfg.Linger = time.Duration(*o.Linger)

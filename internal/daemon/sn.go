@@ -23,9 +23,16 @@ const (
 	listenBefore = 5 * time.Second
 )
 
+// passThrough is what a proxy does with the ports of nodes.
+const passThrough = "nodes reach this one through a proxy: it must pass these ports through as they are, since streams between nodes begin without a TLS hello"
+
 func snCommand(e Env) *cli.Command {
 	flags := append(commonFlags(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
-		stringFlag("sentinel-ip", "host of the Sentinel; equal to --host-ip makes this node the Sentinel (required)"),
+		stringFlag("sentinel-ip", "host of the Sentinel; equal to --host-ip makes this node the Sentinel (required unless --sentinel)"),
+		&cli.BoolFlag{Name: "sentinel", Usage: "this node is the Sentinel: it founds the swarm", EnvVars: env("sentinel")},
+		stringFlag("sentinel-api-service", "FQDN[:PORT] of the Sentinel behind a proxy, instead of --sentinel-ip"),
+		stringFlag("sn-api-service", "FQDN[:PORT] (port 443 if there is none) under which others reach this node's API through a proxy, which may route it by SNI"),
+		stringFlag("sn-p2p-service", "FQDN[:PORT] under which other SNs reach this node through a proxy, instead of --host-ip"),
 		portFlag("sn-p2p-port", start.P2PPort, "port for the traffic between SNs"),
 		portFlag("sn-api-port", start.APIPort, "port of the API"),
 		portFlag("sn-fs-port", start.FSPort, "port of the file server"),
@@ -86,12 +93,15 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 		Common: base,
 		Options: membership.Options{
 			SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
-			FSPort: int(o.FSPort.Or(start.FSPort)), SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
+			FSPort: int(o.FSPort.Or(start.FSPort)), APIService: o.APIService, SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
 			Version: version.Read().Version,
 		},
 	}
 	if !o.FoundAtOnce {
 		cfg.FoundAfter = listenBefore
+	}
+	if o.P2PService != "" {
+		base.Log.Info(passThrough, "host", o.Host, "ports", []start.Port{o.P2PPort.Or(start.P2PPort), o.FSPort.Or(start.FSPort)})
 	}
 	cfg.QuorumWait, cfg.StallGrace, err = waits(o.Waits, nil)
 	return cfg, err
@@ -111,5 +121,8 @@ func snSpec(c *cli.Context, e Env) (component.Spec, error) {
 
 func readSN(c *cli.Context) (*start.SN, error) {
 	o := new(start.SN)
-	return o, read(c, o)
+	if err := read(c, o); err != nil {
+		return nil, err
+	}
+	return o, o.Settle()
 }

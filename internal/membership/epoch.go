@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -86,7 +87,7 @@ func (s *Member) WatchEpoch(ctx context.Context, group *consensus.Group) error {
 		var others []client.SN
 		for _, n := range view.NodesByRole(string(identity.RoleSN)) {
 			if n.Name != s.cfg.Name {
-				others = append(others, client.SN{Name: n.Name, Address: address.Join(n.Host, int(n.APIPort))})
+				others = append(others, client.SN{Name: n.Name, Address: cmp.Or(n.APIService, address.Join(n.Host, int(n.APIPort)))})
 			}
 		}
 		if len(others) > 0 && view.SwarmID != "" && !slices.Equal(others, kept) {

@@ -26,6 +26,7 @@ import (
 type Options struct {
 	SentinelHost             string // equal to Host (after resolving): this node is the Sentinel
 	P2PPort, APIPort, FSPort int
+	APIService               string // HOST:PORT under which others reach the API, through a proxy; empty: Host and APIPort
 	SentinelFSPort           int
 	Admit                    bool          // a swarm that this node founds has operators admit its SNs
 	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
@@ -186,7 +187,7 @@ func (s *Member) registration() (state.RegisterNode, error) {
 		Node: state.Node{
 			Name: s.cfg.Name, Role: string(identity.RoleSN), SPIFFEID: s.cfg.Source.ID().String(), PeerID: s.cfg.PeerID, Host: s.cfg.Host,
 			P2PPort: uint16(s.cfg.P2PPort), APIPort: uint16(s.cfg.APIPort), FSPort: uint16(s.cfg.FSPort), //nolint:gosec // checked ports
-			Runtime: "process", Sentinel: s.sentinel,
+			APIService: s.cfg.APIService, Runtime: "process", Sentinel: s.sentinel,
 		},
 		TokenHash: hex.EncodeToString(hash[:]), AtMS: nowMS(),
 	})

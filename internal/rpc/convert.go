@@ -51,7 +51,7 @@ func nodeToProto(n *state.Node) *swarmv1.Node {
 	return &swarmv1.Node{
 		Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, PeerId: n.PeerID, Host: n.Host,
 		P2PPort: uint32(n.P2PPort), ApiPort: uint32(n.APIPort), FsPort: uint32(n.FSPort),
-		Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime,
+		ApiService: n.APIService, Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime,
 	}
 }
 
@@ -72,7 +72,7 @@ func nodeFromProto(n *swarmv1.Node) (state.Node, error) {
 	return state.Node{
 		Name: n.GetName(), Role: n.GetRole(), SPIFFEID: n.GetSpiffeId(), PeerID: n.GetPeerId(), Host: n.GetHost(),
 		P2PPort: uint16(n.GetP2PPort()), APIPort: uint16(n.GetApiPort()), FSPort: uint16(n.GetFsPort()), //nolint:gosec // checked above
-		Runtime: n.GetRuntime(),
+		Runtime: n.GetRuntime(), APIService: n.GetApiService(),
 	}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 func shellCommands() []*Command {
 	return []*Command{
 		{
-			Pattern: "run-swci", Group: "SWCI", Seed: true,
+			Pattern: promptWord, Group: "SWCI", Seed: true,
 			Summary: "Show the SWCI prompt, where every command can be typed",
 			Details: "Runs the startup script of the user directory if there is one, then reads commands from the terminal, or from standard input, until exit or its end (Ctrl-D). Every command of this list can be typed there, with its options. Options that say which swarm is meant and who asks hold for the whole session. Ctrl-C ends a command, not the prompt. docs/reference/swci.md has the details.\n\n" +
 				"With --runtime docker (the default of scripts/run-swci) all this happens in a container, which sees of this host only the user directory, at /platform/swci/usr and /platform/swarm/usr, and the files that the options name. The options from --name on are those of docker run, and for containers only.\n\n" +

@@ -109,6 +109,9 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 	s.argv = args
 	l, err := s.Grammar.split(args)
 	c := s.Grammar.named(l.Words)
+	if err == nil && c != nil && c.compiled.keywords()[0] == promptWord {
+		err = s.original(&l, c)
+	}
 	if err == nil && c != nil && c.Seed {
 		err = forgotten(l)
 	}

@@ -32,6 +32,9 @@ func (g *Grammar) split(args []string) (cmdline.Line, error) {
 		return cmdline.Line{Words: args}, nil
 	}
 	all := g.allOptions()
+	if len(args) > 0 && args[0] == promptWord {
+		all = all.Add(cmdline.Originals(promptWord, all))
+	}
 	l := all.Split(args)
 	for _, o := range l.Options {
 		if known, ok := all[o.Name]; ok && !known.Bool && !o.Given {

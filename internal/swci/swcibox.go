@@ -47,6 +47,9 @@ func boxFlags() []cli.Flag {
 		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`USER`[:GROUP] in the container"},
 		&cli.StringSliceFlag{Name: "volume", Aliases: []string{"v"}, Usage: "mount a path of this host, `PATH:PATH`[:ro]; repeatable"},
 		&cli.StringFlag{Name: "workdir", Aliases: []string{"w"}, Usage: "working directory `DIR` in the container"},
+		&cli.StringSliceFlag{Name: "dns", Usage: "DNS `SERVER` of the container; repeatable"},
+		&cli.StringFlag{Name: "ip", Usage: "IP `ADDRESS` of the container in its --network"},
+		&cli.StringSliceFlag{Name: "security-opt", Usage: "security `OPTION` of the container, such as label=type:container_runtime_t; repeatable"},
 		&cli.BoolFlag{Name: "rm", Usage: "remove the container when it has ended; always so"},
 		&cli.StringFlag{Name: "image", EnvVars: []string{"SWARM_IMAGE"}, Usage: "`IMAGE` of swarmd (default " + engine.ImageSwarmd + ")"},
 	}

@@ -457,6 +457,7 @@ type Node struct {
 	Banned          bool                   `protobuf:"varint,15,opt,name=banned,proto3" json:"banned,omitempty"`
 	LeftReason      string                 `protobuf:"bytes,16,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"` // not empty: it left, and why; it is not live, and that is no fault
 	Use             *Use                   `protobuf:"bytes,17,opt,name=use,proto3" json:"use,omitempty"`                                 // only in ListNodes
+	ApiService      string                 `protobuf:"bytes,18,opt,name=api_service,json=apiService,proto3" json:"api_service,omitempty"` // SN only: HOST:PORT under which others reach its API, through a proxy; empty: host and api_port
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -608,6 +609,13 @@ func (x *Node) GetUse() *Use {
 		return x.Use
 	}
 	return nil
+}
+
+func (x *Node) GetApiService() string {
+	if x != nil {
+		return x.ApiService
+	}
+	return ""
 }
 
 // Use is what the SNs' shared state holds on behalf of a node; docs/reference/limits.md has the limits.
@@ -6261,7 +6269,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vleft_reason\x18\f \x01(\tR\n" +
-	"leftReason\"\xc0\x03\n" +
+	"leftReason\"\xe1\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -6281,7 +6289,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06banned\x18\x0f \x01(\bR\x06banned\x12\x1f\n" +
 	"\vleft_reason\x18\x10 \x01(\tR\n" +
 	"leftReason\x12\x1f\n" +
-	"\x03use\x18\x11 \x01(\v2\r.swarm.v1.UseR\x03use\"\x85\x01\n" +
+	"\x03use\x18\x11 \x01(\v2\r.swarm.v1.UseR\x03use\x12\x1f\n" +
+	"\vapi_service\x18\x12 \x01(\tR\n" +
+	"apiService\"\x85\x01\n" +
 	"\x03Use\x12#\n" +
 	"\ropen_sessions\x18\x01 \x01(\rR\fopenSessions\x12%\n" +
 	"\x0eended_sessions\x18\x02 \x01(\rR\rendedSessions\x12\x1c\n" +

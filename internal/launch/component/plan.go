@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -76,7 +77,9 @@ func build(s Spec, h host) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.network = &network.NetworkingConfig{}
+	if p.network, err = s.networking(); err != nil {
+		return nil, err
+	}
 	if !s.Stateless && s.StateDir == "" {
 		p.volumes = append(p.volumes, StateVolume(s.Scope, s.Node))
 	}
@@ -84,6 +87,25 @@ func build(s Spec, h host) (*plan, error) {
 		p.volumes = append(p.volumes, SpillVolume(s.Scope, s.Node))
 	}
 	return p, nil
+}
+
+// networking is the container's place in its network.
+func (s Spec) networking() (*network.NetworkingConfig, error) {
+	if s.IP == "" {
+		return &network.NetworkingConfig{}, nil
+	}
+	addr, err := netip.ParseAddr(s.IP)
+	if err != nil {
+		return nil, fmt.Errorf("--ip %s: want an IP address", s.IP)
+	}
+	if slices.Contains([]string{"", "default", "bridge", "host", "none"}, s.Network) {
+		return nil, fmt.Errorf("--ip %s: only a network that you have made gives addresses: name it with --network (docker network create --subnet …)", s.IP)
+	}
+	ipam := &network.EndpointIPAMConfig{IPv4Address: s.IP}
+	if addr.Is6() {
+		ipam = &network.EndpointIPAMConfig{IPv6Address: s.IP}
+	}
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.Network: {IPAMConfig: ipam}}}, nil
 }
 
 // config is the part that moves with the container: what runs in it, and how it is called.
@@ -165,8 +187,12 @@ func (s Spec) ourLabels() map[string]string {
 // hostConfig is the isolation and what the engine does when the component ends.
 func (s Spec) hostConfig() (*container.HostConfig, error) {
 	pids := int64(pidsLimit)
+	if err := s.keepsIsolation(); err != nil {
+		return nil, err
+	}
 	hc := &container.HostConfig{
-		AutoRemove: s.Remove, NetworkMode: container.NetworkMode(s.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		AutoRemove: s.Remove, NetworkMode: container.NetworkMode(s.Network), CapDrop: []string{"ALL"},
+		SecurityOpt: append([]string{"no-new-privileges"}, s.SecurityOpt...), DNS: s.DNS,
 		ReadonlyRootfs: true, Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777", "/run": "rw,nosuid,nodev"},
 		Resources: container.Resources{PidsLimit: &pids},
 	}
@@ -194,6 +220,18 @@ func (s Spec) hostConfig() (*container.HostConfig, error) {
 	}
 	hc.RestartPolicy = policy
 	return hc, nil
+}
+
+// keepsIsolation refuses security options that open the component's container. It holds the node's key.
+func (s Spec) keepsIsolation() error {
+	for _, o := range s.SecurityOpt {
+		name, value, _ := strings.Cut(strings.Replace(o, ":", "=", 1), "=")
+		opens := value == "unconfined" || name == "no-new-privileges" && value != "" && value != "true"
+		if opens || !slices.Contains([]string{"label", "apparmor", "seccomp", "no-new-privileges"}, name) {
+			return fmt.Errorf("--security-opt %s: a component's container is not opened: give label=…, or a profile of apparmor or seccomp; for the program there is --ml-security-opt", o)
+		}
+	}
+	return nil
 }
 
 // mounts are those of the component and then the user's, as the engine's mounts, which must exist, and binds, whose missing

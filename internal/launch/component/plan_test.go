@@ -100,6 +100,11 @@ func TestPlanOptions(t *testing.T) {
 		"user name": {func(s *component.Spec) { s.User = "bob" }, func(p component.Plan) bool { return p.Config.User == "bob" && p.Host.Mounts[0].VolumeOptions == nil }},
 		"workdir":   {func(s *component.Spec) { s.WorkDir = "/x" }, func(p component.Plan) bool { return p.Config.WorkingDir == "/x" }},
 		"rm":        {func(s *component.Spec) { s.Remove = true }, func(p component.Plan) bool { return p.Host.AutoRemove }},
+		"network options": {func(s *component.Spec) {
+			s.DNS, s.SecurityOpt = []string{"10.0.0.53"}, []string{"label=type:container_runtime_t"}
+		}, func(p component.Plan) bool {
+			return slices.Equal(p.Host.DNS, []string{"10.0.0.53"}) && slices.Equal(p.Host.SecurityOpt, []string{"no-new-privileges", "label=type:container_runtime_t"})
+		}},
 		"restart": {func(s *component.Spec) { s.Restart = "on-failure:3" }, func(p component.Plan) bool {
 			return p.Host.RestartPolicy.Name == "on-failure" && p.Host.RestartPolicy.MaximumRetryCount == 3
 		}},
@@ -191,6 +196,12 @@ func TestPlanRefusals(t *testing.T) {
 		`^-p nonsense: `:                                          func(s *component.Spec) { s.Publish = []string{"nonsense"} },
 		`^-l =x: want KEY=VALUE`:                                  func(s *component.Spec) { s.Labels = []string{"=x"} },
 		`labels io\.swarmd\.\* are ours`:                          func(s *component.Spec) { s.Labels = []string{"io.swarmd.role=ml"} },
+		`^--ip 10.0.0.9: only a network that you have made`:       func(s *component.Spec) { s.IP = "10.0.0.9" },
+		`^--ip ten: want an IP address`:                           func(s *component.Spec) { s.IP, s.Network = "ten", "lab" },
+		`^--security-opt seccomp=unconfined: a component's`:       func(s *component.Spec) { s.SecurityOpt = []string{"seccomp=unconfined"} },
+		`^--security-opt apparmor:unconfined: a component`:        func(s *component.Spec) { s.SecurityOpt = []string{"apparmor:unconfined"} },
+		`^--security-opt no-new-privileges=false: a comp`:         func(s *component.Spec) { s.SecurityOpt = []string{"no-new-privileges=false"} },
+		`^--security-opt systempaths=unconfined: a compo`:         func(s *component.Spec) { s.SecurityOpt = []string{"systempaths=unconfined"} },
 		`^--restart sometimes: want no, always`:                   func(s *component.Spec) { s.Restart = "sometimes" },
 		`^--restart always:3: want`:                               func(s *component.Spec) { s.Restart = "always:3" },
 		`^--rm and --restart always: `:                            func(s *component.Spec) { s.Remove, s.Restart = true, "always" },

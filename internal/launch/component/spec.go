@@ -16,6 +16,7 @@ type Options struct {
 	Network  string `option:"network,launcher"`  // "": the engine's default bridge
 	User     string `option:"user,launcher"`     // name or uid, and :group or :gid; "": see Run
 	WorkDir  string `option:"workdir,launcher"`  // in the container
+	IP       string `option:"ip,launcher"`       // in Network, which must be a user's; "": the engine's choice
 	Restart  string `option:"restart,launcher"`  // no, always, unless-stopped, on-failure[:times]; "": no
 	Image    string `option:"image,launcher"`    // "": SWARM_IMAGE, else engine.ImageSwarmd
 
@@ -26,10 +27,12 @@ type Options struct {
 	Attach      bool // show the output, though there may be no terminal
 	Remove      bool `option:"rm,launcher"` // when it ends
 
-	Env     []string `option:"env,launcher"`     // K=V, or K for the launcher's own value
-	Labels  []string `option:"label,launcher"`   // K=V or K
-	Publish []string `option:"publish,launcher"` // [[ip:]host:]container[/udp], ranges too
-	Volumes []string `option:"volume,launcher"`  // SRC:DST[:ro|rw]; a SRC without / and . is a named volume
+	Env         []string `option:"env,launcher"`          // K=V, or K for the launcher's own value
+	Labels      []string `option:"label,launcher"`        // K=V or K
+	DNS         []string `option:"dns,launcher"`          // servers
+	SecurityOpt []string `option:"security-opt,launcher"` // beside ours
+	Publish     []string `option:"publish,launcher"`      // [[ip:]host:]container[/udp], ranges too
+	Volumes     []string `option:"volume,launcher"`       // SRC:DST[:ro|rw]; a SRC without / and . is a named volume
 }
 
 // Spec is a component's container.

@@ -29,18 +29,15 @@ type Env struct {
 
 // Node is what SNs and SLs have in common. The zero value of a field stands for its default.
 type Node struct {
-	Name           string   `option:"name"`
-	Host           string   `option:"host-ip"` // under which the other nodes reach this one
-	StateDir       string   `option:"state-dir,launcher"`
-	Identity       string   `option:"identity,host"`    // embedded, embedded=DIR or spiffe
-	SocketPath     string   `option:"socket-path,host"` // of the Workload API
-	TrustDomains   []string `option:"trust-domain"`     // foreign ones
-	SPIFFEPrefix   string   `option:"spiffe-prefix"`
-	SwarmID        string   `option:"swarm-id"`
-	LogLevel       string   `option:"log-level"`
-	APLSIP         string   `option:"apls-ip"`
-	APLSPort       string   `option:"apls-port"`
-	APLSDockerName string   `option:"apls-docker-name"`
+	Name         string   `option:"name"`
+	Host         string   `option:"host-ip"` // under which the other nodes reach this one
+	StateDir     string   `option:"state-dir,launcher"`
+	Identity     string   `option:"identity,host"`    // embedded, embedded=DIR or spiffe
+	SocketPath   string   `option:"socket-path,host"` // of the Workload API
+	TrustDomains []string `option:"trust-domain"`     // foreign ones
+	SPIFFEPrefix string   `option:"spiffe-prefix"`
+	SwarmID      string   `option:"swarm-id"`
+	LogLevel     string   `option:"log-level"`
 	Certificates
 	Agent     Agent
 	Container component.Options

@@ -30,7 +30,9 @@ const DefaultLinger = 10 * Limit(time.Minute)
 type SL struct {
 	Node
 	ML            ML
-	SNs           []string `option:"sn-ip"` // HOST[:PORT]
+	SNs           []string `option:"sn-ip"`          // HOST[:PORT]
+	SNService     string   `option:"sn-api-service"` // FQDN[:PORT] of an SN's API behind a proxy
+	FSService     string   `option:"sl-fs-service"`  // FQDN[:PORT] of FSPort behind a proxy
 	APIPort       Port     `option:"sn-api-port"`
 	FSPort        Port     `option:"sl-fs-port"`
 	DataDir       string   `option:"data-dir,host"`
@@ -74,6 +76,7 @@ type ML struct {
 	Memory      Size     `option:"ml-memory"`
 	CPUs        CPUs     `option:"ml-cpus"`
 	Pids        Count    `option:"ml-pids"`
+	GPUs        string   `option:"ml-gpus"` // as docker run --gpus takes them
 }
 
 // NodeName is the SL's name: the given one, else sl-HOST-PORT.
@@ -118,6 +121,30 @@ func Runtime(option, given, otherwise string) (string, error) {
 		return r, nil
 	}
 	return "", fmt.Errorf("--%s %s: want process or docker (Podman is docker too: name its socket with DOCKER_HOST)", option, given)
+}
+
+// Settle gives what was said by services its place in the other fields: afterwards SNs and Host say where an SN and the node are.
+func (o *SL) Settle() (err error) {
+	if o.SNService != "" {
+		sn, err := service("sn-api-service", o.SNService, serviceAPIPort)
+		if err != nil {
+			return err
+		}
+		o.SNs, o.SNService = append(o.SNs, sn), ""
+	}
+	if o.ML.GPUs != "" {
+		if o.GPUs != "" {
+			return fmt.Errorf("--gpu %s and --ml-gpus %s: give one of the two", o.GPUs, o.ML.GPUs)
+		}
+		if o.GPUs, err = dockerGPUs(o.ML.GPUs); err != nil {
+			return err
+		}
+		o.ML.GPUs = ""
+	}
+	if o.FSService != "" {
+		o.Host, err = passed("sl-fs-service", o.FSService, &o.FSPort, FSPort, "sl-fs-port")
+	}
+	return err
 }
 
 // Check finds what is wrong with an SL whose program runs in a runtime, but for paths.

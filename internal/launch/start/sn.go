@@ -2,6 +2,8 @@ package start
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"reflect"
 
 	"github.com/swarmd/swarmd/identity/naming"
@@ -12,14 +14,18 @@ import (
 // SN is a Swarm Network node.
 type SN struct {
 	Node
-	SentinelHost   string   `option:"sentinel-ip"` // equal to Host makes this node the Sentinel
-	P2PPort        Port     `option:"sn-p2p-port"`
-	APIPort        Port     `option:"sn-api-port"`
-	FSPort         Port     `option:"sn-fs-port"`
-	SentinelFSPort Port     `option:"sentinel-fs-port"`
-	Admit          string   `option:"admit"`
-	FoundAtOnce    bool     `option:"found-at-once"`
-	Join           []string `option:"join"`
+	SentinelHost    string   `option:"sentinel-ip"` // equal to Host makes this node the Sentinel
+	P2PPort         Port     `option:"sn-p2p-port"`
+	APIPort         Port     `option:"sn-api-port"`
+	FSPort          Port     `option:"sn-fs-port"`
+	SentinelFSPort  Port     `option:"sentinel-fs-port"`
+	Sentinel        bool     `option:"sentinel"`             // as SentinelHost equal to Host
+	SentinelService string   `option:"sentinel-api-service"` // FQDN[:PORT], instead of SentinelHost
+	APIService      string   `option:"sn-api-service"`       // FQDN[:PORT] of the API behind a proxy
+	P2PService      string   `option:"sn-p2p-service"`       // FQDN[:PORT] of P2PPort behind a proxy
+	Admit           string   `option:"admit"`
+	FoundAtOnce     bool     `option:"found-at-once"`
+	Join            []string `option:"join"`
 	Waits
 }
 
@@ -34,8 +40,40 @@ type Waits struct {
 // Check finds an SN that knows no Sentinel.
 func (o *SN) Check() error {
 	if o.SentinelHost == "" {
-		return errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
+		return errors.New("mandatory parameter --sentinel-ip not specified; give --sentinel to make this node the Sentinel, else the Sentinel's address")
 	}
+	return nil
+}
+
+// Settle gives what was said by services and by --sentinel its place in the other fields: afterwards Host and SentinelHost say where
+// the node and the Sentinel are, and APIService has a port.
+func (o *SN) Settle() error {
+	var err error
+	if o.APIService != "" {
+		if o.APIService, err = service("sn-api-service", o.APIService, serviceAPIPort); err != nil {
+			return err
+		}
+	}
+	own := o.Host
+	if o.P2PService != "" {
+		if o.Host, err = passed("sn-p2p-service", o.P2PService, &o.P2PPort, P2PPort, "sn-p2p-port"); err != nil {
+			return err
+		}
+	}
+	if o.SentinelService != "" && o.SentinelHost == "" {
+		at, err := service("sentinel-api-service", o.SentinelService, serviceAPIPort)
+		if err != nil {
+			return err
+		}
+		o.SentinelHost, _, _ = net.SplitHostPort(at)
+	}
+	switch {
+	case o.Sentinel && o.SentinelHost != "" && o.SentinelHost != o.Host && o.SentinelHost != own:
+		return fmt.Errorf("--sentinel makes this node (%s) the Sentinel, and %s is named as the Sentinel too: give one of the two", o.Host, o.SentinelHost)
+	case o.Sentinel, o.SentinelHost != "" && o.SentinelHost == own:
+		o.SentinelHost = o.Host
+	}
+	o.Sentinel, o.SentinelService = false, ""
 	return nil
 }
 

@@ -183,6 +183,24 @@ func gpus(given string) (string, error) {
 	return strings.Join(list, ","), nil
 }
 
+// dockerGPUs reads GPUs as docker run --gpus takes them, all, a number of them, or device=0,2 with or without quotes, and returns them as
+// --gpu does.
+func dockerGPUs(given string) (string, error) {
+	list, named := strings.CutPrefix(strings.Trim(given, `"'`), "device=")
+	if named || strings.EqualFold(list, "all") {
+		return list, nil
+	}
+	n, err := strconv.Atoi(list)
+	if err != nil || n < 1 || n > 64 {
+		return "", fmt.Errorf("--ml-gpus %s: want all, a number of GPUs, or device=0,2", given)
+	}
+	var indexes []string
+	for i := range n {
+		indexes = append(indexes, strconv.Itoa(i))
+	}
+	return strings.Join(indexes, ","), nil
+}
+
 // checkEnv holds that each variable has a value.
 func checkEnv(option string, given []string) error {
 	for _, kv := range given {
