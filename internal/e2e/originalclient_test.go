@@ -28,7 +28,16 @@ func TestOriginalClient(t *testing.T) {
 // original starts SL i with a program that has the original's client, of a dialect, and no other.
 func (w *swarm) original(i int, dialect string, extra ...string) *e2etest.Proc {
 	w.T.Helper()
-	model := w.Path(fmt.Sprintf("original%d", i))
+	return w.originalRuns(i, "train", dialect, extra...)
+}
+
+// model is the model directory of SL i with such a program.
+func (w *swarm) model(i int) string { return w.Path(fmt.Sprintf("original%d", i)) }
+
+// originalRuns starts SL i with a module of testdata/original and its argument.
+func (w *swarm) originalRuns(i int, module, argument string, extra ...string) *e2etest.Proc {
+	w.T.Helper()
+	model := w.model(i)
 	if err := os.MkdirAll(model, 0o755); err != nil {
 		w.T.Fatal(err)
 	}
@@ -38,7 +47,7 @@ func (w *swarm) original(i int, dialect string, extra ...string) *e2etest.Proc {
 			w.T.Fatal(err)
 		}
 	}
-	run := "import sys, train; sys.argv[1:] = [" + strconv.Quote(dialect) + "]; train.main()\n"
+	run := fmt.Sprintf("import sys, %[1]s; sys.argv[1:] = [%[2]q]; %[1]s.main()\n", module, argument)
 	if err := os.WriteFile(filepath.Join(model, "program.py"), []byte(run), 0o644); err != nil {
 		w.T.Fatal(err)
 	}
@@ -60,7 +69,7 @@ type trained struct {
 
 func (w *swarm) trained(i int) (r trained) {
 	w.T.Helper()
-	content, err := os.ReadFile(filepath.Join(w.Path(fmt.Sprintf("original%d", i)), "result.json"))
+	content, err := os.ReadFile(filepath.Join(w.model(i), "result.json"))
 	if err == nil {
 		err = json.Unmarshal(content, &r)
 	}
@@ -170,7 +179,7 @@ func TestTheOriginalsPackageBesideAProgram(t *testing.T) {
 	t.Parallel()
 	w := newSwarm(t)
 	w.one()
-	dir := filepath.Join(w.Path("original1"), "swarmlearning")
+	dir := filepath.Join(w.model(1), "swarmlearning")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,34 @@ func TestOriginalsClientInContainers(t *testing.T) {
 	s.nothingLeft()
 }
 
+// TestOriginalsClientOutlivesItsDaemon: one that is killed and started again takes the session up, and the client notices no more than a
+// pause.
+func TestOriginalsClientOutlivesItsDaemon(t *testing.T) {
+	s := newSite(t)
+	w := e2etest.NewSwarm(t, func(string, int) []string { return []string{"--identity", "embedded=" + s.path("ca")} })
+	e2etest.Start(t, "authority", s.dir, nil, "swarmd", "run-authority", "--dir", s.path("ca")).Sees("embedded authority started")
+	w.SN(1).Sees("Starting SWARM-API-SERVER on port: 30304")
+	how := []string{"--model-program", "program.py", "-e", "ROUNDS=300"}
+	var sls []*e2etest.Proc
+	for i := 1; i <= 2; i++ {
+		s.originalBeside(i, "2.3")
+		sls = append(sls, s.containedSL(w, i, how...))
+	}
+	sls[0].Sees("round=20 ")
+	sls[0].Kill()
+	sls[0] = s.containedSL(w, 1, how...)
+	sls[0].Sees("session of this node's previous run is adopted")
+	for _, p := range sls {
+		if code := p.Exits(); code != 0 {
+			t.Fatalf("%s: exit code %d", p.Name, code)
+		}
+	}
+	if a, b := s.mergedTwelveTimes(1), s.mergedTwelveTimes(2); a != b {
+		t.Errorf("the final models differ: %s, %s", a, b)
+	}
+	s.nothingLeft()
+}
+
 // originalBeside makes SL i's model directory, with a program and what tells the original's package from others.
 func (s *site) originalBeside(i int, dialect string) {
 	s.t.Helper()

@@ -1,0 +1,54 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// TestSpeedOfTheOriginalsClient prints how long rounds of 100 MiB between two peers take with each release of the original's client, and by
+// how much that is longer than with this project's package in the same run. Every client merges as often; how fast it is wanted of none.
+func TestSpeedOfTheOriginalsClient(t *testing.T) {
+	e2etest.NeedPython(t)
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("compares and judges nothing: SWARM_TEST_LONG=1 or make test-long")
+	}
+	w := newSwarm(t)
+	w.one()
+	const rounds = 7
+	ours := w.secondsOfRounds(1, "ours", rounds)
+	t.Logf("ours: %.3f s", ours)
+	for i, dialect := range []string{"2.0", "2.2", "2.3"} {
+		theirs := w.secondsOfRounds(3+2*i, dialect, rounds)
+		t.Logf("release %s: %.3f s, ours times %.2f", dialect, theirs, theirs/ours)
+	}
+}
+
+// secondsOfRounds has two SLs merge with a client and returns the median of the first one's rounds.
+func (w *swarm) secondsOfRounds(first int, client string, rounds int) float64 {
+	w.T.Helper()
+	option := "--ml-client=original"
+	if client == "ours" {
+		option = "--ml-client=swarmlearning"
+	}
+	var sls []*e2etest.Proc
+	for i := first; i < first+2; i++ {
+		sls = append(sls, w.originalRuns(i, "rounds", client, option, "CONTRACT=speed-"+client, "ROUNDS="+strconv.Itoa(rounds)))
+	}
+	finish(w.T, sls...)
+	var seconds []float64
+	content, err := os.ReadFile(filepath.Join(w.model(first), "rounds.json"))
+	if err == nil {
+		err = json.Unmarshal(content, &seconds)
+	}
+	if err != nil || len(seconds) < rounds {
+		w.T.Fatalf("%s: %d rounds, want %d; %v", client, len(seconds), rounds, err)
+	}
+	slices.Sort(seconds)
+	return seconds[len(seconds)/2]
+}
