@@ -1,6 +1,7 @@
 package original
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -44,7 +45,9 @@ func (n *node) say(to func(string)) func(string) {
 }
 
 // inFile reports whether weights lie in a file: release 2.3 says its name where others send the weights, which begin with a line feed.
+// Names are within the folder, said with it or not.
 func inFile(field []byte) bool {
+	field = bytes.TrimPrefix(field, []byte(Folder+"/"))
 	for _, b := range field {
 		if b <= ' ' || b >= 0x7f || b == '/' {
 			return false
@@ -63,7 +66,7 @@ func (c *conversation) weights(offer frames.Offer) (arrays []array.Array, done f
 		arrays, err = frames.ParseWeights(offer.Weights)
 		return arrays, func() {}, err
 	}
-	path := filepath.Join(c.front.Folder, string(offer.Weights))
+	path := filepath.Join(c.front.Folder, filepath.Base(string(offer.Weights)))
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open weights: %w", err)

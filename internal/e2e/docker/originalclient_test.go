@@ -49,7 +49,7 @@ func TestOriginalsClientOutlivesItsDaemon(t *testing.T) {
 	w := e2etest.NewSwarm(t, func(string, int) []string { return []string{"--identity", "embedded=" + s.path("ca")} })
 	e2etest.Start(t, "authority", s.dir, nil, "swarmd", "run-authority", "--dir", s.path("ca")).Sees("embedded authority started")
 	w.SN(1).Sees("Starting SWARM-API-SERVER on port: 30304")
-	how := []string{"--model-program", "program.py", "-e", "ROUNDS=300"}
+	how := []string{"--model-program", "program.py", "-e", "ROUNDS=150"}
 	var sls []*e2etest.Proc
 	for i := 1; i <= 2; i++ {
 		s.originalBeside(i, "2.3")

@@ -97,6 +97,17 @@ func TestReadsWhatNumpyWrites(t *testing.T) {
 			t.Errorf("%s of numpy 2: module %s (-got +want):\n%s", name, module, diff)
 		}
 	}
+	// numpy 2.4 itself made this one.
+	newest, module := values(t, golden(t, "numpy2.pkl"))
+	want = []array.Value{
+		{Name: "w", DType: merge.Float32, Shape: []int64{2, 3}, Data: little(t, rising[float32](6))},
+		{Name: "F", DType: merge.Float64, Shape: []int64{2, 3}, Data: little(t, rising[float64](6))},
+		{Name: "v", DType: merge.Int64, Shape: []int64{5}, Data: little(t, []int64{0, 2, 4, 6, 8})},
+		{Name: "n", DType: merge.Int64, Data: little(t, int64(3))},
+	}
+	if diff := cmp.Diff(newest, want); diff != "" || module != "numpy._core.numeric" {
+		t.Errorf("numpy 2: module %s (-got +want):\n%s", module, diff)
+	}
 	if got, _ := values(t, golden(t, "readonly.pkl")); len(got) != 1 || !bytes.Equal(got[0].Data, little(t, rising[float32](300))) {
 		t.Errorf("an array that can not be written: %v", got)
 	}
