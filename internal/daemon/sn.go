@@ -93,7 +93,7 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 		Common: base,
 		Options: membership.Options{
 			SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
-			FSPort: int(o.FSPort.Or(start.FSPort)), APIService: o.APIService, SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
+			FSPort: int(o.FSPort.Or(start.FSPort)), APIService: o.APIService, Proxied: o.P2PService != "", SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
 			Version: version.Read().Version,
 		},
 	}

@@ -26,6 +26,7 @@ import (
 type Options struct {
 	SentinelHost             string // equal to Host (after resolving): this node is the Sentinel
 	P2PPort, APIPort, FSPort int
+	Proxied                  bool   // Host is a proxy's, which may be that of other nodes too: this is the Sentinel only by its name
 	APIService               string // HOST:PORT under which others reach the API, through a proxy; empty: Host and APIPort
 	SentinelFSPort           int
 	Admit                    bool          // a swarm that this node founds has operators admit its SNs
@@ -136,12 +137,16 @@ func (s *Member) founding(swarmID string) state.InitSwarm {
 	return c
 }
 
-// isSentinel reports whether this node is the Sentinel. A name that does not resolve is another's that has not started yet, as
+// isSentinel reports whether this node is the Sentinel. Nodes behind a proxy may have its address in common, and are told apart by
+// their names. A name that does not resolve is another's that has not started yet, as
 // a container's name is known only while it runs: a node that has no swarm yet waits for it.
 func (s *Member) isSentinel(ctx context.Context, hasState bool, resolve func(ctx context.Context, flag, host string) ([]net.IP, error)) (bool, error) {
 	host := s.cfg.SentinelHost
 	if strings.EqualFold(host, s.cfg.Host) {
 		return true, nil
+	}
+	if s.cfg.Proxied {
+		return false, nil
 	}
 	for said := (time.Time{}); ; {
 		ips, err := resolve(ctx, "sentinel-ip", host)

@@ -36,6 +36,7 @@ func TestSentinelOfLater(t *testing.T) {
 		"the same name":                      {Config{Host: "SN1", Options: Options{SentinelHost: "sn1"}}, false, never, nil, true, 0},
 		"at once":                            {Config{Options: Options{SentinelHost: "sn1"}}, false, 0, net.IPv4(10, 0, 0, 1), false, 1},
 		"at once, this node by another name": {Config{Options: Options{SentinelHost: "sn1"}}, false, 0, own[0], true, 1},
+		"behind one proxy":                   {Config{Host: "p2p.sn2", Options: Options{SentinelHost: "sn1", Proxied: true}}, false, 0, own[0], false, 0},
 		"later":                              {Config{Options: Options{SentinelHost: "sn1"}}, false, 40, net.IPv4(10, 0, 0, 1), false, 41},
 		"never, and it knows its swarm":      {Config{Options: Options{SentinelHost: "sn1"}}, true, never, nil, false, 1},
 		"never, and it knows whom to ask":    {Config{Options: Options{SentinelHost: "sn1", Join: []string{"sn2"}}}, false, never, nil, false, 1},

@@ -17,6 +17,10 @@ func TestSettleSN(t *testing.T) {
 		"--sentinel and its own": {given: start.SN{Node: start.Node{Host: "a"}, Sentinel: true, SentinelHost: "a"}, want: start.SN{Node: start.Node{Host: "a"}, SentinelHost: "a"}},
 		"--sentinel and another": {given: start.SN{Node: start.Node{Host: "a"}, Sentinel: true, SentinelHost: "b"}, error: "--sentinel makes this node (a) the Sentinel, and b is named"},
 		"a joiner's service":     {given: start.SN{Node: start.Node{Host: "a"}, SentinelService: "api.b:443"}, want: start.SN{Node: start.Node{Host: "a"}, SentinelHost: "api.b"}},
+		"a sentinel's service, its own": {
+			given: start.SN{SentinelService: "api.a", APIService: "API.a:443", P2PService: "p2p.a"},
+			want:  start.SN{Node: start.Node{Host: "p2p.a"}, SentinelHost: "p2p.a", APIService: "API.a:443", P2PService: "p2p.a", P2PPort: 30303},
+		},
 		"no --host-ip": {
 			given: start.SN{Sentinel: true, APIService: "api.a", P2PService: "p2p.a"},
 			want:  start.SN{Node: start.Node{Host: "p2p.a"}, SentinelHost: "p2p.a", APIService: "api.a:443", P2PService: "p2p.a", P2PPort: 30303},

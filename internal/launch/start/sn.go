@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"strings"
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
@@ -65,7 +66,9 @@ func (o *SN) Settle() error {
 		if err != nil {
 			return err
 		}
-		o.SentinelHost, _, _ = net.SplitHostPort(at)
+		if o.SentinelHost, _, _ = net.SplitHostPort(at); strings.EqualFold(at, o.APIService) {
+			o.SentinelHost = o.Host
+		}
 	}
 	switch {
 	case o.Sentinel && o.SentinelHost != "" && o.SentinelHost != o.Host && o.SentinelHost != own:
