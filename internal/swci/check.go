@@ -99,7 +99,7 @@ func (c *checker) run(ctx context.Context, address string, own identity.Status) 
 	if raw == nil {
 		return
 	}
-	conn := tls.Client(raw, c.tlsConfig())
+	conn := tls.Client(raw, c.tlsConfig(address))
 	defer conn.Close()
 	tlsCtx, cancel := context.WithTimeout(ctx, checkWait)
 	err := conn.HandshakeContext(tlsCtx)
@@ -113,8 +113,10 @@ func (c *checker) run(ctx context.Context, address string, own identity.Status) 
 	c.peer(ctx, address, err)
 }
 
-func (c *checker) tlsConfig() *tls.Config {
+// tlsConfig is how to speak to an address.
+func (c *checker) tlsConfig(address string) *tls.Config {
 	cfg := identity.MutualTLS(c.source, nil)
+	cfg.ServerName, _, _ = net.SplitHostPort(address) // for proxies, which route by it
 	cfg.NextProtos = []string{"h2", "http/1.1"}
 	return cfg
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -243,6 +244,35 @@ func TestIdentityCheckOfAnAPI(t *testing.T) {
 		"identity,accepted there", "our certificate has expired", "we accept it", "not tried")
 	check(t, issue(t, home, "/swarm/swci", time.Hour), api(t, issue(t, abroad, "/swarm/sn", time.Hour), true), "--trust-domain=abroad.example").wants(t,
 		"no CA of an accepted domain", "accepted here", "abroad.example")
+}
+
+// A proxy that routes by the name in the TLS hello must find it there.
+func TestIdentityCheckNamesTheHost(t *testing.T) {
+	us := issue(t, authority(t, "home.example"), "/swarm/swci", time.Hour)
+	named := make(chan string, 1)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		named <- h.ServerName
+		return nil, errors.New("no route")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // makes the handshake
+			_ = c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	check(t, us, "localhost:"+port).wants(t, "no route", "protocol")
+	if got := <-named; got != "localhost" {
+		t.Errorf("the hello names %q, want localhost", got)
+	}
 }
 
 func TestIdentityCheckOfANodesPort(t *testing.T) {
