@@ -23,6 +23,8 @@ var made atomic.Int32
 
 // Net is one switch with its hosts. Its methods are not for concurrent use.
 type Net struct {
+	// Names is a file that processes on hosts, those that are started from then on, see as /etc/hosts; empty: this machine's.
+	Names string
 	name  string // namespace of the switch
 	hosts []*Host
 }
@@ -128,7 +130,11 @@ func (n *Net) at(argv ...string) error {
 
 // Command returns the argument vector that runs argv on the host. The process keeps its ID, parent and environment.
 func (h *Host) Command(argv ...string) []string {
-	return append([]string{"ip", "netns", "exec", h.name}, argv...)
+	in := []string{"ip", "netns", "exec", h.name} // in a mount namespace of its own too
+	if h.net.Names != "" {
+		in = append(in, "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, h.net.Names)
+	}
+	return append(in, argv...)
 }
 
 func (h *Host) at(argv ...string) error {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -187,5 +188,24 @@ func TestHostsControlCongestionAsMostDo(t *testing.T) {
 	}
 	if may := slices.Contains(strings.Fields(string(allowed)), netns.Cubic); may != (h.Congestion == netns.Cubic) {
 		t.Errorf("the host uses %q where %q are allowed", h.Congestion, strings.TrimSpace(string(allowed)))
+	}
+}
+
+func TestHostsKnowNames(t *testing.T) {
+	n := network(t)
+	a, b := add(t, n), add(t, n)
+	at := greeter(t, b)
+	if hears(a, "b.test:4000") {
+		t.Fatal("a host has a name before one was given")
+	}
+	n.Names = filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(n.Names, []byte(b.Addr+" b.test\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !hears(a, "b.test:4000") || !hears(a, at) {
+		t.Error("a host is not reached by its name and by its address")
+	}
+	if own, err := os.ReadFile("/etc/hosts"); err == nil && strings.Contains(string(own), "b.test") {
+		t.Error("this machine knows the name too")
 	}
 }
