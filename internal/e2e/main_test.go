@@ -7,7 +7,12 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
-func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "reverse-proxy" {
+		os.Exit(reverseProxy(os.Args[2:]))
+	}
+	os.Exit(e2etest.Main(m))
+}
 
 // swarm is a swarm on the embedded authority.
 type swarm struct{ *e2etest.Swarm }

@@ -103,11 +103,26 @@ func (w *Swarm) Host(i int) *netns.Host {
 	return w.hosts[i]
 }
 
-// start runs a command at node i's place.
-func (w *Swarm) start(i int, name string, args ...string) *Proc {
+// Names has the nodes, in namespaces, know these host names: those of node i are names[i]. Call it before any of them is started.
+func (w *Swarm) Names(names map[int][]string) {
+	w.T.Helper()
+	text := "127.0.0.1 localhost\n"
+	for i, of := range names {
+		text += w.Addr(i) + " " + strings.Join(of, " ") + "\n"
+	}
+	w.net.Names = w.Path("hosts")
+	if err := os.WriteFile(w.net.Names, []byte(text), 0o644); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Start runs a binary of BinDir, or one with an absolute path, at node i's place.
+func (w *Swarm) Start(i int, name string, args ...string) *Proc {
 	w.T.Helper()
 	if w.net != nil {
-		args[0] = filepath.Join(BinDir, args[0])
+		if !filepath.IsAbs(args[0]) {
+			args[0] = filepath.Join(BinDir, args[0])
+		}
 		args = w.Host(i).Command(args...)
 		ip, err := exec.LookPath(args[0])
 		if err != nil {
@@ -138,13 +153,13 @@ func (w *Swarm) SN(i int, extra ...string) *Proc {
 		"swarmd", "run-sn", "--name", fmt.Sprintf("sn-%d", i), "--host-ip", w.Addr(i), "--sentinel-ip", w.Addr(1),
 		"--state-dir", w.Path(fmt.Sprintf("sn%d", i)), "--full-quorum-wait", "2s", "--found-at-once",
 	}, w.Identity("sn", i)...)
-	return w.start(i, fmt.Sprintf("sn-%d", i), append(args, extra...)...)
+	return w.Start(i, fmt.Sprintf("sn-%d", i), append(args, extra...)...)
 }
 
 // SL starts SL i with testdata/train.py at SN (i-1)%3+1; extra is K=V for the program or more options.
 func (w *Swarm) SL(i int, extra ...string) *Proc {
 	w.T.Helper()
-	return w.start(10+i, fmt.Sprintf("sl-%d", i), w.SLArgs(i, extra...)...)
+	return w.Start(10+i, fmt.Sprintf("sl-%d", i), w.SLArgs(i, extra...)...)
 }
 
 // SLArgs is the command line of SL.
