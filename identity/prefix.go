@@ -23,6 +23,11 @@ func ParsePrefix(s string) (Prefix, error) {
 			return Prefix{}, fmt.Errorf("--spiffe-prefix %q: %w", s, err)
 		}
 	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if _, err := ParseRole(segment); err == nil {
+			return Prefix{}, fmt.Errorf("--spiffe-prefix %q has a role in it (%s): a node of that role could have another's name; give what stands before the role", s, segment)
+		}
+	}
 	if s == "" || path+"/" == pathPrefix {
 		return Prefix{}, nil
 	}

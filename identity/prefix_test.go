@@ -39,7 +39,7 @@ func TestPrefix(t *testing.T) {
 			t.Errorf("prefix %q reads %s as %s, %v, want %s", tt.prefix, tt.id, got, err, tt.want)
 		}
 	}
-	for _, bad := range []string{"swarm", "//", "/a//b", "/a b", "/../x"} {
+	for _, bad := range []string{"swarm", "//", "/a//b", "/a b", "/../x", "/sl", "/swarm/sl", "/swop/ml"} {
 		if p, err := identity.ParsePrefix(bad); err == nil || !strings.Contains(err.Error(), "--spiffe-prefix") {
 			t.Errorf("prefix %q is taken as %q, %v", bad, p, err)
 		}

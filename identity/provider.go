@@ -79,17 +79,18 @@ func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
 	if err := checkChain(chain); err != nil {
 		return spiffeid.ID{}, fmt.Errorf("verify certificate: %w", err)
 	}
-	id, err := CertID(src, chain[0])
+	claimed, err := CertID(src, chain[0])
 	if err != nil {
 		return spiffeid.ID{}, err
 	}
+	var id spiffeid.ID
 	if r, ok := src.(CertReader); ok {
-		_, err = r.VerifyChain(chain)
+		id, err = r.VerifyChain(chain)
 	} else {
-		_, err = VerifyWithin(src, chain, time.Now())
+		id, err = VerifyWithin(src, chain, time.Now())
 	}
 	if err != nil {
-		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), time.Now())
+		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, claimed), time.Now())
 	}
 	return id, nil
 }
@@ -105,20 +106,21 @@ func VerifyChainAt(src Source, chain []*x509.Certificate, at time.Time) (spiffei
 	if err := checkChain(chain); err != nil {
 		return spiffeid.ID{}, fmt.Errorf("verify certificate: %w", err)
 	}
-	id, err := CertID(src, chain[0])
+	claimed, err := CertID(src, chain[0])
 	if err != nil {
 		return spiffeid.ID{}, err
 	}
+	var id spiffeid.ID
 	switch r := src.(type) {
 	case PastReader:
-		_, err = r.VerifyChainAt(chain, at)
+		id, err = r.VerifyChainAt(chain, at)
 	case CertReader:
 		return VerifyChain(src, chain)
 	default:
-		_, err = VerifyWithin(src, chain, at)
+		id, err = VerifyWithin(src, chain, at)
 	}
 	if err != nil {
-		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), at)
+		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, claimed), at)
 	}
 	return id, nil
 }

@@ -345,6 +345,9 @@ func (s *WorkloadSource) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*
 // CertID returns the SPIFFE ID that a certificate stands for in the swarm's own form.
 func (s *WorkloadSource) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	id, err := LeafID(leaf)
+	if err == nil && IsCNDomain(id.TrustDomain()) {
+		err = fmt.Errorf("the certificate names the trust domain %s, which stands for certificates without SPIFFE ID", id.TrustDomain())
+	}
 	if err != nil {
 		return spiffeid.ID{}, err
 	}

@@ -40,14 +40,22 @@ func TestRefusedFields(t *testing.T) {
 		return c
 	}
 	tests := map[string]state.Command{
-		"no swarm ID":         state.InitSwarm{},
-		"bad node name":       node(func(c *state.RegisterNode) { c.Node.Name = "../etc" }),
-		"long node name":      node(func(c *state.RegisterNode) { c.Node.Name = strings.Repeat("a", 64) }),
-		"bad role":            node(func(c *state.RegisterNode) { c.Node.Role = "boss" }),
-		"no peer ID":          node(func(c *state.RegisterNode) { c.Node.PeerID = "" }),
-		"long host":           node(func(c *state.RegisterNode) { c.Node.Host = strings.Repeat("a", 600) }),
-		"escape in host":      node(func(c *state.RegisterNode) { c.Node.Host = "10.0.0.1\x1b[2J" }),
-		"blank in runtime":    node(func(c *state.RegisterNode) { c.Node.Runtime = "docker\nroot" }),
+		"no swarm ID":       state.InitSwarm{},
+		"bad node name":     node(func(c *state.RegisterNode) { c.Node.Name = "../etc" }),
+		"long node name":    node(func(c *state.RegisterNode) { c.Node.Name = strings.Repeat("a", 64) }),
+		"bad role":          node(func(c *state.RegisterNode) { c.Node.Role = "boss" }),
+		"no peer ID":        node(func(c *state.RegisterNode) { c.Node.PeerID = "" }),
+		"long host":         node(func(c *state.RegisterNode) { c.Node.Host = strings.Repeat("a", 600) }),
+		"escape in host":    node(func(c *state.RegisterNode) { c.Node.Host = "10.0.0.1\x1b[2J" }),
+		"blank in runtime":  node(func(c *state.RegisterNode) { c.Node.Runtime = "docker\nroot" }),
+		"API of no port":    node(func(c *state.RegisterNode) { c.Node.APIService = "api.example" }),
+		"API of a bad port": node(func(c *state.RegisterNode) { c.Node.APIService = "api.example:http" }),
+		"API of port 0":     node(func(c *state.RegisterNode) { c.Node.APIService = "api.example:0" }),
+		"API of no host":    node(func(c *state.RegisterNode) { c.Node.APIService = ":443" }),
+		"API with a path":   node(func(c *state.RegisterNode) { c.Node.APIService = "api.example/x:443" }),
+		"API of an SL": node(func(c *state.RegisterNode) {
+			c.Node.Role, c.Node.SPIFFEID, c.Node.APIService = "sl", "spiffe://td/swarm/sl", "api.example:443"
+		}),
 		"bad token hash":      node(func(c *state.RegisterNode) { c.TokenHash = strings.Repeat("G", 64) }),
 		"short session":       session(func(c *state.OpenSession) { c.Session = "1" }),
 		"bad contract":        session(func(c *state.OpenSession) { c.Contract = "-x" }),

@@ -40,6 +40,16 @@ type Node struct {
 	Proof *Proof `json:"proof,omitempty"`
 }
 
+// validHostPort reports whether a text has the form HOST:PORT. Whether the host can be one, who dials it finds out.
+func validHostPort(s string) bool {
+	i := strings.LastIndexByte(s, ':')
+	if i < 1 || strings.ContainsAny(s[:i], "/@?#") {
+		return false
+	}
+	port := s[i+1:]
+	return port != "" && len(port) <= 5 && strings.Trim(port, "0123456789") == "" && port[0] != '0'
+}
+
 // Proof shows that a node's name and key belong to its SPIFFE ID. It is never changed, only replaced.
 type Proof struct {
 	Chain     [][]byte `json:"chain"`     // the SVID's certificates, DER, leaf first
@@ -187,6 +197,8 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
 	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime) || !printable(n.APIService):
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
+	case n.APIService != "" && (n.Role != naming.RoleSN || !validHostPort(n.APIService)):
+		return reject(ReasonBadCommand, "use HOST:PORT of an SN's API", "bad API service %s of node %s", clip(n.APIService, 80), n.Name)
 	case !validHex(c.TokenHash, 64):
 		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)
 	}

@@ -72,31 +72,30 @@ func isCA(leaf *x509.Certificate) error {
 	return fmt.Errorf("the certificate %s is a CA's: a node shows one of its own", identity.CertName(leaf))
 }
 
-// CADomain returns the trust domain that stands for a CA whose certificates have no SPIFFE ID: the hexadecimal SHA-256 of its own
-// certificate, as openssl x509 -fingerprint -sha256 prints it, under [identity.CNDomain].
+// maxDomains bounds CAs that stand for trust domains: the ledger has a record of each, and the replicated state room for so many.
+const maxDomains = 64
+
+// CADomain returns the trust domain that stands for a CA whose certificates have no SPIFFE ID: the hexadecimal SHA-256 of its public key
+// (SubjectPublicKeyInfo, DER), under [identity.CNDomain]. A CA certificate that is renewed with its key stands for the same one.
 func CADomain(ca *x509.Certificate) spiffeid.TrustDomain {
-	digest := sha256.Sum256(ca.Raw)
+	digest := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
 	return spiffeid.RequireTrustDomainFromString(hex.EncodeToString(digest[:]) + "." + identity.CNDomain)
 }
 
-// OriginalID returns the SPIFFE ID that a chain of the original's gen-cert stands for, and the one of cas that has signed its leaf.
-// It verifies nothing but that signature; an intermediate authority is not looked for, as gen-cert makes none.
-func OriginalID(chain, cas []*x509.Certificate) (spiffeid.ID, *x509.Certificate, error) {
+// OriginalID returns the SPIFFE ID that a chain of the original's gen-cert stands for, and those of cas whose key has signed its leaf:
+// one, or its renewals. It verifies nothing but that signature; an intermediate authority is not looked for, as gen-cert makes none.
+func OriginalID(chain, cas []*x509.Certificate) (spiffeid.ID, []*x509.Certificate, error) {
 	if err := asOriginal(chain); err != nil {
 		return spiffeid.ID{}, nil, err
 	}
 	leaf := chain[0]
-	var signer *x509.Certificate
+	var signers []*x509.Certificate
 	for _, ca := range cas {
-		if len(ca.URIs) > 0 || !bytes.Equal(ca.RawSubject, leaf.RawIssuer) || leaf.CheckSignatureFrom(ca) != nil {
-			continue
+		if len(ca.URIs) == 0 && bytes.Equal(ca.RawSubject, leaf.RawIssuer) && leaf.CheckSignatureFrom(ca) == nil {
+			signers = append(signers, ca)
 		}
-		if signer != nil && !signer.Equal(ca) {
-			return spiffeid.ID{}, nil, fmt.Errorf("two of the CA certificates given have the key that signed the certificate %s: whom it stands for is not clear; take one of them away", identity.CertName(leaf))
-		}
-		signer = ca
 	}
-	if signer == nil {
+	if len(signers) == 0 {
 		return spiffeid.ID{}, nil, fmt.Errorf("the certificate %s is not signed by one of the CA certificates given (its issuer is %.120q): give its CA's with --cacert or --capath; one that an intermediate authority has signed needs --cert-roles cn: %w",
 			identity.CertName(leaf), leaf.Issuer.String(), x509.UnknownAuthorityError{Cert: leaf})
 	}
@@ -104,8 +103,8 @@ func OriginalID(chain, cas []*x509.Certificate) (spiffeid.ID, *x509.Certificate,
 	if err != nil {
 		return spiffeid.ID{}, nil, err
 	}
-	id, err := spiffeid.FromSegments(CADomain(signer), "swarm", string(role))
-	return id, signer, err
+	id, err := spiffeid.FromSegments(CADomain(signers[0]), "swarm", string(role))
+	return id, signers, err
 }
 
 // VerifyOriginal is OriginalID of a chain that is also valid at a time.
@@ -113,12 +112,14 @@ func VerifyOriginal(chain, cas []*x509.Certificate, at time.Time) (spiffeid.ID, 
 	if len(chain) == 0 {
 		return spiffeid.ID{}, errors.New("verify certificate: there is none")
 	}
-	id, ca, err := OriginalID(chain, cas)
+	id, signers, err := OriginalID(chain, cas)
 	if err != nil {
 		return spiffeid.ID{}, err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(ca)
+	for _, ca := range signers {
+		roots.AddCert(ca)
+	}
 	_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return id, err
 }

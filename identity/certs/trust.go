@@ -95,6 +95,9 @@ func newBundles(cas []*x509.Certificate, by kind, open []spiffeid.TrustDomain) (
 		}
 		b.AddX509Authority(ca)
 	}
+	if by == byCA && len(cas) > maxDomains {
+		return nil, fmt.Errorf("there are %d CA certificates: of CAs that name no trust domain at most %d are taken, each stands for one (swarmctl cert init makes a CA for all hosts)", len(cas), maxDomains)
+	}
 	for _, ca := range cas {
 		td, err := caDomain(ca)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
 
@@ -140,7 +141,9 @@ func (d *directory) learn(swarmID, named string, nodes []*swarmv1.Node) {
 	d.mu.Lock()
 	var list []string
 	for _, sn := range sns {
-		list = append(list, sn.Address)
+		if !slices.Contains(list, sn.Address) { // behind a proxy several may have one
+			list = append(list, sn.Address)
+		}
 	}
 	for _, sn := range append(slices.Clone(d.first), d.current) {
 		if !slices.Contains(list, sn) {
@@ -216,9 +219,10 @@ func (d *directory) tellFollow(p epoch.Pin) {
 func reachable(nodes []*swarmv1.Node) []SN {
 	var out []SN
 	for _, n := range nodes {
+		at, err := address.HostPort(n.GetApiService(), "")
 		switch {
-		case n.GetApiService() != "":
-			out = append(out, SN{n.GetName(), n.GetApiService()})
+		case err == nil && at == n.GetApiService():
+			out = append(out, SN{n.GetName(), at})
 		case n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535:
 			out = append(out, SN{n.GetName(), hostPort(n.GetHost(), n.GetApiPort())})
 		}

@@ -63,7 +63,7 @@ func (s *Member) RecordBundles(ctx context.Context, group *consensus.Group) {
 }
 
 // recordBundlesOnce proposes what is not recorded yet, and returns when to try again if that fails.
-func recordBundlesOnce(ctx context.Context, group *consensus.Group, seen []state.RecordBundle, log *slog.Logger) time.Duration {
+func recordBundlesOnce(ctx context.Context, group *consensus.Group, seen []state.RecordBundle, log *slog.Logger) (again time.Duration) {
 	for _, b := range seen {
 		if group.View().Bundles[b.TrustDomain] == b.Digest() {
 			continue
@@ -72,11 +72,12 @@ func recordBundlesOnce(ctx context.Context, group *consensus.Group, seen []state
 			if ctx.Err() == nil && !errors.Is(err, consensus.ErrNotLeader) {
 				log.Warn("trust bundle not recorded in the ledger; trying again", "trust_domain", b.TrustDomain, "err", err)
 			}
-			return bundleRetry
+			again = bundleRetry
+			continue // one that the state has no room for keeps no other from the ledger
 		}
 		log.Info("recorded a trust bundle in the ledger", "trust_domain", b.TrustDomain, "authorities", len(b.Certificates))
 	}
-	return 0
+	return again
 }
 
 // prove adds to a registration the SVID's word that the node key is its own, for the ledger.

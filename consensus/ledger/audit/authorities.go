@@ -52,6 +52,14 @@ func (a *authorities) bundle(b ledger.Bundle) {
 		a.bad("certificates", "%v", err)
 		return
 	}
+	if identity.IsCNDomain(td) && td.Name() != identity.CNDomain {
+		for i, cert := range authorities {
+			if certs.CADomain(cert) != td {
+				a.bad(fmt.Sprintf("certificates[%d]", i), "authority %s does not have the key that the trust domain %s stands for", identity.CertName(cert), td)
+				return
+			}
+		}
+	}
 	if !a.bundles.Has(td) {
 		for i, cert := range authorities {
 			if !a.opts.Unsigned && !a.trusted(cert) {
@@ -77,6 +85,9 @@ func (a *authorities) verifyChain(chain []*x509.Certificate, role, claimed strin
 		return a.verifyCN(chain, role, at)
 	}
 	id, err := identity.VerifyWithin(a.bundles, chain, at)
+	if err == nil && identity.IsCNDomain(id.TrustDomain()) {
+		err = fmt.Errorf("the certificate names the trust domain %s, which stands for certificates without SPIFFE ID", id.TrustDomain())
+	}
 	if err == nil {
 		id, err = a.opts.Prefix.Read(id)
 	}

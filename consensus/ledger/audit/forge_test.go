@@ -58,7 +58,9 @@ func (a *authority) issue(t *testing.T, template *x509.Certificate, public *ecds
 	t.Helper()
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = start.Add(-time.Hour), start.Add(time.Hour)
-	template.Subject = pkix.Name{CommonName: "test"}
+	if template.Subject.CommonName == "" {
+		template.Subject = pkix.Name{CommonName: "test"}
+	}
 	parent := a.cert
 	if parent == nil {
 		parent = template

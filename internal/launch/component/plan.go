@@ -226,7 +226,7 @@ func (s Spec) hostConfig() (*container.HostConfig, error) {
 func (s Spec) keepsIsolation() error {
 	for _, o := range s.SecurityOpt {
 		name, value, _ := strings.Cut(strings.Replace(o, ":", "=", 1), "=")
-		opens := value == "unconfined" || name == "no-new-privileges" && value != "" && value != "true"
+		opens := value == "unconfined" || name == "label" && (value == "disable" || strings.HasSuffix(value, "spc_t")) || strings.HasPrefix(value, "{") || name == "no-new-privileges" && value != "" && value != "true"
 		if opens || !slices.Contains([]string{"label", "apparmor", "seccomp", "no-new-privileges"}, name) {
 			return fmt.Errorf("--security-opt %s: a component's container is not opened: give label=…, or a profile of apparmor or seccomp; for the program there is --ml-security-opt", o)
 		}
