@@ -12,14 +12,14 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
-// TestOriginalsClientInContainers: two programs of each release whose weights travel another way, each in a container without network and
+// TestOriginalsClientInContainers: two programs of each release that speaks another way, each in a container without network and
 // with a root that can not be written, started in several ways, merge twelve times and at their ends, and come to the same model.
 func TestOriginalsClientInContainers(t *testing.T) {
 	s := newSite(t)
 	w := e2etest.NewSwarm(t, func(string, int) []string { return []string{"--identity", "embedded=" + s.path("ca")} })
 	e2etest.Start(t, "authority", s.dir, nil, "swarmd", "run-authority", "--dir", s.path("ca")).Sees("embedded authority started")
 	w.SN(1).Sees("Starting SWARM-API-SERVER on port: 30304")
-	for first, dialect := range map[int]string{1: "2.2", 3: "2.3"} {
+	for first, dialect := range map[int]string{1: "2.0", 3: "2.2", 5: "2.3"} {
 		var sls []*e2etest.Proc
 		for i, how := range [][]string{
 			{"--ml-client=original", "--ml-cmd", "python3 /platform/swarmml/model/train.py " + dialect},
