@@ -11,9 +11,9 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
-// TestSpeedOfTheOriginalsClient prints how long rounds of 100 MiB between two peers take with each release of the original's client, and by
+// TestSpeedOfTheOriginalsClientForMinutes prints how long rounds of 100 MiB between two peers take with each release of the original's client, and by
 // how much that is longer than with this project's package in the same run. Every client merges as often; how fast it is wanted of none.
-func TestSpeedOfTheOriginalsClient(t *testing.T) {
+func TestSpeedOfTheOriginalsClientForMinutes(t *testing.T) {
 	e2etest.NeedPython(t)
 	if os.Getenv("SWARM_TEST_LONG") == "" {
 		t.Skip("compares and judges nothing: SWARM_TEST_LONG=1 or make test-long")
