@@ -168,7 +168,7 @@ func (l *Line) Without(known map[string]Original) (says []string, err error) {
 		case !original.Bool && !o.Given:
 			return nil, fmt.Errorf("%s: missing argument", o.Typed)
 		}
-		text, err := original.said(o.Typed)
+		text, err := original.Said(o.Typed)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,8 @@ func (l *Line) Without(known map[string]Original) (says []string, err error) {
 	return says, nil
 }
 
-func (o Original) said(typed string) (string, error) {
+// Said is what is to be said of the option as it was typed. One that is refused is an error.
+func (o Original) Said(typed string) (string, error) {
 	if o.Says == "" {
 		return "", fmt.Errorf("%s is not taken here: %s", typed, o.Use)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/swarmd/swarmd/internal/cmdline"
 )
 
 // fileLimit bounds a configuration file.
@@ -39,10 +41,19 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 		return nil, err
 	}
 	cmd := app.Commands[i]
+	originals := cmdline.Originals(cmd.Name, flagTable(cmd))
 	for _, name := range sortedKeys(options) {
 		f := slices.IndexFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 		if f < 0 && cmd.Name == healthName {
 			continue // the file is the node's, of which this command needs the state directory
+		}
+		if original, known := originals[name]; f < 0 && known {
+			text, err := original.Said(name + " in " + path)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(e.Stderr, "%s: %s\n", progName(e.Getenv), text)
+			continue
 		}
 		if f < 0 {
 			return nil, fmt.Errorf("%s: %w", path, unknownOption(cmd, name))

@@ -28,12 +28,31 @@ func TestConfigFileFillsWhatIsNotGiven(t *testing.T) {
 	}
 }
 
+// TestConfigFileOfTheOriginals: the original's options stand in files too, and are known there as on the command line.
+func TestConfigFileOfTheOriginals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sn.yaml")
+	if err := os.WriteFile(path, []byte("host-ip: 10.0.0.1\napls-ip: 10.0.0.9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	e := Env{Getenv: func(string) string { return "" }, Stderr: &said}
+	args := []string{"swarmd", "run-sn", "--config-file=" + path}
+	got, err := withFile(newApp(e), args, e)
+	if err != nil || !cmp.Equal(got, append(args, "--host-ip=10.0.0.1")) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if want := "swarmd: apls-ip in " + path + " changes nothing: no licence is needed\n"; said.String() != want {
+		t.Errorf("said %q, want %q", said.String(), want)
+	}
+}
+
 func TestConfigFileRefusals(t *testing.T) {
 	e := Env{Getenv: func(string) string { return "" }}
 	for text, want := range map[string]string{
 		"host-pi: 1\n":      "did you mean --host-ip?",
 		"host-ip: {a: b}\n": "want a value or a list of values",
 		"- a\n":             "want lines like host-ip",
+		"memory: 3g\n":      "is not taken here: limit a component's container with docker update",
 	} {
 		path := filepath.Join(t.TempDir(), "x.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
