@@ -109,6 +109,21 @@ func TestNodeKey(t *testing.T) {
 		}
 		_ = os.Chmod(path, 0o600)
 	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := identity.LoadOrCreateNodeKey(dir); err != nil {
+		t.Errorf("a directory that has known no swarm: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := identity.PinSwarmID(dir, strings.Repeat("a", 32)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := identity.LoadOrCreateNodeKey(dir); err == nil || !strings.Contains(err.Error(), path+" is missing") {
+		t.Errorf("a key that was taken away: %v", err)
+	}
 }
 
 func TestStateDir(t *testing.T) {

@@ -21,8 +21,8 @@ const (
 )
 
 // LoadOrCreateNodeKey returns the node's Ed25519 libp2p key from dir/node.key. It makes dir (0700) and the key (0600)
-// if they are missing, whole or not at all. A key that others may read, or a damaged one, is an error: a new key
-// would be a new node, whose name belongs to the old one.
+// if they are missing, whole or not at all. A key that others may read, or a damaged one, is an error, as is a missing one
+// beside a swarm ID: a new key would be a new node, whose name, and whose place among the SNs, belong to the old one.
 func LoadOrCreateNodeKey(dir string) (crypto.PrivKey, error) {
 	if err := PrivateDir(dir); err != nil {
 		return nil, err
@@ -30,6 +30,9 @@ func LoadOrCreateNodeKey(dir string) (crypto.PrivKey, error) {
 	path := filepath.Join(dir, nodeKeyFile)
 	raw, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(dir, swarmIDFile)); err == nil {
+			return nil, fmt.Errorf("load node key: %s is missing, and this node has been in a swarm: put it back, or delete the state directory %s to make a new node", path, dir)
+		}
 		return createNodeKey(path)
 	}
 	if err != nil {
