@@ -12,35 +12,38 @@ const (
 	maxTailLine = 4 << 10  // bytes of a line in the tail
 )
 
-// splitter calls fn with each line of what is written to it. A newline, a carriage return and the pair end a line.
+// splitter calls fn with each line of what is written to it. A newline ends a line, also behind carriage returns. What a
+// carriage return goes back over is left out, as on a terminal: of a progress bar its last state is one line.
 type splitter struct {
 	fn      func(line string)
 	held    []byte // the line that has no end yet
-	afterCR bool
+	afterCR bool   // what follows, unless it is the line's end, is written over held
 }
 
 func (s *splitter) write(p []byte) {
 	for len(p) > 0 {
-		if s.afterCR {
-			s.afterCR = false
-			if p[0] == '\n' {
-				p = p[1:]
-				continue
-			}
-		}
-		part := p[:min(len(p), maxLine-len(s.held))]
-		if end := bytes.IndexAny(part, "\r\n"); end >= 0 {
-			s.held = append(s.held, part[:end]...)
+		switch p[0] {
+		case '\n':
 			s.emit()
-			s.afterCR = part[end] == '\r'
-			p = p[end+1:]
+			p = p[1:]
+			continue
+		case '\r':
+			s.afterCR = true
+			p = p[1:]
 			continue
 		}
-		s.held = append(s.held, part...)
-		p = p[len(part):]
+		if s.afterCR {
+			s.held, s.afterCR = s.held[:0], false
+		}
 		if len(s.held) == maxLine {
 			s.emit()
 		}
+		part := p[:min(len(p), maxLine-len(s.held))]
+		if end := bytes.IndexAny(part, "\r\n"); end >= 0 {
+			part = part[:end]
+		}
+		s.held = append(s.held, part...)
+		p = p[len(part):]
 	}
 }
 
@@ -53,7 +56,7 @@ func (s *splitter) flush() {
 
 func (s *splitter) emit() {
 	s.fn(decoded(s.held))
-	s.held = s.held[:0]
+	s.held, s.afterCR = s.held[:0], false
 }
 
 func decoded(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -34,15 +34,30 @@ func FuzzSplitLines(f *testing.F) {
 }
 
 func TestSplitLines(t *testing.T) {
-	var got []string
-	s := splitter{fn: func(l string) { got = append(got, l) }}
-	s.write([]byte("a\nb\r\nc\rd\n\nend"))
-	if diff := cmp.Diff(got, []string{"a", "b", "c", "d", ""}); diff != "" {
-		t.Errorf("lines before the flush (-got +want):\n%s", diff)
-	}
-	s.flush()
-	s.flush()
-	if diff := cmp.Diff(got, []string{"a", "b", "c", "d", "", "end"}); diff != "" {
-		t.Errorf("lines (-got +want):\n%s", diff)
+	for _, tt := range []struct {
+		printed    string
+		ended      []string // before the stream's end
+		unfinished []string // with it
+	}{
+		{"a\nb\r\n\nend", []string{"a", "b", ""}, []string{"end"}},
+		{"  0%|    |\r 50%|##  |\r100%|####|\nnext", []string{"100%|####|"}, []string{"next"}},
+		{"  0%|    |\r 50%|##  |", nil, []string{" 50%|##  |"}},
+		{"bar\r   \rdone\n", []string{"done"}, nil}, // erased
+		{"written\r\r\n\r\nlast\r", []string{"written", ""}, []string{"last"}},
+		{strings.Repeat("x", maxLine) + "\n", []string{strings.Repeat("x", maxLine)}, nil},
+		{strings.Repeat("x", maxLine) + "y\rz\n", []string{strings.Repeat("x", maxLine), "z"}, nil},
+	} {
+		var got []string
+		s := splitter{fn: func(l string) { got = append(got, l) }}
+		s.write([]byte(tt.printed))
+		if diff := cmp.Diff(tt.ended, got); diff != "" {
+			t.Errorf("%.60q: lines before the flush (-want +got):\n%s", tt.printed, diff)
+		}
+		got = nil
+		s.flush()
+		s.flush()
+		if diff := cmp.Diff(tt.unfinished, got); diff != "" {
+			t.Errorf("%.60q: lines of the flush (-want +got):\n%s", tt.printed, diff)
+		}
 	}
 }
