@@ -59,6 +59,9 @@ type ExpiryLog struct {
 // Check logs what is due now and reports whether there was anything. rotates says that something renews the
 // certificate by itself, so that a delay of it is worth a warning of its own.
 func (e *ExpiryLog) Check(st Status, rotates bool, now time.Time, log *slog.Logger) bool {
+	if st.NotAfter.IsZero() {
+		return false // there is no certificate: the source has none yet, or is closed
+	}
 	if !e.notAfter.Equal(st.NotAfter) {
 		*e = ExpiryLog{notAfter: st.NotAfter, step: -1}
 	}

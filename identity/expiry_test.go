@@ -47,6 +47,9 @@ func TestExpiryLogSaysEachStepOnce(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	st := identity.Status{NotBefore: start, NotAfter: start.Add(30 * day)}
 	var e identity.ExpiryLog
+	if e.Check(identity.Status{Origin: "certificate file /c.pem"}, false, start, log) || out.Len() > 0 {
+		t.Errorf("a source without a certificate is judged:\n%s", out.String())
+	}
 	told := 0
 	for at := start; at.Before(st.NotAfter.Add(day)); at = at.Add(10 * time.Minute) {
 		if e.Check(st, false, at, log) {
