@@ -51,6 +51,20 @@ var routine = []string{
 	"rejecting appendEntries request",
 }
 
+// founding reports whether a warning is of the first election that a server knows of: there was no leader to be lost. Every
+// founding begins with it, and every start of a server alone.
+func founding(msg string, args []any) bool {
+	if !strings.HasPrefix(msg, "heartbeat timeout reached, starting election") {
+		return false
+	}
+	for i := 0; i+1 < len(args); i += 2 {
+		if args[i] == "last-leader-id" {
+			return fmt.Sprint(args[i+1]) == ""
+		}
+	}
+	return false
+}
+
 // broughtByStop recognises the error of a call that this server itself broke off, as it does only when it stops. Not all that
 // carry it on wrap it.
 func broughtByStop(value any) bool {
@@ -61,7 +75,7 @@ func broughtByStop(value any) bool {
 // Log writes one record with snake_case keys; values that hclog formats lazily are resolved here.
 func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 	l := slogLevel(level)
-	if slices.ContainsFunc(routine, func(s string) bool { return strings.HasPrefix(msg, s) }) || slices.ContainsFunc(args, broughtByStop) {
+	if slices.ContainsFunc(routine, func(s string) bool { return strings.HasPrefix(msg, s) }) || slices.ContainsFunc(args, broughtByStop) || founding(msg, args) {
 		l = slog.LevelDebug
 	}
 	ctx := context.Background()

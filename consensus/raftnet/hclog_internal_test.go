@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 )
 
 // What a stop brings with it is no warning; everything else stays one.
@@ -26,6 +28,17 @@ func TestWarningsOfAStop(t *testing.T) {
 		NewLog(slog.New(slog.NewTextHandler(&out, nil)), "raft").Warn(tt.msg, "target", "sn-2", "error", tt.err)
 		if got := strings.Contains(out.String(), tt.msg); got != tt.shown {
 			t.Errorf("%s: %v: shown is %v, want %v", tt.msg, tt.err, got, tt.shown)
+		}
+	}
+}
+
+// Whoever has known no leader has lost none.
+func TestFirstElectionIsNoWarning(t *testing.T) {
+	for leader, shown := range map[raft.ServerID]bool{"": false, "sn-2": true} {
+		var out bytes.Buffer
+		NewLog(slog.New(slog.NewTextHandler(&out, nil)), "raft").Warn("heartbeat timeout reached, starting election", "last-leader-addr", raft.ServerAddress(leader), "last-leader-id", leader)
+		if got := strings.Contains(out.String(), "starting election"); got != shown {
+			t.Errorf("last leader %q: shown is %v, want %v", leader, got, shown)
 		}
 	}
 }
