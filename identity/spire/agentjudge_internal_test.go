@@ -1,11 +1,14 @@
 package spire
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 // TestRefusal: what a server refuses is told by gRPC's code, whatever the words are and whoever wraps them.
@@ -60,6 +63,18 @@ func TestRemedyByAttestor(t *testing.T) {
 		s := &agentSetup{cfg: AgentConfig{ConfigFile: "agent.conf", Role: "sl", NodeName: "a"}, file: file}
 		if got := s.rejoin(""); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %s", conf, got, want)
+		}
+	}
+}
+
+// TestNoEntryNamesTheDomain: what an agent gives this process shows the trust domain also of an identity that it does not give.
+func TestNoEntryNamesTheDomain(t *testing.T) {
+	for last, want := range map[string]string{
+		"workload API gives no SVID for /swarm/sl/sl-0 or /swarm/sl (it gives: spiffe://hospital-a.example/host): check the registration entries": "spiffe://hospital-a.example/swarm/sl/sl-0",
+		"rpc error: code = PermissionDenied desc = no identity issued":                                                                          "spiffe://TRUST_DOMAIN/swarm/sl/sl-0",
+	} {
+		if got := noEntry(errors.New(last), wanted{role: identity.RoleSL, name: "sl-0", hosted: true}); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", last, got, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -158,9 +159,21 @@ func noEntry(last error, w wanted) string {
 			}
 		}
 	}
-	domain := first(w.domain, "TRUST_DOMAIN")
+	domain := first(w.domain, domainIn(text), "TRUST_DOMAIN")
 	id := "spiffe://" + domain + "/swarm/" + node(w.role, w.name)
 	parent := first(w.parent, "spiffe://"+domain+AgentPath(w.role, w.name))
 	return fmt.Sprintf("the SPIRE agent has no entry for this process: %s; on the server's machine: %s", saw,
 		shellQuote([]string{"spire-server", "entry", "create", "-parentID", parent, "-spiffeID", id, "-selector", selector}))
+}
+
+// idDomain matches the trust domain of a SPIFFE ID.
+var idDomain = regexp.MustCompile(`spiffe://([a-z0-9._-]+)/`)
+
+// domainIn is the trust domain of the SPIFFE IDs that an answer names, "" without any: an agent that has identities for this process,
+// but not this one, shows which domain it belongs to.
+func domainIn(answer string) string {
+	if found := idDomain.FindStringSubmatch(answer); found != nil {
+		return found[1]
+	}
+	return ""
 }
