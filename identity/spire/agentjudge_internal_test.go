@@ -71,7 +71,7 @@ func TestRemedyByAttestor(t *testing.T) {
 func TestNoEntryNamesTheDomain(t *testing.T) {
 	for last, want := range map[string]string{
 		"workload API gives no SVID for /swarm/sl/sl-0 or /swarm/sl (it gives: spiffe://hospital-a.example/host): check the registration entries": "spiffe://hospital-a.example/swarm/sl/sl-0",
-		"rpc error: code = PermissionDenied desc = no identity issued":                                                                          "spiffe://TRUST_DOMAIN/swarm/sl/sl-0",
+		"rpc error: code = PermissionDenied desc = no identity issued":                                                                            "spiffe://TRUST_DOMAIN/swarm/sl/sl-0",
 	} {
 		if got := noEntry(errors.New(last), wanted{role: identity.RoleSL, name: "sl-0", hosted: true}); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %s", last, got, want)

@@ -16,6 +16,10 @@ import (
 	"time"
 )
 
+// ErrNoneImports is in FindPython's error if there is a Python, but none with the platform's framework; errors.Is. A program may be
+// of the other platform.
+var ErrNoneImports = errors.New("none imports")
+
 const pythonLimit = 60 * time.Second
 
 // frameworks are what each --sl-platform needs: the module that a Python must be able to import, and how to get it.
@@ -50,13 +54,17 @@ func FindPython(ctx context.Context, platform, explicit string, getenv func(stri
 		}
 		return filepath.Abs(path)
 	}
-	var tried []string
+	var tried, asked []string
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			tried = append(tried, name+": not found")
 			continue
 		}
+		if slices.Contains(asked, path) {
+			continue // PATH leads there too
+		}
+		asked = append(asked, path)
 		if err := tryImport(ctx, path, fw.module); err != nil {
 			if ctx.Err() != nil {
 				return "", fmt.Errorf("find python: %w", ctx.Err())
@@ -69,8 +77,8 @@ func FindPython(ctx context.Context, platform, explicit string, getenv func(stri
 	if fw.module == "" {
 		return "", fmt.Errorf("find python: none works (%s): apt-get install python3", strings.Join(tried, "; "))
 	}
-	return "", fmt.Errorf("find python: none imports %s (%s): %s, or name another python with --python or SWARM_PYTHON",
-		fw.module, strings.Join(tried, "; "), fw.remedy)
+	return "", fmt.Errorf("find python: %w %s (%s): %s, or name another python with --python or SWARM_PYTHON",
+		ErrNoneImports, fw.module, strings.Join(tried, "; "), fw.remedy)
 }
 
 func tryImport(ctx context.Context, python, module string) error {

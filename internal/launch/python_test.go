@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,17 @@ func TestFindPythonNamesWhatItTried(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not contain %q", err, want)
 		}
+	}
+}
+
+func TestFindPythonAsksEachOnce(t *testing.T) {
+	if exec.Command("/usr/bin/python3", "-c", "import tensorflow").Run() == nil {
+		t.Skip("/usr/bin/python3 has tensorflow")
+	}
+	t.Setenv("PATH", "/usr/bin")
+	_, err := launch.FindPython(t.Context(), "TF", "", noEnv)
+	if err == nil || !errors.Is(err, launch.ErrNoneImports) || strings.Count(err.Error(), "/usr/bin/python3: ") != 1 {
+		t.Errorf("got %v", err)
 	}
 }
 

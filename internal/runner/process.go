@@ -2,9 +2,12 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -36,6 +39,9 @@ func prepareProcess(ctx context.Context, cfg Config) (*process, error) {
 		cfg.Log.Info("looking for a Python that imports the platform's framework; --python names one", "platform", cfg.Platform)
 	}
 	interpreter, err := launch.FindPython(ctx, cfg.Platform, cfg.Python, cfg.Getenv)
+	if errors.Is(err, launch.ErrNoneImports) && strings.EqualFold(cfg.Platform, "TF") {
+		return nil, fmt.Errorf("%w (--sl-platform is TF by default; for PyTorch give PYT)", err)
+	}
 	if err != nil {
 		return nil, err
 	}

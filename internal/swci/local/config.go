@@ -134,12 +134,20 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	if c.docker() {
 		err = c.checkEngine(ctx, h.Getenv)
 	} else if c.Python, err = launch.FindPython(ctx, c.Platform, c.Python, h.Getenv); err != nil {
-		err = &exit.Error{Status: exit.Failed, Err: err}
+		err = &exit.Error{Status: exit.Failed, Err: err, Hint: c.otherPlatform(err)}
 	}
 	if err != nil {
 		bad = append(bad, err)
 	}
 	return joined(bad)
+}
+
+// otherPlatform is the remedy when no Python has the framework that was not asked for.
+func (c *RunConfig) otherPlatform(err error) string {
+	if c.Platform == "PYT" && errors.Is(err, launch.ErrNoneImports) {
+		return "--platform is PYT by default; for TensorFlow give TF"
+	}
+	return ""
 }
 
 // checkRuntime completes the runtime and refuses options that another one has.
