@@ -42,8 +42,10 @@ type Exchanger struct {
 
 var _ session.Exchange = (*Exchanger)(nil)
 
-// SentBytes implements session.Exchange.
-func (x *Exchanger) SentBytes() uint64 { return x.Hub.SentBytes() }
+// Traffic implements session.Exchange.
+func (x *Exchanger) Traffic() (sent, received uint64) {
+	return x.Hub.SentBytes(), x.Hub.ReceivedBytes()
+}
 
 // attemptOf is what the exchange is to carry out.
 func attemptOf(job session.Job) exchange.Attempt {

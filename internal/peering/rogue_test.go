@@ -102,7 +102,7 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 	})
 	cancel()
 	<-ended
-	if sent := x.SentBytes(); done != nil || sent > 0 || !strings.Contains(failed.Reason, "has the role sn, not sl") {
+	if sent, _ := x.Traffic(); done != nil || sent > 0 || !strings.Contains(failed.Reason, "has the role sn, not sl") {
 		t.Errorf("merge with a rogue SN: %d bytes of %d went to it, done %v, failed %v", sent, layout.Bytes(), done, failed)
 	}
 

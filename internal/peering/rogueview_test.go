@@ -199,13 +199,13 @@ func TestWhomARogueSNPlans(t *testing.T) {
 			sn.plans <- plan
 			report := sn.until(t, "the attempt's end", func(r *round.Report) bool { return r.Done != nil || r.Failed != nil })
 			if tt.want == "" {
-				if report.Done == nil || x.SentBytes() < uint64(layout.Bytes())/2 {
-					t.Errorf("%d bytes sent, %v", x.SentBytes(), report.Failed)
+				if report.Done == nil || x.Hub.SentBytes() < uint64(layout.Bytes())/2 {
+					t.Errorf("%d bytes sent, %v", x.Hub.SentBytes(), report.Failed)
 				}
 				return
 			}
-			if f := report.Failed; x.SentBytes() > 0 || f.Code != round.CodeRefused || !strings.Contains(f.Reason, tt.want) || f.Blamed != "" {
-				t.Errorf("%d bytes sent, report %v", x.SentBytes(), report)
+			if f := report.Failed; x.Hub.SentBytes() > 0 || f.Code != round.CodeRefused || !strings.Contains(f.Reason, tt.want) || f.Blamed != "" {
+				t.Errorf("%d bytes sent, report %v", x.Hub.SentBytes(), report)
 			}
 			if got := ready.Ready.Refuses; len(got) != 1 || got[0] != "evil" {
 				t.Errorf("the leader is told that it refuses %v", got)

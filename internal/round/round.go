@@ -271,6 +271,9 @@ type Progress struct {
 	EpochsDone  uint32  `json:"epochsDone,omitempty"`
 	TotalEpochs uint32  `json:"totalEpochs,omitempty"`
 	Phase       string  `json:"phase,omitempty"` // "starting", "training", "ready", "merging", "closed", "finished"
+	// What the node's merge streams have carried since it started, in attempts that it completed.
+	SentBytes     uint64 `json:"sentBytes,omitempty,string"`
+	ReceivedBytes uint64 `json:"receivedBytes,omitempty,string"`
 }
 
 // Proof is a committed round as one of its participants has signed it.

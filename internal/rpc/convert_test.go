@@ -134,7 +134,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9", "no name"}},
 		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ShardsDigest: "v", Claims: []*swarmv1.MergeClaim{{Owner: 20}}},
 		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
-		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 		Number:   20, Signature: []byte{21},
 		Proofs: []*swarmv1.RoundProof{{}}, // verified before the leader has them, as Done is
@@ -146,7 +146,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
 		Ready:    &round.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
 		Failed:   &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
-		Progress: &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+		Progress: &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:     []round.Model{{Round: 18, Digest: "h"}},
 	}
 	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {

@@ -205,7 +205,8 @@ func (e *Engine) Live(id string) bool {
 func (e *Engine) Status() map[string]any {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	st := map[string]any{"peer": e.cfg.Peer, "phase": "idle", "merge_sent_bytes": e.cfg.Exchange.SentBytes()}
+	sent, received := e.cfg.Exchange.Traffic()
+	st := map[string]any{"peer": e.cfg.Peer, "phase": "idle", "merge_sent_bytes": sent, "merge_received_bytes": received}
 	if s := e.current; s != nil {
 		st["session"], st["contract"], st["run"], st["phase"] = s.id, s.contract, s.run, s.program.phaseLocked()
 		st["round"], st["digest"], st["model_bytes"] = s.model.held.Round, s.model.held.Digest, s.model.form.Layout.Bytes()

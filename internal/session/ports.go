@@ -69,6 +69,6 @@ type Exchange interface {
 	// Fetch reads a committed model, and behind it the state that belongs to it, from a node that holds both into dst: so many bytes in
 	// all. The caller checks the digests.
 	Fetch(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.WriterAt) error
-	// SentBytes counts what merge streams have sent since the start, payload and framing.
-	SentBytes() uint64
+	// Traffic counts what merge streams have sent and received since the start in attempts that were complete, payload and framing.
+	Traffic() (sent, received uint64)
 }

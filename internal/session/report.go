@@ -75,5 +75,6 @@ func (rs *reports) progressLocked() *round.Progress {
 	s := rs.s
 	p := s.program.progress
 	p.Phase = s.program.phaseLocked()
+	p.SentBytes, p.ReceivedBytes = s.engine.cfg.Exchange.Traffic()
 	return &p
 }

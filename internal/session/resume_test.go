@@ -193,7 +193,7 @@ func (n *incarnation) Waiting(ctx context.Context, c string) (string, error) {
 	return n.w.Waiting(ctx, c)
 }
 func (n *incarnation) Forget(string)              {}
-func (n *incarnation) SentBytes() uint64          { return 0 }
+func (n *incarnation) Traffic() (uint64, uint64)  { return 0, 0 }
 func (n *incarnation) Planned(session.Job) string { return "plan" }
 
 func (n *incarnation) VerifySeals(job session.Job) *round.Failed { return n.w.VerifySeals(job) }

@@ -254,7 +254,7 @@ func (w *swarm) Forget(contract string) {
 	defer w.mu.Unlock()
 	w.forgotten = append(w.forgotten, fmt.Sprintf("%s after %d merges", contract, w.returned))
 }
-func (w *swarm) SentBytes() uint64 { return 0 }
+func (w *swarm) Traffic() (uint64, uint64) { return 7, 9 }
 func (w *swarm) Planned(job session.Job) string {
 	said := fmt.Append(nil, job.Plan.Witnesses)
 	for _, p := range job.Plan.Participants {
@@ -438,7 +438,7 @@ func TestRoundTakesTwoReports(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		if said := w.said(); w.count()-before != 3 || said.Ready != nil || said.Progress.Loss != 0.5 {
+		if said := w.said(); w.count()-before != 3 || said.Ready != nil || said.Progress.Loss != 0.5 || said.Progress.SentBytes != 7 || said.Progress.ReceivedBytes != 9 {
 			t.Errorf("report %d of the round says %v, want one more that says what has changed since", w.count()-before, said)
 		}
 	})

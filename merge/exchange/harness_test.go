@@ -195,6 +195,21 @@ func (s *swarm) runAll(ctx context.Context, a exchange.Attempt, local, merged []
 	return out
 }
 
+// sent and received are what all hubs have counted.
+func (s *swarm) sent() (n uint64) {
+	for _, h := range s.hubs {
+		n += h.SentBytes()
+	}
+	return n
+}
+
+func (s *swarm) received() (n uint64) {
+	for _, h := range s.hubs {
+		n += h.ReceivedBytes()
+	}
+	return n
+}
+
 var someTypes = []merge.DType{
 	merge.Float32, merge.Float64, merge.Float16, merge.BFloat16, merge.Int8, merge.Uint8,
 	merge.Int16, merge.Uint16, merge.Int32, merge.Uint32, merge.Int64, merge.Uint64, merge.Bool,

@@ -38,10 +38,11 @@ type Dial func(ctx context.Context, participant int, bulk bool) (wire.Stream, er
 // must outlive an attempt: progress and idle streams. It is safe for
 // concurrent use; contracts are independent of each other.
 type Hub struct {
-	cfg     Config
-	opening *dialing.Limiter
-	idle    idleStreams
-	sent    atomic.Uint64
+	cfg      Config
+	opening  *dialing.Limiter
+	idle     idleStreams
+	sent     atomic.Uint64
+	received atomic.Uint64
 
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
@@ -139,12 +140,16 @@ func (h *Hub) carryOut(ctx context.Context, r *run) (*round.Done, error) {
 	done, err := r.run(ctx)
 	if err == nil {
 		h.sent.Add(r.lifecycle.count.Sent.Load())
+		h.received.Add(r.lifecycle.count.Received.Load())
 	}
 	return done, err
 }
 
 // SentBytes counts what the streams of complete attempts have sent, payload and framing.
 func (h *Hub) SentBytes() uint64 { return h.sent.Load() }
+
+// ReceivedBytes counts what they have received.
+func (h *Hub) ReceivedBytes() uint64 { return h.received.Load() }
 
 // finish lets go of the attempt, and of what it kept if no other will come.
 func (h *Hub) finish(r *run) {

@@ -3222,15 +3222,18 @@ func (x *Failed) GetCode() string {
 }
 
 type Progress struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"` // model that loss and metric were measured on; 0 for local training
-	Loss          float64                `protobuf:"fixed64,2,opt,name=loss,proto3" json:"loss,omitempty"`
-	Metric        float64                `protobuf:"fixed64,3,opt,name=metric,proto3" json:"metric,omitempty"`
-	HasLoss       bool                   `protobuf:"varint,4,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
-	HasMetric     bool                   `protobuf:"varint,5,opt,name=has_metric,json=hasMetric,proto3" json:"has_metric,omitempty"`
-	EpochsDone    uint32                 `protobuf:"varint,6,opt,name=epochs_done,json=epochsDone,proto3" json:"epochs_done,omitempty"`
-	TotalEpochs   uint32                 `protobuf:"varint,7,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
-	Phase         string                 `protobuf:"bytes,8,opt,name=phase,proto3" json:"phase,omitempty"` // "starting", "training", "ready", "merging", "closed", "finished"
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Round       uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"` // model that loss and metric were measured on; 0 for local training
+	Loss        float64                `protobuf:"fixed64,2,opt,name=loss,proto3" json:"loss,omitempty"`
+	Metric      float64                `protobuf:"fixed64,3,opt,name=metric,proto3" json:"metric,omitempty"`
+	HasLoss     bool                   `protobuf:"varint,4,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	HasMetric   bool                   `protobuf:"varint,5,opt,name=has_metric,json=hasMetric,proto3" json:"has_metric,omitempty"`
+	EpochsDone  uint32                 `protobuf:"varint,6,opt,name=epochs_done,json=epochsDone,proto3" json:"epochs_done,omitempty"`
+	TotalEpochs uint32                 `protobuf:"varint,7,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
+	Phase       string                 `protobuf:"bytes,8,opt,name=phase,proto3" json:"phase,omitempty"` // "starting", "training", "ready", "merging", "closed", "finished"
+	// What the node's merge streams have carried since it started, payload and framing, in attempts that it completed.
+	SentBytes     uint64 `protobuf:"varint,9,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	ReceivedBytes uint64 `protobuf:"varint,10,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3319,6 +3322,20 @@ func (x *Progress) GetPhase() string {
 		return x.Phase
 	}
 	return ""
+}
+
+func (x *Progress) GetSentBytes() uint64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *Progress) GetReceivedBytes() uint64 {
+	if x != nil {
+		return x.ReceivedBytes
+	}
+	return 0
 }
 
 type WatchContractRequest struct {
@@ -6493,7 +6510,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0ebytes_received\x18\x05 \x01(\x04R\rbytesReceived\x12\x1d\n" +
 	"\n" +
 	"heard_from\x18\x06 \x01(\tR\theardFrom\x12\x12\n" +
-	"\x04code\x18\a \x01(\tR\x04code\"\xe0\x01\n" +
+	"\x04code\x18\a \x01(\tR\x04code\"\xa6\x02\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04loss\x18\x02 \x01(\x01R\x04loss\x12\x16\n" +
@@ -6504,7 +6521,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vepochs_done\x18\x06 \x01(\rR\n" +
 	"epochsDone\x12!\n" +
 	"\ftotal_epochs\x18\a \x01(\rR\vtotalEpochs\x12\x14\n" +
-	"\x05phase\x18\b \x01(\tR\x05phase\"J\n" +
+	"\x05phase\x18\b \x01(\tR\x05phase\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\t \x01(\x04R\tsentBytes\x12%\n" +
+	"\x0ereceived_bytes\x18\n" +
+	" \x01(\x04R\rreceivedBytes\"J\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x16\n" +
 	"\x06packed\x18\x02 \x01(\bR\x06packed\"\xe1\x04\n" +

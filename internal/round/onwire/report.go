@@ -46,7 +46,7 @@ func Progress(p *round.Progress) *swarmv1.Progress {
 	}
 	return &swarmv1.Progress{
 		Round: p.Round, Loss: p.Loss, Metric: p.Metric, HasLoss: p.HasLoss, HasMetric: p.HasMetric, EpochsDone: p.EpochsDone,
-		TotalEpochs: p.TotalEpochs, Phase: p.Phase,
+		TotalEpochs: p.TotalEpochs, Phase: p.Phase, SentBytes: p.SentBytes, ReceivedBytes: p.ReceivedBytes,
 	}
 }
 
@@ -98,6 +98,7 @@ func FromProgress(p *swarmv1.Progress) *round.Progress {
 	return &round.Progress{
 		Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
 		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
+		SentBytes: p.GetSentBytes(), ReceivedBytes: p.GetReceivedBytes(),
 	}
 }
 
