@@ -12,6 +12,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
+import swarmlearning
 from fakeswarm import FakeSwarm, RefusedError
 from helpers import construct, events, together
 from swarmlearning import errors
@@ -65,6 +66,11 @@ def test_three_peers_end_with_the_same_model(make_swarm: MakeSwarm, tmp_path: pa
     assert len({end["model_sha256"] for end in ends}) == 1
     digest = hashlib.sha256(models[0]["w"].tobytes() + models[0]["n"].tobytes()).hexdigest()
     assert ends[0]["model_sha256"] == digest
+    assert {end["digest"] for end in ends} == {f"{6:064x}"}
+    start = events(paths[2])[0]
+    assert start["sync_frequency"] == 2
+    assert start["versions"]["numpy"] == np.__version__
+    assert start["versions"]["swarmlearning"] == swarmlearning.__version__
     # One round at the beginning, one after every second batch of eight, one at the end.
     assert [end["rounds"] for end in ends] == [6, 6, 6]
     assert [end["round"] for end in ends] == [6, 6, 6]

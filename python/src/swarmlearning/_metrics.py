@@ -6,8 +6,12 @@ import json
 import logging
 import math
 import os
+import platform
+import sys
 import time
 from typing import Optional
+
+import swarmlearning
 
 
 class MetricsFile:
@@ -32,6 +36,16 @@ class MetricsFile:
         except (OSError, TypeError, ValueError) as err:
             self._broken = True
             self._logger.warning("write metrics file %s: %s; no more events are written", self._path, err)
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of Python, of this package, and of the frameworks that the program has imported."""
+    found = {"python": platform.python_version(), "swarmlearning": swarmlearning.__version__}
+    for name in ("torch", "tensorflow", "keras", "sklearn", "transformers", "numpy"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = version
+    return found
 
 
 def number(value: Optional[float]) -> Optional[float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 import swarmlearning
 from swarmlearning import layout as layouts
-from swarmlearning._metrics import MetricsFile, number
+from swarmlearning._metrics import MetricsFile, number, versions
 from swarmlearning._overlap import carry
 from swarmlearning._params import Params, loopback, verify
 from swarmlearning.client import Client, Merged, bridge_directory
@@ -77,6 +77,7 @@ class Engine:
         self._layout: Optional[Layout] = None
         self._waiting = ""
         self._others: tuple[str, ...] = ()
+        self._digest = ""  # the swarm's name for the final model
         self._batches = 0
         self._interval = params.sync_frequency
         self._seq = 0
@@ -141,7 +142,7 @@ class Engine:
         self._interval = self._params.sync_frequency
         self._over = self._travels = self._ahead = False
         self._running = True
-        self._metrics.write("start", loopback=self._loopback, total_epochs=self._params.total_epochs)
+        self._metrics.write("start", loopback=self._loopback, total_epochs=self._params.total_epochs, **self._about())
         if self._loopback:
             return
         with self._giving_up():
@@ -206,6 +207,7 @@ class Engine:
                 loss=loss,
                 metric=metric,
                 model_sha256=self._sha256(),
+                digest=self._digest,
                 loopback=self._loopback,
                 **self._named(metric),
             )
@@ -223,6 +225,7 @@ class Engine:
         self._over = True
         self._say_warnings(final)
         self._round = final.round
+        self._digest = final.digest
         self._load(final)
         self._logger.info("final model is that of round %d, digest %s", final.round, final.digest)
 
@@ -402,6 +405,10 @@ class Engine:
         """Give the metric's name for the metrics file, if there is a metric and its name is known."""
         name = self._model.metric_name
         return {"metric_name": name} if name and metric is not None else {}
+
+    def _about(self) -> dict[str, object]:
+        """Give what a report of this training should say of it, for the metrics file."""
+        return {"sync_frequency": self._params.sync_frequency, "versions": versions()}
 
     def _report(self, round_: int, loss: Optional[float], metric: Optional[float]) -> None:
         if self._client is None:
