@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"syscall"
@@ -28,12 +29,13 @@ const (
 )
 
 const (
-	maxLine   = 64 << 10 // bytes of one line
-	maxRead   = 8 << 20  // bytes taken from the file in one call of Next
-	maxEvents = 200_000  // events that ReadFile keeps
-	maxNumber = 1 << 31  // bound of counters
-	maxNames  = 4096     // participants of one round
-	maxName   = 128      // bytes of a participant's or the metric's name
+	maxLine     = 64 << 10 // bytes of one line
+	maxRead     = 8 << 20  // bytes taken from the file in one call of Next
+	maxEvents   = 200_000  // events that ReadFile keeps
+	maxNumber   = 1 << 31  // bound of counters
+	maxNames    = 4096     // participants of one round
+	maxName     = 128      // bytes of a participant's or the metric's name, or of a version
+	maxVersions = 16
 )
 
 // Event is one line. Which fields are set depends on Kind; Loss and Metric are nil when they were not measured.
@@ -52,6 +54,10 @@ type Event struct {
 	Seconds      float64  `json:"seconds"`
 	Contributed  bool     `json:"contributed"`
 	ModelSHA256  string   `json:"model_sha256"` // hex; empty when unknown
+	Digest       string   `json:"digest"`       // the swarm's of the final model, hex; empty when unknown
+
+	SyncFrequency int64             `json:"sync_frequency"` // batches; 0 when the program does not tell it
+	Versions      map[string]string `json:"versions"`       // by what the program uses: python, torch, …
 }
 
 // Parse reads one line.
@@ -68,7 +74,7 @@ func Parse(line []byte) (Event, error) {
 	default:
 		return Event{}, fmt.Errorf("parse metrics line: unknown event %.32q", e.Kind)
 	}
-	for _, n := range []int64{e.TotalEpochs, e.Epoch, e.Round, e.Rounds} {
+	for _, n := range []int64{e.TotalEpochs, e.Epoch, e.Round, e.Rounds, e.SyncFrequency} {
 		if n < 0 || n > maxNumber {
 			return Event{}, fmt.Errorf("parse metrics line: counter %d is out of range", n)
 		}
@@ -84,15 +90,25 @@ func Parse(line []byte) (Event, error) {
 	if len(e.MetricName) > maxName || !text.Visible(e.MetricName) {
 		e.MetricName = "" // a metric without a name is one still
 	}
-	if e.ModelSHA256 != "" {
-		if raw, err := hex.DecodeString(e.ModelSHA256); err != nil || len(raw) != 32 {
-			return Event{}, errors.New("parse metrics line: model_sha256 is no SHA-256 in hex")
-		}
+	if !digest(e.ModelSHA256) || !digest(e.Digest) {
+		return Event{}, errors.New("parse metrics line: model_sha256 or digest is none in hex")
 	}
+	if len(e.Versions) > maxVersions {
+		e.Versions = nil
+	}
+	maps.DeleteFunc(e.Versions, func(name, version string) bool {
+		return len(name) > maxName || len(version) > maxName || !text.Visible(name) || !text.Visible(version)
+	})
 	if e.Seconds < 0 || math.Abs(e.TS) > 1e12 {
 		return Event{}, errors.New("parse metrics line: time is out of range")
 	}
 	return e, nil
+}
+
+// digest reports whether s is 32 bytes in hex, or empty.
+func digest(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return s == "" || err == nil && len(raw) == 32
 }
 
 // Tail follows one growing file. It is not safe for concurrent use. The zero Tail with a path is ready.
