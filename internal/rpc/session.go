@@ -81,19 +81,19 @@ func endedAtOnce(session, reason string) error {
 	return out
 }
 
-// explainTerms adds the first difference of the layouts to a mismatch of terms; other errors pass.
+// explainTerms puts what differs before a mismatch of terms; other errors pass.
 func (s *sessionService) explainTerms(contract string, mine state.Terms, err error) error {
 	refusal, ok := errors.AsType[*state.Error](err)
 	if !ok || refusal.Reason != state.ReasonTermsMismatch {
 		return err
 	}
 	c := s.cfg.Core.View().Contracts[contract]
-	if c == nil || c.Terms == nil || c.Terms.LayoutDigest == mine.LayoutDigest {
+	if c == nil || c.Terms == nil {
 		return err
 	}
-	if d := layoutDifference(mine.Layout, c.Terms.Layout); d != "" {
+	if d := termsDifference(mine, *c.Terms); d != "" {
 		more := *refusal
-		more.Message += "; " + d
+		more.Message = d + ": " + more.Message
 		return &more
 	}
 	return err

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -168,8 +169,18 @@ func TestTermsMismatchShowsTheDifference(t *testing.T) {
 			t.Errorf("the message lacks %q: %v", part, err)
 		}
 	}
+	begins(t, err, `tensor 0 "w" is float32[101] here and float32[100] in the contract: terms differ`)
 	_, err = b.open(t, idB, wireTerms(layout(t, 100), 2))
 	wantReason(t, "other minPeers", err, "TERMS_MISMATCH")
+	begins(t, err, "minPeers is 2 here and 1 in the contract: terms differ")
+}
+
+// begins wants an error whose message begins with what tells most.
+func begins(t *testing.T, err error, want string) {
+	t.Helper()
+	if e, ok := errors.AsType[*connect.Error](err); !ok || !strings.HasPrefix(e.Message(), want) {
+		t.Errorf("the message is %v, want it to begin with %q", err, want)
+	}
 }
 
 func TestTermsThatLoseInTheSameCommand(t *testing.T) {
