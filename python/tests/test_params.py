@@ -183,7 +183,11 @@ def test_programs_without_total_epochs_are_not_warned(caplog: pytest.LogCaptureF
 def test_unknown_parameters_are_said_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         check(syncInterval=3)
-    assert "parameter syncInterval is not known" in caplog.text
+        check(totalEpoch=3, lossfunction="x", something=1)
+    assert "parameter syncInterval is not known and has no effect" in caplog.text
+    assert "parameter totalEpoch is not known and has no effect; did you mean totalEpochs?" in caplog.text
+    assert "lossfunction is not known and has no effect; did you mean lossFunction?" in caplog.text
+    assert "parameter something is not known and has no effect\n" in caplog.text
 
 
 @pytest.mark.parametrize(

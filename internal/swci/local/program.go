@@ -178,14 +178,24 @@ func (r *run) programFailure(e cluster.Exit, last []string, log string) error {
 	}
 	hint := "all that it printed is in " + log
 	for _, line := range last {
-		if strings.HasPrefix(line, "ModuleNotFoundError: ") {
-			hint = "the programs' Python is " + r.cfg.Python + "; name one that has the module with --python"
-			if r.cfg.docker() {
-				hint = "the programs' image is " + r.cfg.Image + "; name one that has the module with --ml-image"
-			}
+		if more := r.remedy(line); more != "" {
+			hint = more
 		}
 	}
 	return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: hint}
+}
+
+// remedy is what to do about an error of Python that shows in one line of a program, "" for any other line.
+func (r *run) remedy(line string) string {
+	switch {
+	case strings.HasPrefix(line, "ModuleNotFoundError: ") && r.cfg.docker():
+		return "the programs' image is " + r.cfg.Image + "; name one that has the module with --ml-image"
+	case strings.HasPrefix(line, "ModuleNotFoundError: "):
+		return "the programs' Python is " + r.cfg.Python + "; name one that has the module with --python"
+	case strings.HasPrefix(line, "EOFError: EOF when reading a line"):
+		return "a program in a swarm has no terminal, so input() has nothing to read: give it what it asks for as variables, -e NAME=VALUE"
+	}
+	return ""
 }
 
 // show prints a program's line above the progress, unless --quiet.

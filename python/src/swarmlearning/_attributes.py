@@ -7,6 +7,7 @@ import logging
 from operator import attrgetter
 from typing import Any, Optional
 
+from swarmlearning._traceback import at_caller
 from swarmlearning.base import Engine
 
 # The names of the original: those of 2.x, then those of version 0.3.
@@ -19,11 +20,32 @@ ALIASES = {
     "current_sync_interval": "sync_frequency",
 }
 
+# What a program or its framework calls.
+_HOOKS = (
+    "__init__",
+    "on_train_begin",
+    "on_batch_end",
+    "on_train_batch_end",
+    "on_step_end",
+    "on_epoch_end",
+    "on_evaluate",
+    "on_train_end",
+    "report",
+)
+
 
 class Attributes:
     """The attributes of a callback. They are read-only; the classes that have them set _engine and ml_platform."""
 
     _engine: Engine
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let errors of this package's hooks end where they were called; a program's own subclass stays as it is."""
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("swarmlearning."):
+            for name in _HOOKS:
+                if name in vars(cls):
+                    setattr(cls, name, at_caller(vars(cls)[name]))
 
     ml_platform = ""
     """Which framework's models the callback merges, in the original's words: PYTORCH, KERAS, NUMPY, ..."""
@@ -58,6 +80,7 @@ class Attributes:
         """Where the callback logs to; its level and its handlers count."""
         return self._engine.logger
 
+    @at_caller
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
         """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
 

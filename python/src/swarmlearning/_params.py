@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, Optional
 
@@ -26,6 +27,16 @@ _MODULES = {
     "HF_TRANSFORMER": "swarmlearning.hf_transformers",
     "SKLEARN": "swarmlearning.sklearn",
     "NUMPY": "swarmlearning.arrays",
+}
+# What the callback of each takes beside the parameters that all share, to guess what a misspelled one was to be.
+_SCORING = ("adsValBatchSize", "lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs")
+_SHARED = ("syncFrequency", "minPeers", "trainingContract", "logger", "localLayers", "fedProxMu", "fedProxHook")
+_OWN: Mapping[str, tuple[str, ...]] = {
+    "PYTORCH": (*_SHARED, *_SCORING, "model"),
+    "KERAS": (*_SHARED, "adsValBatchSize", "model"),
+    "HF_TRANSFORMER": (*_SHARED, *_SCORING, "model", "hfMode"),
+    "SKLEARN": (*_SHARED, "model", "parameters"),
+    "NUMPY": (*_SHARED, "weights", "get", "set", "evaluate"),
 }
 _PLATFORMS = {**{name: name for name in _MODULES}, "PYT": "PYTORCH", "TENSORFLOW": "KERAS"}
 
@@ -89,7 +100,7 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
         "mlPlatform",
     }
     for name in sorted(set(options) - known):
-        logger.warning("parameter %s is not known and has no effect", name)
+        logger.warning("parameter %s is not known and has no effect%s", name, near(name, known | set(_OWN[platform])))
     total = options.get("totalEpochs")
     if total is None:
         # No warning: programs of the releases before 2.1 know no such parameter.
@@ -110,6 +121,13 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
         adaptive=adaptive,
         overlap=boolean("overlap", options.get("overlap", False)),
     )
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Give "; did you mean X?" with the name that is nearest to a misspelled one, in whatever case; "" if none is."""
+    lower = {known.lower(): known for known in sorted(names)}
+    found = difflib.get_close_matches(name.lower(), lower, n=1)
+    return f"; did you mean {lower[found[0]]}?" if found else ""
 
 
 def positive(name: str, value: object) -> int:
@@ -195,6 +213,11 @@ def default_logger(given: object = None) -> logging.Logger:
         logger.setLevel(logging.INFO)
         logger.propagate = False
     return logger
+
+
+def prints(logger: logging.Logger) -> bool:
+    """Tell whether logger is SwarmCallback's own, which prints."""
+    return any(isinstance(handler, _Stdout) for handler in logger.handlers)
 
 
 def check_platform(name: str, value: object, platform: str) -> None:

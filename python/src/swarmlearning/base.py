@@ -17,7 +17,7 @@ import swarmlearning
 from swarmlearning import layout as layouts
 from swarmlearning._metrics import MetricsFile, number, versions
 from swarmlearning._overlap import carry
-from swarmlearning._params import Params, loopback, verify
+from swarmlearning._params import Params, loopback, prints, verify
 from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
@@ -85,6 +85,8 @@ class Engine:
         self._epochs = 0
         self._over = False
         self._running = False
+        self._ended = False
+        self._told: Score = (None, None)
         self._measured = False
         self._said_unmeasured = False
         self._said_skipped = False
@@ -96,7 +98,7 @@ class Engine:
             logger.info("SWARM_LOOPBACK is set: training goes on without a swarm")
         else:
             # Read here, so that it is said at once if it is missing, not after minutes of data loading.
-            self._directory = bridge_directory()
+            self._directory = bridge_directory("TF" if framework == "tf" else "PYT")
 
     @property
     def training_over(self) -> bool:
@@ -131,16 +133,31 @@ class Engine:
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
         """Report what the program measured: on the merged model of the last round, or, with overlap, on its own."""
         self._check_running("report")
+        self.told(loss, metric)
         with self._giving_up():
             self._report(0 if self._ahead else self._round, loss, metric)
+
+    def told(self, loss: Optional[float], metric: Optional[float], name: str = "") -> None:
+        """Note what the program or its framework measured: it is an epoch's, where the model itself measures nothing.
+
+        name is the metric's, if it is known.
+        """
+        self._told = (number(loss), number(metric))
+        self._model.metric_name = name or self._model.metric_name
+
+    def write_told(self) -> None:
+        """Write what was told after the last epoch's end, if anything, as one more event of it."""
+        (loss, metric), self._told = self._told, (None, None)
+        if self._running and (loss, metric) != (None, None):
+            self._write_epoch(loss, metric)
 
     def train_begin(self) -> None:
         """Open the session and take the swarm's first model."""
         if self._running:
-            raise SwarmError("on_train_begin: training is already running", "call on_train_end first")
+            raise SwarmError("on_train_begin: training is already running", "call it once, before the loop over epochs")
         self._batches = self._seq = self._round = self._epochs = 0
         self._interval = self._params.sync_frequency
-        self._over = self._travels = self._ahead = False
+        self._over = self._travels = self._ahead = self._ended = False
         self._running = True
         self._metrics.write("start", loopback=self._loopback, total_epochs=self._params.total_epochs, **self._about())
         if self._loopback:
@@ -182,15 +199,17 @@ class Engine:
         self._check_running("on_epoch_end")
         self._epochs += 1
         with self._giving_up():
-            loss, metric = self._score()
-            self._metrics.write(
-                "epoch", epoch=self._epochs, loss=loss, metric=metric, round=self._round, **self._named(metric)
-            )
+            (loss, metric), self._told = self._model.evaluate() or self._told, (None, None)
+            self._write_epoch(loss, metric)
             self._report(0, loss, metric)
 
     def train_end(self) -> None:
-        """Close the session, wait for the final model and load it."""
+        """Close the session, wait for the final model and load it. After that further calls do nothing."""
+        if self._ended:
+            self._logger.warning("on_train_end was called again: the training has ended, so this call does nothing")
+            return
         self._check_running("on_train_end")
+        self.write_told()
         with self._giving_up():
             if self._client is not None:
                 self._logger.info(LOCALLY_FINISHED)
@@ -212,8 +231,14 @@ class Engine:
                 **self._named(metric),
             )
         self._release()
+        self._ended = True
         if not self._loopback:
             self._logger.info(FINISHED)
+
+    def _write_epoch(self, loss: Optional[float], metric: Optional[float]) -> None:
+        self._metrics.write(
+            "epoch", epoch=self._epochs, loss=loss, metric=metric, round=self._round, **self._named(metric)
+        )
 
     def _finish(self, client: Client) -> None:
         if self._travels:
@@ -227,7 +252,7 @@ class Engine:
         self._round = final.round
         self._digest = final.digest
         self._load(final)
-        self._logger.info("final model is that of round %d, digest %s", final.round, final.digest)
+        self._logger.info("training is over: loaded the final model (round %d, digest %s)", final.round, final.digest)
 
     def _newer(self, merged: Merged) -> None:
         """Measure a model that the others made while this program waits for the end."""
@@ -476,7 +501,8 @@ class Engine:
             if self._client is not None:
                 self._client.abort(f"{type(err).__name__}: {err}")
             self._release()
-            if isinstance(err, SwarmError):
+            if isinstance(err, SwarmError) and not prints(self._logger):
+                # Where the log is the terminal, the error is shown there once: by whoever catches it, or by Python.
                 self._logger.error("%s", err)
             raise
 
@@ -498,8 +524,10 @@ class Engine:
             self._client = None
 
     def _check_running(self, hook: str) -> None:
+        if self._ended:
+            raise SwarmError(f"{hook}: training has ended", "call on_train_end once, after the loop over epochs")
         if not self._running:
-            raise SwarmError(f"{hook}: training has not begun or has ended", "call on_train_begin first")
+            raise SwarmError(f"{hook}: training has not begun, or an error has ended it", "call on_train_begin first")
 
     def _require_client(self) -> Client:
         if self._client is None:

@@ -9,7 +9,9 @@ import logging
 import math
 import mmap
 import os
+import shlex
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,16 +112,30 @@ def _connect_long(sock: socket.socket, path: str) -> None:
         os.close(directory)
 
 
-def bridge_directory() -> str:
-    """Give the bridge's directory, which the daemon that started this program names."""
+def bridge_directory(platform: str = "PYT") -> str:
+    """Give the bridge's directory, which the daemon that started this program names; platform is swarmctl's word."""
     directory = os.environ.get("SWARM_BRIDGE_DIR", "")
     if not directory:
         raise NoBridgeError(
             "SWARM_BRIDGE_DIR is not set: this program was not started by a swarm daemon",
-            'start it with "swarmctl local run ..." or "swarmd run-sl ...", '
-            "or set SWARM_LOOPBACK=true to train without a swarm",
+            f"for a swarm on this machine: {_local_run(platform)}; "
+            "for one of several hosts: swarmd run-sl ...; "
+            f"without a swarm: SWARM_LOOPBACK=true python3 {shlex.quote(_program())}",
         )
     return directory
+
+
+def _program() -> str:
+    # A notebook, python -c and python -m are no file that swarmctl could start.
+    name = sys.argv[0] if sys.argv else ""
+    return name if name.endswith(".py") else "train.py"
+
+
+def _local_run(platform: str) -> str:
+    folder, name = os.path.split(_program())
+    given = "" if platform == "PYT" else f" --platform {platform}"
+    place = f"--model-dir {shlex.quote(folder or '.')} --model-program {shlex.quote(name)} --out out"
+    return f"swarmctl local run{given} {place}"
 
 
 def reconnect_seconds() -> float:

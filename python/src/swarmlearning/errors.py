@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import ClassVar, Optional
 
 
@@ -24,6 +25,10 @@ class SwarmError(Exception):
     def __str__(self) -> str:
         """Message and remedy in one line."""
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """Give what IPython shows in place of the whole traceback."""
+        return importlib.import_module("swarmlearning._traceback").rendered(self)  # type: ignore[no-any-return]
 
 
 class ParameterError(SwarmError):
