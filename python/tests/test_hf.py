@@ -76,6 +76,21 @@ def test_whole_models_become_equal(make_swarm: MakeSwarm, tmp_path: pathlib.Path
     assert (calls[0].epochsCompleted, calls[0].mlPlatform) == (2, "HF_TRANSFORMER")
 
 
+def test_what_the_trainer_measures_is_the_epochs(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    model = bert(1)
+    callback = make(make_swarm(1), 0, model, tmp_path / "m")
+    made = trainer(model, callback, samples(1), tmp_path / "t", evaluation_strategy="epoch")
+    made.eval_dataset = samples(2)
+    made.train()
+    measured = [entry["eval_loss"] for entry in made.state.log_history if "eval_loss" in entry]
+    written = [e["loss"] for e in events(tmp_path / "m") if e["event"] == "epoch" and e["loss"] is not None]
+    assert written == pytest.approx(measured)
+    assert len(written) == 2
+    before = (tmp_path / "m").read_text()
+    made.evaluate()
+    assert (tmp_path / "m").read_text() == before
+
+
 def samples_loader(seed: int) -> Any:
     return torch.utils.data.DataLoader(samples(seed), batch_size=4)
 

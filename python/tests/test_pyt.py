@@ -140,7 +140,7 @@ def test_loss_is_the_mean_of_a_sample_for_both_reductions() -> None:
     ]:
         loss, metric = measure(model, data, lossFunction=function, lossFunctionArgs=args)
         assert loss == pytest.approx(want, rel=1e-5)
-        assert metric is None
+        assert 0 <= metric <= 1
 
 
 def test_evaluation_restores_each_part_and_uses_eval_mode() -> None:
@@ -187,6 +187,10 @@ class Ragged:
         ({"model": None}, "model: NoneType"),
         ({"adsValData": [1]}, "adsValData: list"),
         ({"adsValData": "loader", "lossFunction": "NoSuchLoss"}, "torch.nn has no 'NoSuchLoss'"),
+        (
+            {"adsValData": "loader", "lossFunction": "crossentropy"},
+            "'crossentropy'; did you mean CrossEntropyLoss. .give",
+        ),
         ({"adsValData": "loader", "lossFunction": 3}, "lossFunction: 3"),
         (
             {"adsValData": "loader", "lossFunction": "CrossEntropyLoss", "lossFunctionArgs": {"x": 1}},
@@ -224,10 +228,16 @@ def test_dataset_is_batched(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> No
         ({}, False, False, "no loss is reported: give the name of a loss in torch.nn"),
         ({"metricFunction": lambda output, target: 1.0}, False, True, "no loss is reported"),
         (
-            {"lossFunction": "CrossEntropyLoss", "metricFunction": "Accuracy", "metricFunctionArgs": {"top_k": 2}},
+            {"lossFunction": "MSELoss", "metricFunction": "Accuracy", "metricFunctionArgs": {"top_k": 2}},
             True,
             False,
             "no metric is reported: metricFunction: 'Accuracy' with {'top_k': 2} needs torchmetrics",
+        ),
+        (
+            {"lossFunction": "MSELoss", "metricFunction": "Acuracy"},
+            True,
+            False,
+            "'Acuracy' with {} needs torchmetrics, which is not installed; did you mean Accuracy?",
         ),
     ],
 )
@@ -242,13 +252,57 @@ def test_what_can_not_be_measured_is_warned_of(
     warning: str,
 ) -> None:
     monkeypatch.setitem(sys.modules, "torchmetrics", None)  # As if it were not installed.
-    callback = make(make_swarm(1), 0, nn.Linear(4, 4), tmp_path / "m", adsValData=loader(), **scoring)
-    assert warning in capsys.readouterr().out
+    data = DataLoader(TensorDataset(torch.ones(8, 4), torch.ones(8, 4)), batch_size=4)
+    callback = make(make_swarm(1), 0, nn.Linear(4, 4), tmp_path / "m", adsValData=data, **scoring)
     callback.on_train_begin()
     callback.on_epoch_end()
     callback.on_train_end()
+    assert capsys.readouterr().out.count(warning) == 1
     end = events(tmp_path / "m")[-1]
     assert (end["loss"] is not None, end["metric"] is not None) == (loss, metric)
+
+
+def test_a_classifier_is_measured_without_more_parameters(
+    make_swarm: MakeSwarm, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = loader()
+    callback = make(make_swarm(1), 0, nn.Linear(4, 4), tmp_path / "m", adsValData=data)
+    callback.on_train_begin()
+    callback.on_epoch_end()
+    callback.on_train_end()
+    x, y = data.dataset.tensors
+    end = events(tmp_path / "m")[-1]
+    output = callback._model(x)
+    assert end["loss"] == pytest.approx(float(nn.functional.cross_entropy(output, y)), rel=1e-5)
+    assert end["metric"] == pytest.approx(float((output.argmax(1) == y).float().mean()))
+    assert end["metric_name"] == "accuracy"
+    assert capsys.readouterr().out.count("took cross entropy as the loss") == 1
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(dim=1), nn.LogSoftmax(dim=1), nn.Identity()])
+def test_what_is_assumed_fits_scores_and_probabilities(last: nn.Module) -> None:
+    torch.manual_seed(3)
+    scores, data = nn.Linear(4, 4), loader()
+    x, y = data.dataset.tensors
+    loss, _ = measure(nn.Sequential(scores, last), data)
+    assert loss == pytest.approx(float(nn.functional.cross_entropy(scores(x), y)), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "targets", [torch.full((10,), 4), torch.full((10,), -1), torch.ones(10), torch.zeros(10, 1, dtype=torch.int64)]
+)
+def test_nothing_is_assumed_of_what_is_no_classifier(targets: Any, caplog: pytest.LogCaptureFixture) -> None:
+    data = DataLoader(TensorDataset(torch.randn(10, 4), targets), batch_size=5)
+    evaluator = Evaluator(nn.Linear(4, 4), data, {}, logging.getLogger("test"))
+    assert evaluator.measure() in ((None, None), None)
+    assert evaluator.measure() is None
+    assert caplog.text.count("no loss is reported") == 1
+
+
+def test_what_nobody_asked_for_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    evaluator = Evaluator(nn.Linear(3, 4), loader(), {}, logging.getLogger("test"))
+    assert [evaluator.measure(), evaluator.measure()] == [None, None]
+    assert caplog.text.count("loss can not be measured") == 1
 
 
 def test_attributes_of_the_original(make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +374,7 @@ def share(output: Any, target: Any, of: int = 1) -> float:
         ({"metricFunction": Share()}, "Share"),
         ({"metricFunction": share, "metricFunctionArgs": {"of": 2}}, "share"),
         ({"metricFunction": lambda output, target: 0.5}, None),
-        ({}, None),
+        ({}, "accuracy"),
         (
             {"metricFunction": "Accuracy", "metricFunctionArgs": {"task": "multiclass", "num_classes": 4}},
             "Accuracy",

@@ -66,6 +66,15 @@ def test_peers_become_equal_by_the_hooks(make_swarm: MakeSwarm, tmp_path: pathli
     assert ends[0]["model_sha256"] == ends[1]["model_sha256"]
 
 
+def test_what_fit_measures_is_the_epochs(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    callback = make(make_swarm(1), 0, tmp_path / "m")
+    history = network(0).fit(X, Y, validation_data=(X, Y), epochs=2, verbose=0, callbacks=[callback]).history
+    epochs = [event for event in events(tmp_path / "m") if event["event"] == "epoch"]
+    assert [event["loss"] for event in epochs] == pytest.approx(history["val_loss"])
+    assert [event["metric"] for event in epochs] == pytest.approx(history["val_accuracy"])
+    assert {event["metric_name"] for event in epochs} == {"accuracy"}
+
+
 def test_fit_merges_reports_and_keeps_its_own_metrics(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
     swarm = make_swarm(1)
     callback = make(swarm, 0, tmp_path / "m", adsValData=(X, Y), adsValBatchSize=16)

@@ -50,6 +50,7 @@ class TorchCallback(Attributes):
             data = loader(options["adsValData"], batch_size, self._evaluator.collate)
             evaluator = self._evaluator(model, data, scoring, logger, lenient)
         self._model = model
+        self._evaluates = evaluator is not None
         self._proximal = Proximal(model, mu, hook)
         merged = Module(model, evaluator, local, self._proximal, only)
         self._engine = Engine(params, merged, self._framework, logger)

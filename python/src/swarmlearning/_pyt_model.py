@@ -72,7 +72,12 @@ class Module:
 
     def evaluate(self) -> Optional[Score]:
         """See base.Model."""
-        return None if self._evaluator is None else self._evaluator.measure()
+        if self._evaluator is None:
+            return None
+        score = self._evaluator.measure()
+        # What was not asked for has its name once it was measured.
+        self.metric_name = self._evaluator.metric_name
+        return score
 
 
 def _tensor(name: str, value: Any) -> torch.Tensor:

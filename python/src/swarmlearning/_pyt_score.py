@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 import torch
 
+from swarmlearning._params import near
 from swarmlearning.base import Score
 from swarmlearning.errors import ParameterError, SwarmError
 
@@ -72,19 +73,21 @@ class Evaluator:
     ) -> None:
         """Check and build loss and metric; lenient turns a failing measurement into a warning.
 
-        data is a DataLoader. Without a loss function there is no loss; a metric that needs torchmetrics where that is
-        missing is left out. Both are said in the log.
+        data is a DataLoader. What is not given is assumed for a classifier as soon as the first batch shows one; else
+        there is none. A metric that needs torchmetrics where that is missing is left out. All is said in the log.
         """
         self._module = module
         self._data = data
         self._logger = logger
-        self._lenient = lenient
+        # What nobody asked for by name may fail: then it is said, and the training goes on.
+        self._unasked = all(scoring.get(name) is None for name in ("lossFunction", "metricFunction"))
+        self._lenient = lenient or (self._unasked and not self.models_loss)
         self._broken = False
         self._loss: Optional[_Loss] = None
         if scoring.get("lossFunction") is not None:
             self._loss = _Loss(scoring["lossFunction"], scoring.get("lossFunctionArgs"))
-        elif not self.models_loss:
-            logger.warning("adsValData is given without lossFunction, so that no loss is reported: %s", MISSING_LOSS)
+        self._asked_metric = scoring.get("metricFunction") is not None
+        self._assumed = False
         self._metric: Optional[_Metric] = None
         self.metric_name = _metric_name(scoring.get("metricFunction"))
         try:
@@ -94,15 +97,18 @@ class Evaluator:
 
     def measure(self) -> Optional[Score]:
         """Give the mean loss of a sample and the metric; None if it can not be measured and that is tolerated."""
-        if self._broken or not (self._has_loss or self._metric):
+        if self._broken or (self._assumed and not (self._has_loss or self._metric)):
             return None
         modes = [(part, part.training) for part in self._module.modules()]
         self._module.eval()
         try:
             with torch.no_grad():
                 return self._run()
-        except SwarmError:
-            raise
+        except SwarmError as err:
+            if not (self._unasked and self._lenient):
+                raise
+            self._give_up(err)
+            return None
         except (RuntimeError, ValueError, TypeError, IndexError) as err:
             if not self._lenient:
                 raise SwarmError(
@@ -110,13 +116,16 @@ class Evaluator:
                     "check lossFunction, metricFunction and that adsValData yields (input, target)",
                     reason="EVALUATION",
                 ) from err
-            self._broken = True
-            self._logger.warning("loss can not be measured on the validation data: %s", err)
+            self._give_up(err)
             return None
         finally:
             # Each part on its own: frozen layers may be in evaluation mode during training.
             for part, training in modes:
                 part.training = training
+
+    def _give_up(self, err: Exception) -> None:
+        self._broken = True
+        self._logger.warning("loss can not be measured on the validation data: %s", err)
 
     def _run(self) -> Score:
         device = _device(self._module)
@@ -125,6 +134,11 @@ class Evaluator:
             self._metric.reset(device)
         for batch in self._data:
             output, target, size, summed = self._apply(batch, device)
+            if not self._assumed:
+                had_loss = self._has_loss
+                self._assume(output, target)
+                if self._loss is not None and not had_loss:
+                    summed = self._loss.sum(output, target, size)
             loss += summed
             samples += size
             if self._metric is not None:
@@ -136,6 +150,23 @@ class Evaluator:
             None if self._metric is None else self._metric.compute(),
         )
 
+    def _assume(self, output: Any, target: Any) -> None:
+        """Take cross entropy and accuracy where neither was given and the first batch shows a classifier; say so."""
+        self._assumed = True
+        fits, taken = _classifies(output, target), []
+        if fits and not self._has_loss:
+            self._loss = _Loss(_nll if _probabilities(output) else torch.nn.CrossEntropyLoss, None)
+            taken.append("cross entropy as the loss (lossFunction names another)")
+        if fits and not self._asked_metric:
+            self._metric, self.metric_name = _Metric(Accuracy()), "accuracy"
+            taken.append("accuracy as the metric (metricFunction names another)")
+        if taken:
+            self._logger.info("adsValData: the model's outputs are a classifier's: took %s", " and ".join(taken))
+        if not self._has_loss:
+            self._logger.warning(
+                "adsValData is given without lossFunction, so that no loss is reported: %s", MISSING_LOSS
+            )
+
     @property
     def _has_loss(self) -> bool:
         return self._loss is not None or self.models_loss
@@ -146,6 +177,26 @@ class Evaluator:
         output = self._module(*inputs)
         size = int(target.shape[0]) if target.dim() else 1
         return output, target, size, 0.0 if self._loss is None else self._loss.sum(output, target, size)
+
+
+def _classifies(output: Any, target: Any) -> bool:
+    """Tell whether output is scores of (samples, classes) and target the number of one of the classes for each."""
+    if not (isinstance(output, torch.Tensor) and isinstance(target, torch.Tensor)):
+        return False
+    shaped = output.dim() == 2 and target.dim() == 1 and len(output) == len(target) > 0 and output.shape[1] > 1
+    if not (shaped and target.dtype == torch.int64 and output.is_floating_point()):
+        return False
+    return int(target.min()) >= 0 and int(target.max()) < int(output.shape[1])
+
+
+def _probabilities(output: torch.Tensor) -> bool:
+    """Tell whether the rows are probabilities, as after a softmax; logarithms of them may go into cross entropy."""
+    sums = output.sum(dim=1)
+    return bool((output >= 0).all()) and bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-3))
+
+
+def _nll(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.nll_loss(output.clamp(min=1e-12).log(), target)
 
 
 def _device(module: torch.nn.Module) -> torch.device:
@@ -185,8 +236,10 @@ def _loss(function: Any, args: Any) -> tuple[LossFunction, str]:
     if isinstance(function, str):
         found = getattr(torch.nn, function, None)
         if not isinstance(found, type):
+            losses = [name for name in dir(torch.nn) if name.endswith("Loss")]
             raise ParameterError(
-                f"lossFunction: torch.nn has no {function!r}", 'give a name like "CrossEntropyLoss" or a callable'
+                f"lossFunction: torch.nn has no {function!r}{near(function, losses)}",
+                'give a name like "CrossEntropyLoss" or a callable',
             )
         function = found
     if not callable(function):
@@ -350,14 +403,18 @@ def _metric_by_name(name: str, arguments: Mapping[str, Any]) -> Any:
             return _FALLBACKS[name](**arguments)
         except (KeyError, TypeError, ValueError):
             raise NoTorchmetricsError(
-                f"metricFunction: {name!r} with {dict(arguments)} needs torchmetrics, which is not installed",
+                f"metricFunction: {name!r} with {dict(arguments)} needs torchmetrics, which is not installed"
+                + ("" if name in _FALLBACKS else near(name, _FALLBACKS)),
                 f"install torchmetrics, or give one of {', '.join(_FALLBACKS)} or a callable",
             ) from None
     for module in modules:
         found = getattr(module, name, None)
         if callable(found):
             return _build("metricFunction", found, arguments)
-    raise ParameterError(f"metricFunction: torchmetrics has no {name!r}", "give a name in torchmetrics or a callable")
+    names = [found for module in modules for found in dir(module) if found[:1].isupper()]
+    raise ParameterError(
+        f"metricFunction: torchmetrics has no {name!r}{near(name, names)}", "give a name in torchmetrics or a callable"
+    )
 
 
 def _torchmetrics() -> Sequence[Any]:

@@ -78,6 +78,15 @@ class SwarmCallback(TorchCallback, transformers.TrainerCallback):  # type: ignor
         self._epoch_end()
         return control
 
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Take what the Trainer measured on its own validation data, unless adsValData was given."""
+        measured = kwargs.get("metrics") or {}
+        if not self._evaluates and measured.get("eval_loss") is not None:
+            self._engine.told(measured["eval_loss"], measured.get("eval_accuracy"), "accuracy")
+            # The Trainer measures after the epoch's end.
+            self._engine.write_told()
+        return control
+
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Blocks until the swarm has finished and loads the final model."""
         self._train_end()

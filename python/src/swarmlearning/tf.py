@@ -103,7 +103,8 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         self.on_batch_end(batch, logs)
 
     def on_epoch_end(self, epoch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
-        """Count an epoch; measures the model if validation data was given."""
+        """Count an epoch; measures the model on adsValData; without it takes what fit measured on its own data."""
+        self._take_validation(logs or {})
         with self._proximal.released_on_failure():
             self._engine.epoch_end()
 
@@ -112,6 +113,12 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         with self._proximal.released_on_failure():
             self._engine.train_end()
         self._proximal.release()
+
+    def _take_validation(self, logs: Mapping[str, Any]) -> None:
+        if self._adapter.measures or logs.get("val_loss") is None:
+            return
+        name = next((name for name in logs if name.startswith("val_") and name != "val_loss"), "")
+        self._engine.told(float(logs["val_loss"]), float(logs[name]) if name else None, name[len("val_") :])
 
     def _stop_if_over(self) -> None:
         if self._engine.training_over:
@@ -174,6 +181,11 @@ class _KerasModel:
         except ValueError:  # Keras 2: they have not been made yet
             return []
         return weights
+
+    @property
+    def measures(self) -> bool:
+        """Whether there is validation data of the callback's own."""
+        return self._data is not None
 
     def evaluate(self) -> Optional[Score]:
         if self._data is None or self._broken:
