@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/liveness"
+	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -56,6 +57,7 @@ type contract struct {
 	said    string // the last reason that was logged
 	run     uint64
 	recent  []state.CommittedRound // newest last
+	told    trainings
 
 	recorded                map[uint64]round.Model // what the ledger said; Run's alone, as the next
 	recordedAt, recordedRun uint64                 // when that round was the last one
@@ -68,6 +70,7 @@ type Status struct {
 	Recent   []state.CommittedRound    // of this run since this node leads, newest last, at most 1,000
 	Progress map[string]round.Progress // by session
 	Held     map[string][]round.Model  // by session: what its node has said within the heartbeat timeout that it holds
+	Warnings []warning.Warning         // of this run since this node leads, those found first at first
 }
 
 // New returns a leader that does nothing until Run.
@@ -108,7 +111,9 @@ func (l *Planner) Status(name string) Status {
 		s.Waiting, s.Recent = c.waiting(), slices.Clone(c.recent)
 	}
 	if c := l.raft.View().Contracts[name]; c != nil {
-		for id, r := range l.reports.Of(c) {
+		reports := l.reports.Of(c)
+		s.Warnings = l.toldOf(c, reports)
+		for id, r := range reports {
 			if r.Progress != nil {
 				s.Progress[id] = *r.Progress
 			}
@@ -235,6 +240,7 @@ func (l *Planner) decide(name string, now time.Time) state.Command {
 		l.contracts[name] = known
 	}
 	known.remember(c)
+	known.told.take(c, reports)
 	l.mu.Unlock()
 	in := Inputs{
 		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg, Recent: known.recent, Brief: true,
@@ -263,7 +269,7 @@ func (l *Planner) decide(name string, now time.Time) state.Command {
 // remember adds the last committed round, if it is new.
 func (k *contract) remember(c *state.Contract) {
 	if k.run != c.Run {
-		k.run, k.recent = c.Run, nil
+		k.run, k.recent, k.told = c.Run, nil, trainings{}
 	}
 	if c.Committed == nil {
 		return

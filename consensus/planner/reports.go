@@ -21,6 +21,7 @@ type Report struct {
 	Failed   *round.Failed   // set after a failed exchange until superseded
 	Progress *round.Progress // nil keeps what was reported before; of it only the loss is used, for the adaptive interval
 	Held     []round.Model   // committed models of the run that the node can give out
+	Trained  *round.Trained  // nil: the node does not tell
 	// What whoever records Done has found out. It has checked too that Done is the node's word, and that the node signed what the ledger
 	// keeps. Unsealed names an owner that has not signed the digest that Done has of its shard; empty: all have. Signed reports whether a
 	// contributor has signed an input of one owner's part, both by their index in the plan; nil: none has.

@@ -176,6 +176,23 @@ type Report struct {
 	Number            uint64  // counts up with each change of what the signature covers, over all runs of the node
 	Signature         []byte  // by the node key over statement.Message; empty in what a node reports to the SN that leads
 	Proofs            []*Proof
+	Trained           *Trained // nil: nothing is known, or the leader does not take it
+}
+
+// Trained says what a session's program has trained, as far as it tells, and whether that changed its model. Counts are from the
+// session's start unless said otherwise. The names of its JSON are those of the API's messages, for the node's own records.
+type Trained struct {
+	Seq            uint64 `json:"seq,omitempty,string"`            // the newest Sync that is counted
+	Ended          bool   `json:"ended,omitempty"`                 // what was trained until the close is counted
+	Counted        bool   `json:"counted,omitempty"`               // the program counts batches
+	Batches        uint64 `json:"batches,omitempty,string"`        // of the newest contribution: since the merge before it
+	Samples        uint64 `json:"samples,omitempty,string"`        // likewise; 0: not known
+	TotalBatches   uint64 `json:"totalBatches,omitempty,string"`   // all
+	TotalSamples   uint64 `json:"totalSamples,omitempty,string"`   // all; 0: not known
+	DataSamples    uint64 `json:"dataSamples,omitempty,string"`    // in one pass through the program's data; 0: not known
+	Changed        uint64 `json:"changed,omitempty,string"`        // contributions that were another model than the one merged last
+	Unchanged      uint64 `json:"unchanged,omitempty,string"`      // the newest so many were that model, byte for byte, though the program had trained
+	UnchangedSince uint64 `json:"unchangedSince,omitempty,string"` // round of that model at the first of them
 }
 
 // Answer is what an SN says to a report.
@@ -185,6 +202,16 @@ type Answer struct {
 	Asks    []Asked  // what is to be told in full
 	Prove   bool     // sessions hold newer models than the SN knows of: reports should have proofs
 	Unknown []string // those of such sessions that the SN does not know
+
+	TakesTrained   bool       // the SN that leads takes Report.Trained
+	WarningsDigest string     // of the warnings that stand now; empty: the SN knows of none
+	Warnings       []Warnings // by session; only when the digest differs from Report.WarningsSeen
+}
+
+// Warnings are those about a session's contract, one line each, for its program's log.
+type Warnings struct {
+	Session string
+	Texts   []string
 }
 
 // Asked names an attempt of which a session that is done with it says all that Done can say.

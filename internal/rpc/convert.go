@@ -221,7 +221,7 @@ func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
 	out := planner.Report{
 		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber(),
 		Ready: onwire.FromReady(x.GetReady()), Failed: onwire.FromFailed(x.GetFailed()), Progress: onwire.FromProgress(x.GetProgress()),
-		Held: onwire.FromHeld(x.GetHeld()[:min(len(x.GetHeld()), maxHeld)]),
+		Held: onwire.FromHeld(x.GetHeld()[:min(len(x.GetHeld()), maxHeld)]), Trained: onwire.FromTrained(x.GetTrained()),
 	}
 	if out.Ready != nil {
 		out.Ready.Refuses = refusedFromProto(out.Ready.Refuses)
@@ -242,7 +242,11 @@ func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
 func statusToProto(leader string, view *swarmv1.ContractView, st planner.Status) *swarmv1.GetContractStatusResponse {
 	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader}
 	if st.Leading {
-		out.Explanation = explain.Lines(st.Waiting, time.Now())
+		out.Explanation = explain.Lines(st.Waiting, time.Now(), st.Warnings...)
+	}
+	out.TrainingWarnings = warningsToProto(st.Warnings)
+	for _, w := range st.Warnings {
+		out.Warnings = append(out.Warnings, w.Text)
 	}
 	for _, x := range view.GetSessions() {
 		if p, ok := st.Progress[x.GetId()]; ok {

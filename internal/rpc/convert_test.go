@@ -137,9 +137,10 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 		Number:   20, Signature: []byte{21},
-		Proofs: []*swarmv1.RoundProof{{}}, // verified before the leader has them, as Done is
+		Proofs:  []*swarmv1.RoundProof{{}}, // verified before the leader has them, as Done is
+		Trained: &swarmv1.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
 	}
-	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
+	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress(), wire.GetTrained()} {
 		full(t, m) // so that a new field is not forgotten above
 	}
 	want := planner.Report{
@@ -148,6 +149,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Failed:   &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:     []round.Model{{Round: 18, Digest: "h"}},
+		Trained:  &round.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
 	}
 	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {
 		t.Error(d)

@@ -44,7 +44,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 	if err != nil {
 		return nil, err
 	}
-	res := &swarmv1.ReportResponse{Leader: s.cfg.Name, Leads: !by.passed}
+	res := &swarmv1.ReportResponse{Leader: s.cfg.Name, Leads: !by.passed, TakesTrained: true}
 	if by.passed && unsigned(req.Msg) {
 		res.Sign = true
 		return connect.NewResponse(res), nil
@@ -59,6 +59,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 		}
 	}
 	tellBans(view, req.Msg.GetBansSeen(), res)
+	s.tellWarnings(view, node, req.Msg, res)
 	proven.Behind(view, req.Msg, res)
 	if node.Role == naming.RoleSL && node.Proof == nil {
 		res.Register = true // a state of before proofs were kept
@@ -98,6 +99,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	}
 	if len(m.GetBansSeen()) > maxShortText {
 		return fmt.Errorf("%w: bans_seen of %d bytes", ErrBadRequest, len(m.GetBansSeen()))
+	}
+	if len(m.GetWarningsSeen()) > maxShortText {
+		return fmt.Errorf("%w: warnings_seen of %d bytes", ErrBadRequest, len(m.GetWarningsSeen()))
 	}
 	for _, x := range m.GetSessions() {
 		switch {

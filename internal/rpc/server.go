@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
@@ -57,6 +58,8 @@ type Lead interface {
 	Status(contract string) planner.Status
 	// Asks reports whether sessions that are done with an attempt are to say all of it.
 	Asks(contract string, run, round, attempt uint64) bool
+	// Warnings returns what is probably wrong with the training that a contract's current run is, nothing if this node does not lead.
+	Warnings(contract string) []warning.Warning
 }
 
 // Config is what a server needs.

@@ -155,10 +155,18 @@ type statusJSON struct {
 	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
 	Leader        string        `json:"leader" doc:"SN that said this"`
 	Warnings      []string      `json:"warnings" doc:"for people"`
+	Training      []warningJSON `json:"training_warnings" doc:"what is probably wrong with the training of this run, which goes on without an error; among warnings too"`
 	Committed     *roundJSON    `json:"committed" doc:"the last committed round"`
 	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
 	Sessions      []sessionJSON `json:"sessions" doc:"by node; open and ended ones"`
 	NoQuorum      *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
+}
+
+type warningJSON struct {
+	Reason string `json:"reason" doc:"UPPER_SNAKE, see docs/reference/warnings.md"`
+	Node   string `json:"node" doc:"whom it is about, empty for the contract"`
+	Text   string `json:"text" doc:"for people, with what to do"`
+	Advice bool   `json:"advice" doc:"nothing is wrong, but something could be better"`
 }
 
 type roundJSON struct {
@@ -215,6 +223,14 @@ func getContractStatus(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
+func warningsToJSON(all []*swarmv1.Warning) []warningJSON {
+	out := []warningJSON{}
+	for _, w := range all {
+		out = append(out, warningJSON{Reason: w.GetReason(), Node: w.GetNode(), Text: w.GetText(), Advice: w.GetAdvice()})
+	}
+	return out
+}
+
 func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 	c := st.GetContract()
 	out := statusJSON{
@@ -223,7 +239,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()),
 		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
-		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
+		Warnings: append([]string{}, st.GetWarnings()...), Training: warningsToJSON(st.GetTrainingWarnings()), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}
 	if r := c.GetCommitted(); r != nil {
 		last := roundToJSON(r)

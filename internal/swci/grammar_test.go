@@ -258,6 +258,7 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
     "contract c, run 1, is training: round 5 is due",
     "waiting for 1 more peer\u001b[2J"
   ],
+  "training_warnings": [],
   "no_quorum": null
 }
 `},

@@ -2310,8 +2310,9 @@ func (x *OpenSessionResponse) GetContract() *ContractView {
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      []*SessionReport       `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	Health        *NodeHealth            `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`                     // the node's own; leader_seen, name and role are ignored
-	BansSeen      string                 `protobuf:"bytes,3,opt,name=bans_seen,json=bansSeen,proto3" json:"bans_seen,omitempty"` // digest of the last list of bans that the node took
+	Health        *NodeHealth            `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`                                 // the node's own; leader_seen, name and role are ignored
+	BansSeen      string                 `protobuf:"bytes,3,opt,name=bans_seen,json=bansSeen,proto3" json:"bans_seen,omitempty"`             // digest of the last list of bans that the node took
+	WarningsSeen  string                 `protobuf:"bytes,4,opt,name=warnings_seen,json=warningsSeen,proto3" json:"warnings_seen,omitempty"` // digest of the last warnings that the node took
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2367,6 +2368,13 @@ func (x *ReportRequest) GetBansSeen() string {
 	return ""
 }
 
+func (x *ReportRequest) GetWarningsSeen() string {
+	if x != nil {
+		return x.WarningsSeen
+	}
+	return ""
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -2384,8 +2392,12 @@ type ReportResponse struct {
 	Prove bool `protobuf:"varint,8,opt,name=prove,proto3" json:"prove,omitempty"`
 	// Those of such sessions that the SN does not know: they should be opened anew. Without prove they are of a later run than it knows.
 	UnknownSessions []string `protobuf:"bytes,9,rep,name=unknown_sessions,json=unknownSessions,proto3" json:"unknown_sessions,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The SN that leads takes SessionReport.trained: one that does not know the field could not verify the signature of a report with it.
+	TakesTrained   bool               `protobuf:"varint,10,opt,name=takes_trained,json=takesTrained,proto3" json:"takes_trained,omitempty"`
+	WarningsDigest string             `protobuf:"bytes,11,opt,name=warnings_digest,json=warningsDigest,proto3" json:"warnings_digest,omitempty"` // of all warnings about the contracts of the sessions reported
+	Warnings       []*SessionWarnings `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`                                   // only when warnings_digest differs from warnings_seen
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
@@ -2481,6 +2493,149 @@ func (x *ReportResponse) GetUnknownSessions() []string {
 	return nil
 }
 
+func (x *ReportResponse) GetTakesTrained() bool {
+	if x != nil {
+		return x.TakesTrained
+	}
+	return false
+}
+
+func (x *ReportResponse) GetWarningsDigest() string {
+	if x != nil {
+		return x.WarningsDigest
+	}
+	return ""
+}
+
+func (x *ReportResponse) GetWarnings() []*SessionWarnings {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// SessionWarnings are those about the contract of a session, for its program's log.
+type SessionWarnings struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Warnings      []*Warning             `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"` // at most 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionWarnings) Reset() {
+	*x = SessionWarnings{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionWarnings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionWarnings) ProtoMessage() {}
+
+func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionWarnings.ProtoReflect.Descriptor instead.
+func (*SessionWarnings) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *SessionWarnings) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *SessionWarnings) GetWarnings() []*Warning {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// Warning says what is probably wrong with a training that goes on without an error. It stands until the contract is reset.
+type Warning struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`  // UPPER_SNAKE, stable: docs/reference/warnings.md lists them
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`      // whom it is about; empty: the contract
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`      // one line, with what to do
+	Advice        bool                   `protobuf:"varint,4,opt,name=advice,proto3" json:"advice,omitempty"` // nothing is wrong, but something could be better
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warning) Reset() {
+	*x = Warning{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warning) ProtoMessage() {}
+
+func (x *Warning) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warning.ProtoReflect.Descriptor instead.
+func (*Warning) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Warning) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Warning) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Warning) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Warning) GetAdvice() bool {
+	if x != nil {
+		return x.Advice
+	}
+	return false
+}
+
 // AttemptAsked names an attempt of which digests do not fit together: a session that is done with it says all that Done can say.
 type AttemptAsked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2494,7 +2649,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2661,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2674,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -2565,14 +2720,15 @@ type SessionReport struct {
 	Number uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
 	// Node key over statement.Message: all of this but progress. Empty in what a node reports to the SN that leads.
 	Signature     []byte        `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"`
-	Proofs        []*RoundProof `protobuf:"bytes,11,rep,name=proofs,proto3" json:"proofs,omitempty"` // the newest committed rounds that the node has signed, if it is asked for them; at most 4
+	Proofs        []*RoundProof `protobuf:"bytes,11,rep,name=proofs,proto3" json:"proofs,omitempty"`   // the newest committed rounds that the node has signed, if it is asked for them; at most 4
+	Trained       *Trained      `protobuf:"bytes,12,opt,name=trained,proto3" json:"trained,omitempty"` // from the second Sync on, and after the close; only to a leader that takes it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2740,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2753,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -2677,6 +2833,139 @@ func (x *SessionReport) GetProofs() []*RoundProof {
 	return nil
 }
 
+func (x *SessionReport) GetTrained() *Trained {
+	if x != nil {
+		return x.Trained
+	}
+	return nil
+}
+
+// Trained says what a session's program has trained, as far as it tells, and whether that changed its model. Counts are from the
+// session's start unless said otherwise; those of batches and samples are the program's own word.
+type Trained struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Seq            uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`         // the newest Sync that is counted
+	Ended          bool                   `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`     // what was trained until the close is counted
+	Counted        bool                   `protobuf:"varint,3,opt,name=counted,proto3" json:"counted,omitempty"` // the program counts batches
+	Batches        uint64                 `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"` // of the newest contribution: since the merge before it
+	Samples        uint64                 `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"` // likewise; 0: not known
+	TotalBatches   uint64                 `protobuf:"varint,6,opt,name=total_batches,json=totalBatches,proto3" json:"total_batches,omitempty"`
+	TotalSamples   uint64                 `protobuf:"varint,7,opt,name=total_samples,json=totalSamples,proto3" json:"total_samples,omitempty"`        // 0: not known
+	DataSamples    uint64                 `protobuf:"varint,8,opt,name=data_samples,json=dataSamples,proto3" json:"data_samples,omitempty"`           // in one pass through the program's data; 0: not known
+	Changed        uint64                 `protobuf:"varint,9,opt,name=changed,proto3" json:"changed,omitempty"`                                      // contributions that were another model than the one merged last
+	Unchanged      uint64                 `protobuf:"varint,10,opt,name=unchanged,proto3" json:"unchanged,omitempty"`                                 // the newest so many contributions were that model, byte for byte, though the program had trained
+	UnchangedSince uint64                 `protobuf:"varint,11,opt,name=unchanged_since,json=unchangedSince,proto3" json:"unchanged_since,omitempty"` // round of that model at the first of them; 0: unchanged is 0
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Trained) Reset() {
+	*x = Trained{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trained) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trained) ProtoMessage() {}
+
+func (x *Trained) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trained.ProtoReflect.Descriptor instead.
+func (*Trained) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Trained) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Trained) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *Trained) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
+func (x *Trained) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *Trained) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *Trained) GetTotalBatches() uint64 {
+	if x != nil {
+		return x.TotalBatches
+	}
+	return 0
+}
+
+func (x *Trained) GetTotalSamples() uint64 {
+	if x != nil {
+		return x.TotalSamples
+	}
+	return 0
+}
+
+func (x *Trained) GetDataSamples() uint64 {
+	if x != nil {
+		return x.DataSamples
+	}
+	return 0
+}
+
+func (x *Trained) GetChanged() uint64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *Trained) GetUnchanged() uint64 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *Trained) GetUnchangedSince() uint64 {
+	if x != nil {
+		return x.UnchangedSince
+	}
+	return 0
+}
+
 // RoundProof is a committed round as one of its participants has signed it.
 type RoundProof struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2689,7 +2978,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2990,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +3003,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -2750,7 +3039,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +3051,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +3064,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -2815,7 +3104,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +3116,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +3129,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -2908,7 +3197,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3209,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3222,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -3019,7 +3308,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3320,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3333,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -3085,7 +3374,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3386,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3399,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -3144,7 +3433,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3445,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3458,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -3240,7 +3529,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3541,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3554,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -3348,7 +3637,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3649,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3662,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3415,7 +3704,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3716,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3729,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ContractView) GetName() string {
@@ -3567,7 +3856,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3868,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3881,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -3633,7 +3922,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3934,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3947,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -3725,7 +4014,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +4026,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +4039,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -3822,7 +4111,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +4123,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +4136,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3961,7 +4250,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +4262,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +4275,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -4031,7 +4320,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4332,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4345,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -4107,7 +4396,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4119,7 +4408,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4132,7 +4421,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4194,7 +4483,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4206,7 +4495,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4219,7 +4508,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Session) GetId() string {
@@ -4386,7 +4675,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4687,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4700,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4495,7 +4784,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4796,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4809,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -4613,7 +4902,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4914,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4927,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Participant) GetSession() string {
@@ -4736,7 +5025,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4748,7 +5037,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4761,7 +5050,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -4791,7 +5080,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +5092,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +5105,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -4863,7 +5152,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4875,7 +5164,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4888,7 +5177,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -4911,7 +5200,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4923,7 +5212,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4936,7 +5225,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4982,7 +5271,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4994,7 +5283,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5007,7 +5296,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 type ListContractsRequest struct {
@@ -5018,7 +5307,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +5319,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +5332,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 type ListContractsResponse struct {
@@ -5056,7 +5345,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5068,7 +5357,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5081,7 +5370,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -5114,7 +5403,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5415,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5428,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5207,7 +5496,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5508,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5521,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5250,15 +5539,16 @@ type GetContractStatusResponse struct {
 	Recent             []*CommittedRound      `protobuf:"bytes,4,rep,name=recent,proto3" json:"recent,omitempty"` // newest last; as many as the leader still remembers, at most 1,000
 	Leader             string                 `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`
 	Warnings           []string               `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	Explanation        []string               `protobuf:"bytes,7,rep,name=explanation,proto3" json:"explanation,omitempty"`           // why no round is planned or committed, line by line: what `swarmctl explain contract` prints
-	NoQuorum           *NoQuorum              `protobuf:"bytes,8,opt,name=no_quorum,json=noQuorum,proto3" json:"no_quorum,omitempty"` // set: the answer is what this SN knew last
+	Explanation        []string               `protobuf:"bytes,7,rep,name=explanation,proto3" json:"explanation,omitempty"`                                   // why no round is planned or committed, line by line: what `swarmctl explain contract` prints
+	NoQuorum           *NoQuorum              `protobuf:"bytes,8,opt,name=no_quorum,json=noQuorum,proto3" json:"no_quorum,omitempty"`                         // set: the answer is what this SN knew last
+	TrainingWarnings   []*Warning             `protobuf:"bytes,9,rep,name=training_warnings,json=trainingWarnings,proto3" json:"training_warnings,omitempty"` // of this run, as far as the leader knows; their texts are among warnings too
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5270,7 +5560,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5283,7 +5573,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5342,6 +5632,13 @@ func (x *GetContractStatusResponse) GetNoQuorum() *NoQuorum {
 	return nil
 }
 
+func (x *GetContractStatusResponse) GetTrainingWarnings() []*Warning {
+	if x != nil {
+		return x.TrainingWarnings
+	}
+	return nil
+}
+
 type CreateContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -5353,7 +5650,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5365,7 +5662,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5378,7 +5675,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5411,7 +5708,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5720,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5733,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5461,7 +5758,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5473,7 +5770,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5486,7 +5783,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5546,7 +5843,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5558,7 +5855,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5571,7 +5868,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 type ListModelsRequest struct {
@@ -5583,7 +5880,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5595,7 +5892,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5608,7 +5905,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -5632,7 +5929,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5644,7 +5941,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5657,7 +5954,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -5716,7 +6013,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5728,7 +6025,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5741,7 +6038,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -5795,7 +6092,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5807,7 +6104,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5820,7 +6117,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -5839,7 +6136,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5851,7 +6148,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5864,7 +6161,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -5882,7 +6179,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6191,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6204,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 type BackupChunk struct {
@@ -5919,7 +6216,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6228,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6241,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -5966,7 +6263,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5978,7 +6275,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5991,7 +6288,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -6031,7 +6328,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6043,7 +6340,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6056,7 +6353,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -6078,7 +6375,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +6387,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +6400,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -6143,7 +6440,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6155,7 +6452,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6168,7 +6465,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6189,7 +6486,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6201,7 +6498,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6214,7 +6511,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -6426,11 +6723,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\x12\x12\n" +
 	"\x04late\x18\x0e \x01(\bR\x04late\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x8f\x01\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xb4\x01\n" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
-	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\"\xa4\x02\n" +
+	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\x12#\n" +
+	"\rwarnings_seen\x18\x04 \x01(\tR\fwarningsSeen\"\xa9\x03\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -6441,12 +6739,24 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04sign\x18\x06 \x01(\bR\x04sign\x12*\n" +
 	"\x04asks\x18\a \x03(\v2\x16.swarm.v1.AttemptAskedR\x04asks\x12\x14\n" +
 	"\x05prove\x18\b \x01(\bR\x05prove\x12)\n" +
-	"\x10unknown_sessions\x18\t \x03(\tR\x0funknownSessions\"j\n" +
+	"\x10unknown_sessions\x18\t \x03(\tR\x0funknownSessions\x12#\n" +
+	"\rtakes_trained\x18\n" +
+	" \x01(\bR\ftakesTrained\x12'\n" +
+	"\x0fwarnings_digest\x18\v \x01(\tR\x0ewarningsDigest\x125\n" +
+	"\bwarnings\x18\f \x03(\v2\x19.swarm.v1.SessionWarningsR\bwarnings\"Z\n" +
+	"\x0fSessionWarnings\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12-\n" +
+	"\bwarnings\x18\x02 \x03(\v2\x11.swarm.v1.WarningR\bwarnings\"a\n" +
+	"\aWarning\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x16\n" +
+	"\x06advice\x18\x04 \x01(\bR\x06advice\"j\n" +
 	"\fAttemptAsked\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x04R\aattempt\"\x89\x03\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\"\xb6\x03\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -6459,7 +6769,21 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06number\x18\t \x01(\x04R\x06number\x12\x1c\n" +
 	"\tsignature\x18\n" +
 	" \x01(\fR\tsignature\x12,\n" +
-	"\x06proofs\x18\v \x03(\v2\x14.swarm.v1.RoundProofR\x06proofs\"y\n" +
+	"\x06proofs\x18\v \x03(\v2\x14.swarm.v1.RoundProofR\x06proofs\x12+\n" +
+	"\atrained\x18\f \x01(\v2\x11.swarm.v1.TrainedR\atrained\"\xcd\x02\n" +
+	"\aTrained\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x18\n" +
+	"\acounted\x18\x03 \x01(\bR\acounted\x12\x18\n" +
+	"\abatches\x18\x04 \x01(\x04R\abatches\x12\x18\n" +
+	"\asamples\x18\x05 \x01(\x04R\asamples\x12#\n" +
+	"\rtotal_batches\x18\x06 \x01(\x04R\ftotalBatches\x12#\n" +
+	"\rtotal_samples\x18\a \x01(\x04R\ftotalSamples\x12!\n" +
+	"\fdata_samples\x18\b \x01(\x04R\vdataSamples\x12\x18\n" +
+	"\achanged\x18\t \x01(\x04R\achanged\x12\x1c\n" +
+	"\tunchanged\x18\n" +
+	" \x01(\x04R\tunchanged\x12'\n" +
+	"\x0funchanged_since\x18\v \x01(\x04R\x0eunchangedSince\"y\n" +
 	"\n" +
 	"RoundProof\x12\"\n" +
 	"\x04plan\x18\x01 \x01(\v2\x0e.swarm.v1.PlanR\x04plan\x12#\n" +
@@ -6705,7 +7029,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0eended_sessions\x18\a \x01(\rR\rendedSessions\x12&\n" +
 	"\x0fcreated_unix_ms\x18\b \x01(\x03R\rcreatedUnixMs\"6\n" +
 	"\x18GetContractStatusRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xd5\x02\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\x95\x03\n" +
 	"\x19GetContractStatusResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\tR\awaiting\x121\n" +
@@ -6714,7 +7038,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x1a\n" +
 	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12 \n" +
 	"\vexplanation\x18\a \x03(\tR\vexplanation\x12/\n" +
-	"\tno_quorum\x18\b \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\"\x81\x01\n" +
+	"\tno_quorum\x18\b \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\x12>\n" +
+	"\x11training_warnings\x18\t \x03(\v2\x11.swarm.v1.WarningR\x10trainingWarnings\"\x81\x01\n" +
 	"\x15CreateContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12%\n" +
 	"\x05rules\x18\x02 \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x12%\n" +
@@ -6876,7 +7201,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -6915,56 +7240,59 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*OpenSessionResponse)(nil),        // 34: swarm.v1.OpenSessionResponse
 	(*ReportRequest)(nil),              // 35: swarm.v1.ReportRequest
 	(*ReportResponse)(nil),             // 36: swarm.v1.ReportResponse
-	(*AttemptAsked)(nil),               // 37: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),              // 38: swarm.v1.SessionReport
-	(*RoundProof)(nil),                 // 39: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 40: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 41: swarm.v1.Ready
-	(*Done)(nil),                       // 42: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 43: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 44: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 45: swarm.v1.Failed
-	(*Progress)(nil),                   // 46: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 47: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 48: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 49: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 50: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 51: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 52: swarm.v1.Rules
-	(*LostModel)(nil),                  // 53: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 54: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 55: swarm.v1.Skips
-	(*Session)(nil),                    // 56: swarm.v1.Session
-	(*CommittedRound)(nil),             // 57: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 58: swarm.v1.Plan
-	(*Participant)(nil),                // 59: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 60: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 61: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 62: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 63: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 64: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 65: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 66: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 67: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 68: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 69: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 70: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 71: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 72: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 73: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 74: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 75: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 76: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 77: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 78: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 79: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 80: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 81: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 82: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 83: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 84: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),                // 85: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 86: google.protobuf.MethodOptions
+	(*SessionWarnings)(nil),            // 37: swarm.v1.SessionWarnings
+	(*Warning)(nil),                    // 38: swarm.v1.Warning
+	(*AttemptAsked)(nil),               // 39: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 40: swarm.v1.SessionReport
+	(*Trained)(nil),                    // 41: swarm.v1.Trained
+	(*RoundProof)(nil),                 // 42: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 43: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 44: swarm.v1.Ready
+	(*Done)(nil),                       // 45: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 46: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 47: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 48: swarm.v1.Failed
+	(*Progress)(nil),                   // 49: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 50: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 51: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 52: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 53: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 54: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 55: swarm.v1.Rules
+	(*LostModel)(nil),                  // 56: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 57: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 58: swarm.v1.Skips
+	(*Session)(nil),                    // 59: swarm.v1.Session
+	(*CommittedRound)(nil),             // 60: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 61: swarm.v1.Plan
+	(*Participant)(nil),                // 62: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 63: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 64: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 65: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 66: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 67: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 68: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 69: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 70: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 71: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 72: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 73: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 74: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 75: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 76: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 77: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 78: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 79: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 80: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 81: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 82: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 83: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 84: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 85: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 86: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 87: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),                // 88: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 89: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	6,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -6984,105 +7312,109 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	27, // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	10, // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	32, // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	48, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	38, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	51, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	40, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,  // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	37, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	41, // 21: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	42, // 22: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	45, // 23: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	46, // 24: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	40, // 25: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	39, // 26: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	58, // 27: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	42, // 28: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	43, // 29: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	44, // 30: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	32, // 31: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	57, // 32: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	58, // 33: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	56, // 34: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	52, // 35: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	53, // 36: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	55, // 37: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	49, // 38: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	54, // 39: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	51, // 40: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	51, // 41: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	51, // 42: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	46, // 43: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	59, // 44: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	60, // 45: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	48, // 46: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	67, // 47: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	22, // 48: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	48, // 49: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	57, // 50: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	22, // 51: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	52, // 52: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	10, // 53: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	48, // 54: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	76, // 55: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	56, // 56: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	10, // 57: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	10, // 58: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	86, // 59: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,  // 60: swarm.v1.access:type_name -> swarm.v1.Access
-	1,  // 61: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,  // 62: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	8,  // 63: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	11, // 64: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	13, // 65: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	20, // 66: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	16, // 67: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	18, // 68: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	28, // 69: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	30, // 70: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	25, // 71: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	33, // 72: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	35, // 73: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	47, // 74: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	61, // 75: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	63, // 76: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	65, // 77: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	68, // 78: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	70, // 79: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	81, // 80: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	83, // 81: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	74, // 82: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	72, // 83: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	77, // 84: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	79, // 85: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,  // 86: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,  // 87: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	9,  // 88: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	12, // 89: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	14, // 90: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	21, // 91: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	17, // 92: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	19, // 93: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	29, // 94: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	31, // 95: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	26, // 96: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	34, // 97: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	36, // 98: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	48, // 99: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	62, // 100: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	64, // 101: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	66, // 102: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	69, // 103: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	71, // 104: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	82, // 105: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	84, // 106: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	75, // 107: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	73, // 108: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	78, // 109: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	80, // 110: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	86, // [86:111] is the sub-list for method output_type
-	61, // [61:86] is the sub-list for method input_type
-	60, // [60:61] is the sub-list for extension type_name
-	59, // [59:60] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	39, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	37, // 21: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	38, // 22: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	44, // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	45, // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	48, // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	49, // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	43, // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	42, // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	41, // 29: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	61, // 30: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	45, // 31: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	46, // 32: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	47, // 33: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	32, // 34: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	60, // 35: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	61, // 36: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	59, // 37: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	55, // 38: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	56, // 39: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	58, // 40: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	52, // 41: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	57, // 42: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	54, // 43: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	54, // 44: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	54, // 45: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	49, // 46: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	62, // 47: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	63, // 48: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	51, // 49: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	70, // 50: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	22, // 51: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	51, // 52: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	60, // 53: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	22, // 54: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	38, // 55: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	55, // 56: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	10, // 57: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	51, // 58: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	79, // 59: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	59, // 60: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	10, // 61: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	10, // 62: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	89, // 63: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,  // 64: swarm.v1.access:type_name -> swarm.v1.Access
+	1,  // 65: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,  // 66: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	8,  // 67: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	11, // 68: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	13, // 69: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	20, // 70: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	16, // 71: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	18, // 72: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	28, // 73: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	30, // 74: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	25, // 75: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	33, // 76: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	35, // 77: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	50, // 78: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	64, // 79: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	66, // 80: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	68, // 81: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	71, // 82: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	73, // 83: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	84, // 84: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	86, // 85: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	77, // 86: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	75, // 87: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	80, // 88: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	82, // 89: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,  // 90: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,  // 91: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	9,  // 92: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	12, // 93: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	14, // 94: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	21, // 95: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	17, // 96: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	19, // 97: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	29, // 98: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	31, // 99: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	26, // 100: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	34, // 101: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	36, // 102: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	51, // 103: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	65, // 104: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	67, // 105: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	69, // 106: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	72, // 107: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	74, // 108: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	85, // 109: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	87, // 110: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	78, // 111: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	76, // 112: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	81, // 113: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	83, // 114: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	90, // [90:115] is the sub-list for method output_type
+	65, // [65:90] is the sub-list for method input_type
+	64, // [64:65] is the sub-list for extension type_name
+	63, // [63:64] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -7090,14 +7422,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[51].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[54].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   86,
+			NumMessages:   89,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/warning"
 )
 
 // maxEnded bounds the lines about peers that have left.
@@ -20,8 +21,8 @@ const wrongBytes = "one of the peers named above sends or reports wrong bytes: c
 
 // Lines say why no round is planned or committed right now: how far the training is, what is waited for
 // and until when, what each peer does, what failed last, and what a user can do. Times are relative to now, which is the
-// reader's. It is never empty.
-func Lines(waiting planner.Waiting, now time.Time) []string {
+// reader's. What is probably wrong with the training comes before what a user can do. It is never empty.
+func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) []string {
 	w := words{waiting}
 	if w.Kind == "" {
 		return []string{"the raft leader has not looked at this contract yet: ask again in a moment"}
@@ -50,6 +51,9 @@ func Lines(waiting planner.Waiting, now time.Time) []string {
 	}
 	if last := w.lastFailure(); last != "" {
 		lines = append(lines, last)
+	}
+	for _, x := range warnings {
+		lines = append(lines, "warning: "+x.Text)
 	}
 	return append(lines, "to do: "+w.remedy())
 }

@@ -30,6 +30,7 @@ func Report(r *round.Report) *swarmv1.SessionReport {
 			Round: x.Round, Attempt: x.Attempt, Blamed: x.Blamed, Reason: x.Reason, BytesReceived: x.BytesReceived, HeardFrom: x.HeardFrom, Code: x.Code,
 		}
 	}
+	out.Trained = trainedToProto(r.Trained)
 	for _, m := range r.Held {
 		out.Held = append(out.Held, &swarmv1.HeldModel{Round: m.Round, Digest: m.Digest, StateDigest: m.State})
 	}
@@ -55,6 +56,7 @@ func FromReport(x *swarmv1.SessionReport) (*round.Report, error) {
 	out := &round.Report{
 		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Number: x.GetNumber(), Signature: x.GetSignature(),
 		Ready: FromReady(x.GetReady()), Failed: FromFailed(x.GetFailed()), Progress: FromProgress(x.GetProgress()), Held: FromHeld(x.GetHeld()),
+		Trained: FromTrained(x.GetTrained()),
 	}
 	var err error
 	for _, p := range x.GetProofs() {
@@ -102,6 +104,28 @@ func FromProgress(p *swarmv1.Progress) *round.Progress {
 	}
 }
 
+func trainedToProto(t *round.Trained) *swarmv1.Trained {
+	if t == nil {
+		return nil
+	}
+	return &swarmv1.Trained{
+		Seq: t.Seq, Ended: t.Ended, Counted: t.Counted, Batches: t.Batches, Samples: t.Samples, TotalBatches: t.TotalBatches,
+		TotalSamples: t.TotalSamples, DataSamples: t.DataSamples, Changed: t.Changed, Unchanged: t.Unchanged, UnchangedSince: t.UnchangedSince,
+	}
+}
+
+// FromTrained reads what a program has trained; nil for nil.
+func FromTrained(t *swarmv1.Trained) *round.Trained {
+	if t == nil {
+		return nil
+	}
+	return &round.Trained{
+		Seq: t.GetSeq(), Ended: t.GetEnded(), Counted: t.GetCounted(), Batches: t.GetBatches(), Samples: t.GetSamples(),
+		TotalBatches: t.GetTotalBatches(), TotalSamples: t.GetTotalSamples(), DataSamples: t.GetDataSamples(), Changed: t.GetChanged(),
+		Unchanged: t.GetUnchanged(), UnchangedSince: t.GetUnchangedSince(),
+	}
+}
+
 // FromHeld reads which models a node can give out.
 func FromHeld(held []*swarmv1.HeldModel) []round.Model {
 	var out []round.Model
@@ -114,6 +138,14 @@ func FromHeld(held []*swarmv1.HeldModel) []round.Model {
 // Answer is what an SN says to a report.
 func Answer(res *swarmv1.ReportResponse) round.Answer {
 	out := round.Answer{Leads: res.GetLeads(), Sign: res.GetSign(), Prove: res.GetProve(), Unknown: res.GetUnknownSessions()}
+	out.TakesTrained, out.WarningsDigest = res.GetTakesTrained(), res.GetWarningsDigest()
+	for _, w := range res.GetWarnings() {
+		all := round.Warnings{Session: w.GetSession()}
+		for _, x := range w.GetWarnings() {
+			all.Texts = append(all.Texts, x.GetText())
+		}
+		out.Warnings = append(out.Warnings, all)
+	}
 	for _, a := range res.GetAsks() {
 		out.Asks = append(out.Asks, round.Asked{Session: a.GetSession(), Run: a.GetRun(), Round: a.GetRound(), Attempt: a.GetAttempt()})
 	}

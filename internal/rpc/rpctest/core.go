@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -263,6 +264,8 @@ type Lead struct {
 	reports []planner.Report
 	// Answer is what Status returns; set it before use.
 	Answer planner.Status
+	// Wrong is what Warnings returns; set it before use.
+	Wrong []warning.Warning
 	// Asked is the attempt that Asks says yes of; set it before use.
 	Asked uint64
 }
@@ -286,6 +289,9 @@ func (l *Lead) Status(string) planner.Status { return l.Answer }
 
 // Asks reports whether the attempt is Asked.
 func (l *Lead) Asks(_ string, _, _, attempt uint64) bool { return attempt == l.Asked && attempt > 0 }
+
+// Warnings returns Wrong.
+func (l *Lead) Warnings(string) []warning.Warning { return l.Wrong }
 
 // Touched returns the nodes that gave a sign of life, in order.
 func (l *Lead) Touched() []string {

@@ -36,7 +36,16 @@ func Message(node string, r *round.Report) []byte {
 		b = appendNumbers(b, d.Round, d.Attempt)
 		b = appendBytes(b, d.Signature)
 	}
-	return appendDone(b, r.Done)
+	return appendTrained(appendDone(b, r.Done), r.Trained)
+}
+
+// appendTrained adds nothing if there is nothing, as in reports of before there was such a thing.
+func appendTrained(b []byte, t *round.Trained) []byte {
+	if t == nil {
+		return b
+	}
+	b = appendSet(appendSet(appendSet(b, true), t.Ended), t.Counted)
+	return appendNumbers(b, t.Seq, t.Batches, t.Samples, t.TotalBatches, t.TotalSamples, t.DataSamples, t.Changed, t.Unchanged, t.UnchangedSince)
 }
 
 func appendDone(b []byte, d *round.Done) []byte {

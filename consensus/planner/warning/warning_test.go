@@ -1,0 +1,76 @@
+package warning_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/planner/warning"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
+)
+
+// facts are those of one session of sl-0 in a contract's second run, and one of the run before.
+func facts(t round.Trained) warning.Facts {
+	return warning.Facts{
+		Contract: &state.Contract{Run: 2, Sessions: map[string]*state.Session{
+			"s": {ID: "s", Node: "sl-0", Run: 2, Order: 1, SyncFrequency: 1000}, "old": {ID: "old", Node: "sl-1", Run: 1, SyncFrequency: 1000},
+		}},
+		Trained: map[string]round.Trained{"s": t, "old": {Ended: true, Counted: true}, "unknown": {Ended: true, Counted: true}},
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		told round.Trained
+		want warning.Reason // empty: nothing is wrong
+		text string
+	}{
+		{"just opened", round.Trained{Seq: 1, Counted: true}, "", ""},
+		{"in the middle", round.Trained{Seq: 9, Counted: true, Batches: 8, TotalBatches: 64, Changed: 8}, "", ""},
+		{"a whole training", round.Trained{Seq: 9, Counted: true, Ended: true, TotalBatches: 5000, Changed: 8}, "", ""},
+		{"ended right after a merge", round.Trained{Seq: 9, Counted: true, Ended: true, TotalBatches: 5000, Changed: 8, Batches: 0}, "", ""},
+		{"a first step of size 0", round.Trained{Seq: 2, Counted: true, TotalBatches: 1, Unchanged: 1, UnchangedSince: 1}, "", ""},
+		{"last steps of size 0", round.Trained{Seq: 12, Counted: true, TotalBatches: 1100, Changed: 8, Unchanged: 4, UnchangedSince: 8}, "", ""},
+
+		{"another model", round.Trained{Seq: 3, Counted: true, TotalBatches: 16, Unchanged: 2, UnchangedSince: 1}, warning.Unchanged, "no tensor of sl-0 has changed since round 1, though it trained 16 batches: is this the model that the optimizer trains?"},
+		{"another model, merged once", round.Trained{Seq: 2, Counted: true, Ended: true, TotalBatches: 1024, Unchanged: 1, UnchangedSince: 1}, warning.Unchanged, "though it trained 1024 batches"},
+		{"another model from the middle on", round.Trained{Seq: 14, Counted: true, TotalBatches: 1100, Changed: 8, Unchanged: 5, UnchangedSince: 9}, warning.Unchanged, "since round 9"},
+		{"a client that does not count", round.Trained{Seq: 3, Unchanged: 2, UnchangedSince: 1}, warning.Unchanged, "no tensor of sl-0 has changed since round 1: is this"},
+		{"a client that does not count, ended", round.Trained{Seq: 1, Ended: true}, "", ""},
+
+		{"no data", round.Trained{Seq: 1, Counted: true, Ended: true}, warning.NoData, "sl-0 has trained no batch"},
+		{"no data, unchanged", round.Trained{Seq: 1, Counted: true, Ended: true, Unchanged: 1}, warning.NoData, "sl-0 has trained no batch"},
+		{"rounds without data", round.Trained{Seq: 2, Counted: true}, warning.NoData, "without having trained a batch"},
+		{"no hook", round.Trained{Seq: 1, Counted: true, Ended: true, Changed: 1}, warning.HooksUnused, "on_batch_end was never called at sl-0"},
+		{"never due", round.Trained{Seq: 1, Counted: true, Ended: true, Changed: 1, TotalBatches: 24}, warning.NeverDue, "syncFrequency is 1000, the training of sl-0 had 24 batches: nothing was merged between begin and end; give it less, 2 say"},
+		{"one batch", round.Trained{Seq: 1, Counted: true, Ended: true, Changed: 1, TotalBatches: 1}, warning.NeverDue, "had 1 batch: nothing was merged between begin and end; give it less, 1 say"},
+		{"late: over before anything was due", round.Trained{Seq: 1, Counted: true, Ended: true, Changed: 1, TotalBatches: 1000}, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := warning.Find(facts(tt.told))
+			switch {
+			case tt.want == "" && len(got) > 0:
+				t.Errorf("got %+v, want nothing", got)
+			case tt.want != "" && (len(got) != 1 || got[0].Reason != tt.want || got[0].Node != "sl-0" || !strings.Contains(got[0].Text, tt.text)):
+				t.Errorf("got %+v, want %s with %q", got, tt.want, tt.text)
+			}
+		})
+	}
+}
+
+// TestAdd: what was said once stays, in its first words, and the list does not grow without end.
+func TestAdd(t *testing.T) {
+	first := warning.Add(nil, []warning.Warning{{Reason: warning.NoData, Node: "a", Text: "one"}, {Reason: warning.NoData, Node: "b"}})
+	second := warning.Add(first, []warning.Warning{{Reason: warning.NoData, Node: "a", Text: "two"}, {Reason: warning.NeverDue, Node: "a"}})
+	if len(first) != 2 || len(second) != 3 || second[0].Text != "one" || second[2].Reason != warning.NeverDue {
+		t.Errorf("got %+v, before %+v", second, first)
+	}
+	for i := range 2 * warning.Limit {
+		second = warning.Add(second, []warning.Warning{{Reason: warning.NoData, Node: fmt.Sprint(i)}})
+	}
+	if len(second) != warning.Limit {
+		t.Errorf("%d warnings are kept", len(second))
+	}
+}
