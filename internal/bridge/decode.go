@@ -19,6 +19,7 @@ const (
 	MaxOtherBody = 64 << 10 // bytes of every other request
 	maxPeers     = 10_000
 	maxCount     = math.MaxInt32
+	maxTrained   = 1 << 53 // batches and samples: what a JSON number holds exactly everywhere
 	maxText      = 1024
 	maxMethod    = 256
 )
@@ -76,7 +77,7 @@ func DecodeSync(body []byte, defaultWeight int) (wire.SyncRequest, error) {
 	if err := decode(body, &req); err != nil {
 		return wire.SyncRequest{}, err
 	}
-	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 0, 100))
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 0, 100), checkCounts(req.Counts))
 }
 
 // DecodeReport reads and validates the body of POST /v1/report.
@@ -99,7 +100,19 @@ func DecodeClose(body []byte) (wire.CloseRequest, error) {
 	if req.Mode != "" {
 		mode = checkMode("mode", req.Mode)
 	}
-	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), mode)
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), mode, checkCounts(req.Counts))
+}
+
+func checkCounts(c wire.Counts) error {
+	for _, x := range []struct {
+		field string
+		n     *int64
+	}{{"batches", c.Batches}, {"samples", c.Samples}, {"data_samples", c.DataSamples}} {
+		if x.n != nil && (*x.n < 0 || *x.n > maxTrained) {
+			return fmt.Errorf("field %s: %d is not between 0 and %d", x.field, *x.n, int64(maxTrained))
+		}
+	}
+	return nil
 }
 
 // DecodeAbort reads and validates the body of POST /v1/abort. A long reason is cut, so that giving up never fails for it.

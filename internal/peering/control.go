@@ -43,7 +43,7 @@ func (c Control) End(ctx context.Context, what round.End) error {
 
 // Report implements session.Control.
 func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
-	req := &swarmv1.ReportRequest{}
+	req := &swarmv1.ReportRequest{WarningsSeen: r.WarningsSeen}
 	if r.Session != "" {
 		req.Sessions = append(req.Sessions, onwire.Report(r))
 	}

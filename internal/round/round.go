@@ -177,6 +177,7 @@ type Report struct {
 	Signature         []byte  // by the node key over statement.Message; empty in what a node reports to the SN that leads
 	Proofs            []*Proof
 	Trained           *Trained // nil: nothing is known, or the leader does not take it
+	WarningsSeen      string   // digest of the last warnings that the node took; the signature does not cover it
 }
 
 // Trained says what a session's program has trained, as far as it tells, and whether that changed its model. Counts are from the

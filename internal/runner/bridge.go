@@ -38,8 +38,23 @@ func (h Handler) Open(ctx context.Context, req wire.OpenRequest, layout *merge.L
 
 // Sync implements bridge.Handler.
 func (h Handler) Sync(ctx context.Context, req wire.SyncRequest) (wire.SyncResponse, error) {
+	h.Engine.Count(req.Session, counts(req.Counts))
 	r, err := h.Engine.Sync(ctx, req.Session, req.Seq, uint32(req.Weight)) //nolint:gosec // bounded by the bridge
-	return h.result(r, err)
+	out, err := h.result(r, err)
+	if err == nil {
+		out.Warnings = h.Engine.Warnings(req.Session, req.Seq, false)
+	}
+	return out, err
+}
+
+func counts(c wire.Counts) session.Counts {
+	number := func(n *int64) uint64 {
+		if n == nil {
+			return 0
+		}
+		return uint64(*n) //nolint:gosec // bounded by the bridge
+	}
+	return session.Counts{Known: c.Batches != nil, Batches: number(c.Batches), Samples: number(c.Samples), DataSamples: number(c.DataSamples)}
 }
 
 // Report implements bridge.Handler.
@@ -56,8 +71,13 @@ func (h Handler) Report(_ context.Context, req wire.ReportRequest) error {
 
 // Close implements bridge.Handler.
 func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (wire.SyncResponse, error) {
+	h.Engine.Count(req.Session, counts(req.Counts))
 	r, err := h.Engine.Close(ctx, req.Session, req.Mode)
-	return h.result(r, err)
+	out, err := h.result(r, err)
+	if err == nil {
+		out.Warnings = h.Engine.Warnings(req.Session, req.Seq, true)
+	}
+	return out, err
 }
 
 // Abort implements bridge.Handler.

@@ -87,7 +87,7 @@ func New(cfg Config) *Engine {
 		cfg.GiveUpFetch = 2 * time.Minute
 	}
 	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), toReport: make(chan struct{}, 1), runs: make(chan struct{}), viewed: make(chan struct{})}
-	e.reporter.e = e
+	e.reporter.e, e.reporter.beat = e, make(chan struct{})
 	return e
 }
 

@@ -10,8 +10,15 @@ import (
 
 // reporter reports what an engine's session has to say, and follows the answers.
 type reporter struct {
-	e     *Engine
-	prove bool // the SN in use asks for proofs of what is held; Engine.mu guards it
+	e *Engine
+
+	// Engine.mu guards what follows.
+	prove           bool          // the SN in use asks for proofs of what is held
+	takesTrained    bool          // the SN that leads takes what programs have trained
+	warningsSeen    string        // digest of the last warnings
+	begun, answered uint64        // reports: how many, and the last one of them that an SN has answered
+	hurried         bool          // the next one is due at once
+	beat            chan struct{} // closed and replaced when one was answered
 }
 
 // reportDelay is how long what only people see may wait for a report that is due anyway.
@@ -25,7 +32,7 @@ func (rp *reporter) heartbeats(ctx context.Context) {
 	defer tick.Stop()
 	leads, log := false, heartbeatLog{log: e.cfg.Log}
 	for {
-		told := rp.numberedReport(!leads)
+		told, number := rp.numberedReport(!leads)
 		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		a, err := e.cfg.Control.Report(callCtx, told)
 		cancel()
@@ -33,6 +40,7 @@ func (rp *reporter) heartbeats(ctx context.Context) {
 		if leads = err == nil && a.Leads; err == nil && unsigned && a.Sign && !leads {
 			continue // another SN than before, or it does not lead any more: it has passed nothing on
 		}
+		rp.tookAnswer(number, a, err)
 		rp.answerAsked(a.Asks)
 		if ctx.Err() == nil {
 			log.note(err)
@@ -64,7 +72,7 @@ func (rp *reporter) awaitReport(ctx context.Context, tick <-chan time.Time, told
 		case <-late:
 			return true
 		case <-e.toReport:
-			if urgent(rp.report(), told) {
+			if now, hurried := rp.report(); hurried || urgent(now, told) {
 				return true
 			}
 			if late == nil {
@@ -88,12 +96,13 @@ func urgent(now, told *round.Report) bool {
 		now.Done != nil && !reflect.DeepEqual(now.Done, told.Done) || now.Failed != nil && !reflect.DeepEqual(now.Failed, told.Failed)
 }
 
-// report is what the leader should know now. It is not signed: most of it is compared with what was told and never sent.
-func (rp *reporter) report() *round.Report {
+// report is what the leader should know now, and whether it is to be sent at once. It is not signed: most of it is compared with what
+// was told and never sent.
+func (rp *reporter) report() (r *round.Report, hurried bool) {
 	e := rp.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return rp.reportLocked()
+	return rp.reportLocked(), rp.hurried
 }
 
 func (rp *reporter) reportLocked() *round.Report {
@@ -107,15 +116,58 @@ func (rp *reporter) reportLocked() *round.Report {
 // numberedReport is a report that can be sent: signed, unless it goes to the SN that leads. What that one is told by this node itself needs
 // no signature, as the connection and the node's token prove who speaks; nor does it gain anything by saying so if it is not true, since
 // the SN that leads takes nothing unsigned from another SN.
-func (rp *reporter) numberedReport(passedOn bool) *round.Report {
+func (rp *reporter) numberedReport(passedOn bool) (r *round.Report, number uint64) {
 	e := rp.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := rp.reportLocked()
+	rp.begun, rp.hurried = rp.begun+1, false
+	r = rp.reportLocked()
+	r.WarningsSeen = rp.warningsSeen
 	if r.Session != "" {
 		e.current.reports.numberLocked(r, passedOn)
 	}
-	return r
+	return r, rp.begun
+}
+
+// tookAnswer notes that an SN has answered a report, or that none has.
+func (rp *reporter) tookAnswer(number uint64, a round.Answer, err error) {
+	e := rp.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		rp.takesTrained = false // it may be one that does not know the field, and can't verify a signature over it
+		return
+	}
+	rp.warnedLocked(a)
+	rp.answered = number
+	close(rp.beat)
+	rp.beat = make(chan struct{})
+}
+
+// lastWord bounds how long a program waits for its final model because no SN takes a report.
+const lastWord = time.Second
+
+// exchangeLocked has all be reported that is known now, and blocks until an SN has answered that, so that the leader knows of the program's
+// training, and the program of what the leader found. It returns after lastWord in any case. Called with Engine.mu held, which it releases
+// while it waits.
+func (rp *reporter) exchangeLocked(ctx context.Context) {
+	e := rp.e
+	ctx, cancel := context.WithTimeout(ctx, lastWord)
+	defer cancel()
+	for due := rp.begun + 1; rp.answered < due; {
+		rp.hurried = true
+		beat := rp.beat
+		signal(e.toReport)
+		e.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-beat:
+		}
+		e.mu.Lock()
+		if ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // answerAsked takes the questions in the answer to a report. Each stands in every answer until the attempt is decided, also in those of

@@ -45,6 +45,7 @@ func (pr *program) offersLocked() (measured, bool) {
 	s := pr.s
 	switch {
 	case s.model.held != s.view.Model():
+	case pr.closed && s.program.training.busy: // the leader is to know what it is when it counts it
 	case pr.closed && standingIn(s.view, s.id).state == "open": // the SNs were restored: what it left counts once they know again that it has closed
 	case pr.closed:
 		return measured{base: s.model.held, closed: true}, true

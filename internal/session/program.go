@@ -164,6 +164,7 @@ func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32)
 	case s.program.offered != nil && seq == s.program.offered.seq:
 	case s.program.offered == nil && seq == s.program.lastSeq+1:
 		s.program.offered = &offer{seq: seq, weight: weight}
+		s.program.training.contributesLocked(seq, false)
 		s.recordLocked()
 		e.poke()
 	default:
@@ -246,7 +247,10 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*wire.SyncResponse
 		e.mu.Unlock()
 		return s.program.final, nil // asked again: the answer was lost
 	}
-	s.program.closing = true
+	if !s.program.closing {
+		s.program.closing = true
+		s.program.training.contributesLocked(s.program.lastSeq, true)
+	}
 	if mode != "" {
 		s.open.CheckinMode = mode
 	}
@@ -271,12 +275,13 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*wire.SyncResponse
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := s.await(ctx, func() *wire.SyncResponse {
-		if s.model.finalLocked() && (s.model.copies.last == s.model.held && s.model.copies.final || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
+		if !s.program.training.busy && s.model.finalLocked() && (s.model.copies.last == s.model.held && s.model.copies.final || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
 			return s.program.resultLocked(s.program.lastSeq)
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && !s.program.finished {
+		e.reporter.exchangeLocked(ctx)
 		s.program.finishLocked(r)
 	}
 	return r, err

@@ -199,7 +199,7 @@ func (inv *inventory) fetch(ctx context.Context, holders []*round.Session, unjud
 // answerLocked gives the waiting program what the swarm committed.
 func (pr *program) answerLocked() {
 	s := pr.s
-	if s.model.held != s.view.Model() || !s.model.held.Exists() {
+	if s.model.held != s.view.Model() || !s.model.held.Exists() || s.program.training.busy {
 		return
 	}
 	c := s.view.Committed

@@ -51,6 +51,7 @@ type Saved struct {
 	Sent      *recipients.Record `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
 	Begun     *attemptlog.Record `json:"begun,omitempty"`
 	Spoken    uint64             `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
+	Trained   *round.Trained     `json:"trained,omitempty"`
 	LastSeq   uint64             `json:"last_seq"`
 	Last      *wire.SyncResponse `json:"last,omitempty"` // the answer to LastSeq
 	Closing   bool               `json:"closing,omitempty"`
@@ -177,6 +178,10 @@ func (s *session) recordLocked() {
 	}
 	if st, ok := s.model.slots.(*models.Stateful); ok {
 		r.StateTurn = st.Turn()
+	}
+	if s.program.training.told != (round.Trained{}) {
+		told := s.program.training.told
+		r.Trained = &told
 	}
 	if s.program.offered != nil {
 		r.Offered = &Offer{Seq: s.program.offered.seq, Weight: s.program.offered.weight}

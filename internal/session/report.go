@@ -52,7 +52,7 @@ func (rs *reports) numberLocked(r *round.Report, passedOn bool) {
 func (rs *reports) reportLocked() *round.Report {
 	s := rs.s
 	r := &round.Report{Session: s.id, Contract: s.contract, Run: s.run, Progress: rs.progressLocked()}
-	r.Held = s.model.copies.heldLocked()
+	r.Held, r.Trained = s.model.copies.heldLocked(), s.program.training.reportedLocked()
 	if s.engine.reporter.prove {
 		r.Proofs = s.model.copies.signed.Told()
 	}

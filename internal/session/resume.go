@@ -24,6 +24,9 @@ func (e *Engine) Resume(r *Saved) {
 	p := &s.program
 	p.localName, p.progress, p.lastSeq, p.last = r.Local, r.Progress, r.LastSeq, r.Last
 	p.closing, p.finished, p.final = r.Closing, r.Finished, r.Final
+	if r.Trained != nil {
+		s.program.training.told = *r.Trained
+	}
 	if s.attempts.begun != nil && s.attempts.begun.Run == 0 {
 		s.attempts.begun.Run = r.Run
 	}

@@ -47,7 +47,7 @@ type session struct {
 func sessionOf(ctx context.Context, cancel context.CancelFunc, e *Engine, open *round.Open, form models.Form) *session {
 	s := &session{engine: e, id: open.Session, contract: open.Contract, open: open, view: &round.View{}}
 	s.lifecycle = lifecycle{s: s, ctx: ctx, cancel: cancel, changed: make(chan struct{})}
-	s.program.s, s.attempts.s, s.membership.s, s.norm.s, s.peers.s, s.reports.s = s, s, s, s, s, s
+	s.program.s, s.attempts.s, s.membership.s, s.norm.s, s.peers.s, s.reports.s, s.program.training.s = s, s, s, s, s, s, s
 	s.model = inventory{s: s, form: form, copies: copies{s: s, store: e.store()}}
 	return s
 }
@@ -75,6 +75,7 @@ type program struct {
 	told      bool               // the contract was told so, or could not be
 	deleted   bool               // the contract is gone
 	progress  round.Progress
+	training  training
 }
 
 func (s *session) ended() bool { return s.err != nil || s.program.finished }

@@ -7,7 +7,7 @@ import "github.com/swarmd/swarmd/internal/bridge/wire"
 func (pr *program) skipLocked() {
 	s := pr.s
 	o := pr.offered
-	if o == nil || o.seq > pr.skippedLocked() || s.model.base != s.view.Model() {
+	if o == nil || o.seq > pr.skippedLocked() || s.model.base != s.view.Model() || s.program.training.busy {
 		return
 	}
 	if s.attempts.newest.running() {

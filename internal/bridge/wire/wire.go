@@ -63,11 +63,19 @@ type OpenResponse struct {
 	APIVersion   int     `json:"api_version"`
 }
 
+// Counts are what a program tells of its training since its last Sync. All may be left out.
+type Counts struct {
+	Batches     *int64 `json:"batches,omitempty"`
+	Samples     *int64 `json:"samples,omitempty"`      // left out where batches are not: not known
+	DataSamples *int64 `json:"data_samples,omitempty"` // in one pass through the program's data
+}
+
 // SyncRequest is the body of POST /v1/sync. Seq counts 1, 2, 3, …; the same request may be repeated.
 type SyncRequest struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`
 	Weight  int    `json:"weight,omitempty"` // 0 to 100; absent: the weight given at open
+	Counts
 }
 
 // SyncResponse answers SyncRequest and CloseRequest. While Pending is true only Waiting has a meaning, and for Close
@@ -103,6 +111,7 @@ type CloseRequest struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`            // of the last Sync
 	Mode    string `json:"mode,omitempty"` // as OpenRequest.CheckinMode; empty: as opened
+	Counts
 }
 
 // AbortRequest is the body of POST /v1/abort.
