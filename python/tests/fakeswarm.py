@@ -173,6 +173,7 @@ class FakeSwarm:
         self.log: list[tuple[str, str, dict[str, Any]]] = []
         self.changed = threading.Condition()
         self.damaging = False
+        self.warnings: list[str] = []
         self.round, self.model, self.over, self.slot = 0, [], False, "merged-1"
         self.participants: list[str] = []
         self.aborted: dict[str, str] = {}
@@ -324,7 +325,8 @@ class FakeSwarm:
         session.ready = False
 
     def _reply(self, session: Session, contributed: bool) -> dict[str, Any]:
+        warnings, self.warnings = self.warnings, []
         return {"pending": False, "round": self.round, "slot": self.slot,
                 "interval": self.interval or session.body["sync_frequency"], "training_over": self.over,
                 "contributed": contributed, "digest": f"{self.round:064x}", "sha256": session.sum(self.slot, self.damaging),
-                "participants": self.participants, "warnings": []}  # fmt: skip
+                "participants": self.participants, "warnings": warnings}  # fmt: skip

@@ -71,11 +71,11 @@ type trained struct {
 	round.Trained
 }
 
-// sessions are those of the run that have told something, in the order of their opening.
+// sessions are those of the run that have told something and are to contribute, in the order of their opening.
 func (f Facts) sessions() []trained {
 	var all []trained
 	for id, t := range f.Trained {
-		if s := f.Contract.Sessions[id]; s != nil && s.Run == f.Contract.Run {
+		if s := f.Contract.Sessions[id]; s != nil && s.Run == f.Contract.Run && s.Weight > 0 {
 			all = append(all, trained{s, t})
 		}
 	}

@@ -14,9 +14,10 @@ import (
 func facts(t round.Trained) warning.Facts {
 	return warning.Facts{
 		Contract: &state.Contract{Run: 2, Sessions: map[string]*state.Session{
-			"s": {ID: "s", Node: "sl-0", Run: 2, Order: 1, SyncFrequency: 1000}, "old": {ID: "old", Node: "sl-1", Run: 1, SyncFrequency: 1000},
+			"s": {ID: "s", Node: "sl-0", Run: 2, Order: 1, SyncFrequency: 1000, Weight: 1}, "old": {ID: "old", Node: "sl-1", Run: 1, SyncFrequency: 1000, Weight: 1},
+			"watches": {ID: "watches", Node: "sl-2", Run: 2, SyncFrequency: 1000},
 		}},
-		Trained: map[string]round.Trained{"s": t, "old": {Ended: true, Counted: true}, "unknown": {Ended: true, Counted: true}},
+		Trained: map[string]round.Trained{"s": t, "old": {Ended: true, Counted: true}, "watches": {Ended: true, Counted: true}, "unknown": {Ended: true, Counted: true}},
 	}
 }
 

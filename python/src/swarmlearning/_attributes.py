@@ -71,6 +71,11 @@ class Attributes:
         return self._engine.epochs_completed
 
     @property
+    def samples(self) -> Optional[int]:
+        """How many samples were trained since on_train_begin; None where on_batch_end was not told."""
+        return self._engine.samples
+
+    @property
     def loopback(self) -> bool:
         """True when SWARM_LOOPBACK was set at construction: the training goes on without a swarm."""
         return self._engine.loopback

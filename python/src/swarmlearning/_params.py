@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 from swarmlearning._method import method_text
 from swarmlearning.errors import ParameterError
@@ -54,6 +54,7 @@ class Params:
     method: str = ""
     adaptive: bool = False
     overlap: bool = False
+    data_samples: Optional[int] = None
 
     def terms(self) -> dict[str, object]:
         """Give the fields of the open request; without a method the contract's is taken, else the mean."""
@@ -96,6 +97,7 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
         "useAdaptiveSync",
         "adsValData",
         "overlap",
+        "trainData",
         "ml_platform",
         "mlPlatform",
     }
@@ -120,6 +122,7 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
         method=method_text(options.get("mergeMethod"), options.get("mergeParams")),
         adaptive=adaptive,
         overlap=boolean("overlap", options.get("overlap", False)),
+        data_samples=data_samples(options.get("trainData")),
     )
 
 
@@ -133,6 +136,27 @@ def near(name: str, names: Iterable[str]) -> str:
 def positive(name: str, value: object) -> int:
     """Give value as an integer from 1; strings and whole floats are cast, as in the original."""
     return whole(name, value, 1)
+
+
+def data_samples(data: Any) -> Optional[int]:
+    """Give how many samples trainData has: a number, a DataLoader, a Dataset, an array, or a tuple (x, y) of arrays."""
+    if data is None:
+        return None
+    if isinstance(data, tuple) and data:
+        data = data[0]
+    # A loader's own length is in batches.
+    data = getattr(data, "dataset", data)
+    shape = getattr(data, "shape", None)
+    try:
+        number = int(data) if isinstance(data, int) else int(shape[0]) if shape else len(data)
+    except TypeError:
+        number = -1
+    if isinstance(data, bool) or number < 0:
+        raise ParameterError(
+            f"trainData: {type(data).__name__} has no length",
+            "give the number of samples, or the data: a DataLoader, a Dataset, an array or (x, y)",
+        )
+    return number
 
 
 def whole(name: str, value: object, least: int, limit: Optional[int] = None) -> int:

@@ -63,9 +63,9 @@ class TorchCallback(Attributes):
         with self._proximal.released_on_failure():
             self._engine.train_begin()
 
-    def _batch_end(self) -> None:
+    def _batch_end(self, samples: Optional[int] = None) -> None:
         with self._proximal.released_on_failure():
-            self._engine.batch_end()
+            self._engine.batch_end(samples)
 
     def _epoch_end(self) -> None:
         with self._proximal.released_on_failure():

@@ -83,9 +83,12 @@ class SwarmCallback(Attributes):
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
         self._engine.train_begin()
 
-    def on_batch_end(self, batch: Optional[int] = None) -> None:
-        """Count a batch; blocks for a merge when it is time for one, with overlap for the one before."""
-        self._engine.batch_end()
+    def on_batch_end(self, batch: Optional[int] = None, samples: Optional[int] = None) -> None:
+        """Count a batch, of so many samples; blocks for a merge when it is time for one.
+
+        With overlap it blocks for the one before.
+        """
+        self._engine.batch_end(samples)
 
     def on_epoch_end(self, epoch: Optional[int] = None) -> None:
         """Count an epoch; measures the model if evaluate was given."""

@@ -15,11 +15,12 @@ import numpy as np
 
 import swarmlearning
 from swarmlearning import layout as layouts
+from swarmlearning._counts import Counts
 from swarmlearning._metrics import MetricsFile, number, versions
 from swarmlearning._overlap import carry
-from swarmlearning._params import Params, loopback, prints, verify
+from swarmlearning._params import Params, data_samples, loopback, prints, verify
 from swarmlearning.client import Client, Merged, bridge_directory
-from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
+from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, ParameterError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
 
 # What scripts of the original's users look for in the log, word for word.
@@ -79,6 +80,8 @@ class Engine:
         self._others: tuple[str, ...] = ()
         self._digest = ""  # the swarm's name for the final model
         self._batches = 0
+        self._counts = Counts(params.data_samples)
+        self._handed: dict[str, int] = {}
         self._interval = params.sync_frequency
         self._seq = 0
         self._round = 0
@@ -126,9 +129,20 @@ class Engine:
         return self._epochs
 
     @property
+    def samples(self) -> Optional[int]:
+        """Samples trained since the training began; None: not known."""
+        return self._counts.total
+
+    @property
     def logger(self) -> logging.Logger:
         """Where the engine logs to."""
         return self._logger
+
+    def found_data(self, data: object) -> None:
+        """Take the data that the framework trains on, unless the program has named it; it may have no length."""
+        with suppress(ParameterError):
+            if self._params.data_samples is None and data is not None:
+                self._counts = Counts(data_samples(data))
 
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
         """Report what the program measured: on the merged model of the last round, or, with overlap, on its own."""
@@ -156,6 +170,7 @@ class Engine:
         if self._running:
             raise SwarmError("on_train_begin: training is already running", "call it once, before the loop over epochs")
         self._batches = self._seq = self._round = self._epochs = 0
+        self._counts.reset()
         self._interval = self._params.sync_frequency
         self._over = self._travels = self._ahead = self._ended = False
         self._running = True
@@ -181,9 +196,10 @@ class Engine:
             )
             self._sync()
 
-    def batch_end(self) -> None:
-        """Count a batch; merge when the interval is full."""
+    def batch_end(self, samples: object = None) -> None:
+        """Count a batch, of so many samples if they are known; merge when the interval is full."""
         self._check_running("on_batch_end")
+        self._counts.batch(samples)
         if self._loopback or self._over:
             return
         self._batches += 1
@@ -198,6 +214,7 @@ class Engine:
         """Count an epoch; measure the local model, and report that unless the interval follows what is reported."""
         self._check_running("on_epoch_end")
         self._epochs += 1
+        self._counts.epoch()
         with self._giving_up():
             (loss, metric), self._told = self._model.evaluate() or self._told, (None, None)
             self._write_epoch(loss, metric)
@@ -246,7 +263,7 @@ class Engine:
         elif not self._over:
             # What was trained since the last merge goes into the rounds to come.
             self._store()
-        final = client.finish(self._seq, self._params.checkin_mode, self._say_waiting, self._newer)
+        final = client.finish(self._seq, self._params.checkin_mode, self._say_waiting, self._newer, self._counts.take())
         self._over = True
         self._say_warnings(final)
         self._round = final.round
@@ -269,6 +286,7 @@ class Engine:
         self._say_unmeasured()
         self._store()
         self._seq += 1
+        self._handed = self._counts.take()
         merged = self._await_merge()
         if not merged.skipped:
             self._load(merged)
@@ -284,7 +302,8 @@ class Engine:
         if not self._over:
             self._logger.info(MERGING)
             self._seq += 1
-            self._require_client().offer(self._seq, self._params.weight)
+            self._handed = self._counts.take()
+            self._require_client().offer(self._seq, self._params.weight, self._handed)
             self._travels = True
 
     def _settle(self) -> None:
@@ -322,7 +341,7 @@ class Engine:
 
     def _await_merge(self) -> Merged:
         self._waiting = ""
-        return self._require_client().sync(self._seq, self._params.weight, self._say_waiting)
+        return self._require_client().sync(self._seq, self._params.weight, self._say_waiting, self._handed)
 
     def _took(self, merged: Merged, seconds: float) -> None:
         """Note a merge, whose model is loaded, and measure it. seconds is how long the training stood still for it."""

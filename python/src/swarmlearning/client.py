@@ -46,6 +46,9 @@ MAX_RECONNECT_SECONDS = 86400.0
 
 _SYNC = "/v1/sync"
 
+# What a program tells of its training that counts nothing.
+NOTHING: Mapping[str, int] = {}
+
 GONE_REMEDY = "see the log of the SL daemon on this host, then start the training again"
 
 Json = Dict[str, Any]
@@ -187,12 +190,12 @@ class Client:
         """Give the slot that the program writes its weights to; it must not be written during sync."""
         return b"" if self._local is None else memoryview(self._local)
 
-    def offer(self, seq: int, weight: int) -> None:
+    def offer(self, seq: int, weight: int, counts: Mapping[str, int] = NOTHING) -> None:
         """Hand in the weights of the local slot and return at once; a sync with the same seq then gives the model.
 
-        Until that sync has returned the local slot must not be written.
+        Until that sync has returned the local slot must not be written. counts is what was trained since the last one.
         """
-        body = {"session": self._session, "seq": seq, "weight": weight}
+        body = {"session": self._session, "seq": seq, "weight": weight, **counts}
         # The daemon's answer waits in a connection of its own, since this one is needed for reports.
         connection = self._connect(POLL_SECONDS)
         try:
@@ -207,27 +210,37 @@ class Client:
             raise
         self._offered = connection
 
-    def sync(self, seq: int, weight: int, waiting: Callable[[str], None]) -> Merged:
+    def sync(
+        self, seq: int, weight: int, waiting: Callable[[str], None], counts: Mapping[str, int] = NOTHING
+    ) -> Merged:
         """Hand in the weights of the local slot, unless offer has; block until there is a model or none comes.
 
-        waiting is called with the daemon's reason each time that it answers that others are still missing.
+        waiting is called with the daemon's reason each time that it answers that others are still missing. counts is
+        what was trained since the last one: batches, samples, data_samples.
         """
         early = self._answer_to_offer()
         if early is not None and not _field(early, "pending", bool):
             return _merged(early)
-        body = {"session": self._session, "seq": seq, "weight": weight}
+        body = {"session": self._session, "seq": seq, "weight": weight, **counts}
         while True:
             reply = self._post(_SYNC, body)
             if not _field(reply, "pending", bool):
                 return _merged(reply)
             waiting(str(reply.get("waiting", "")))
 
-    def finish(self, seq: int, mode: str, waiting: Callable[[str], None], newer: Callable[[Merged], None]) -> Merged:
+    def finish(
+        self,
+        seq: int,
+        mode: str,
+        waiting: Callable[[str], None],
+        newer: Callable[[Merged], None],
+        counts: Mapping[str, int] = NOTHING,
+    ) -> Merged:
         """Close the session and block until the final model is there.
 
         newer is called for each model that the others commit in the meantime.
         """
-        body = {"session": self._session, "seq": seq, "mode": mode}
+        body = {"session": self._session, "seq": seq, "mode": mode, **counts}
         seen = 0
         while True:
             reply = self._post("/v1/close", body)

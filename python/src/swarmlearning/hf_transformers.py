@@ -65,12 +65,14 @@ class SwarmCallback(TorchCallback, transformers.TrainerCallback):  # type: ignor
                 "the Trainer trains another model than the SwarmCallback was given",
                 "give both the same one: Trainer(model=model, ...), without model_init",
             )
+        self._engine.found_data(kwargs.get("train_dataloader"))
         self._train_begin()
         return self._stopped_if_over(control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Count an optimizer step; blocks for a merge when it is time for one, with overlap for the one before."""
-        self._batch_end()
+        # The last batch of an epoch may have fewer.
+        self._batch_end(args.train_batch_size * args.gradient_accumulation_steps)
         return self._stopped_if_over(control)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:

@@ -92,10 +92,15 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
             self._engine.train_begin()
         self._stop_if_over()
 
-    def on_batch_end(self, batch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
-        """Count a batch; blocks for a merge when it is time for one, with overlap for the one before."""
+    def on_batch_end(
+        self, batch: Any = None, logs: Optional[Mapping[str, Any]] = None, samples: Optional[int] = None
+    ) -> None:
+        """Count a batch, of so many samples; blocks for a merge when it is time for one.
+
+        With overlap it blocks for the one before.
+        """
         with self._proximal.released_on_failure():
-            self._engine.batch_end()
+            self._engine.batch_end(samples)
         self._stop_if_over()
 
     def on_train_batch_end(self, batch: Any, logs: Optional[Mapping[str, Any]] = None) -> None:

@@ -1,0 +1,115 @@
+"""What a program tells of its training, and what it is told of it, against the fake swarm."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+from fakeswarm import FakeSwarm
+from helpers import construct, together
+from swarmlearning._params import data_samples
+from swarmlearning.arrays import SwarmCallback
+from swarmlearning.errors import ParameterError
+
+MakeSwarm = Callable[..., FakeSwarm]
+
+
+def train(swarm: FakeSwarm, batches: list[Any], epochs: int = 1, **kwargs: Any) -> SwarmCallback:
+    """Train alone, with a batch of so many samples each; None: the program does not say."""
+    options = {"syncFrequency": 2, "minPeers": 1, "totalEpochs": 1, "weights": {"w": np.zeros(2, np.float32)}, **kwargs}
+    callback = construct(swarm.peers[0].directory, lambda: SwarmCallback(**options))
+
+    def program() -> None:
+        callback.on_train_begin()
+        for _ in range(epochs):
+            for samples in batches:
+                callback.on_batch_end(samples=samples)
+            callback.on_epoch_end()
+        callback.on_train_end()
+
+    together(program)
+    return callback
+
+
+def told(swarm: FakeSwarm) -> list[dict[str, int]]:
+    """Give it call by call; a call that is repeated tells the same."""
+    names = ("batches", "samples", "data_samples")
+    calls: dict[tuple[str, int], dict[str, int]] = {}
+    for _, path, body in swarm.log:
+        if path in ("/v1/sync", "/v1/close"):
+            counts = {name: body[name] for name in names if name in body}
+            assert calls.setdefault((path, body["seq"]), counts) == counts
+    return list(calls.values())
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_every_merge_and_the_end_tell_what_was_trained(make_swarm: MakeSwarm, overlap: bool) -> None:
+    swarm = make_swarm(1)
+    callback = train(swarm, [8, 8, 4], epochs=2, overlap=overlap)
+    assert callback.samples == 40
+    assert told(swarm) == [
+        {"batches": 0},
+        {"batches": 2, "samples": 16},
+        {"batches": 2, "samples": 12, "data_samples": 20},
+        {"batches": 2, "samples": 12, "data_samples": 20},
+        {"batches": 0, "data_samples": 20},
+    ]
+
+
+def test_what_is_not_known_is_not_told(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    assert train(swarm, [8, None, 8]).samples is None
+    assert told(swarm) == [{"batches": 0}, {"batches": 2}, {"batches": 1, "samples": 8}]
+
+
+def test_data_that_is_named_is_known_from_the_start(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [None, None], trainData=(np.zeros((50, 3)), np.zeros(50)))
+    assert told(swarm) == [{"batches": 0, "data_samples": 50}, {"batches": 2, "data_samples": 50},
+                           {"batches": 0, "data_samples": 50}]  # fmt: skip
+
+
+def test_a_training_without_a_batch_tells_that(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [])
+    assert told(swarm) == [{"batches": 0}, {"batches": 0}]
+
+
+class Loader:
+    """As torch's: its own length is in batches."""
+
+    dataset = range(70)
+
+    def __len__(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [(None, None), (12, 12), (Loader(), 70), ([1, 2], 2), (np.zeros((5, 9)), 5), ((np.zeros((4, 2)), np.zeros(4)), 4)],
+)
+def test_the_length_of_data(data: Any, number: Any) -> None:
+    assert data_samples(data) == number
+
+
+@pytest.mark.parametrize("data", [True, -1, 1.5, object()])
+def test_data_without_a_length_is_refused(data: Any) -> None:
+    with pytest.raises(ParameterError, match="trainData"):
+        data_samples(data)
+
+
+@pytest.mark.parametrize("samples", [-1, 1.5, "many"])
+def test_a_wrong_number_of_samples_is_refused(make_swarm: MakeSwarm, samples: Any) -> None:
+    with pytest.raises(ParameterError, match="samples"):
+        train(make_swarm(1), [samples])
+
+
+def test_warnings_are_logged(make_swarm: MakeSwarm, caplog: pytest.LogCaptureFixture) -> None:
+    swarm = make_swarm(1)
+    swarm.warnings = ["sl-9 has trained no batch"]
+    train(swarm, [1, 1], logger=logging.getLogger("counts"))
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert said.count("sl-9 has trained no batch") == 1
