@@ -12,12 +12,13 @@ import (
 // knows all of it but what is of sessions that have ended.
 type trainings struct {
 	by       map[string]round.Trained // by session
+	of       *state.Contract          // as it was when it was looked at last
 	warnings []warning.Warning
 }
 
 // take adds what the run's sessions have reported last, and finds what is wrong.
 func (t *trainings) take(c *state.Contract, reports map[string]Report) {
-	news := false
+	news := t.of != c
 	for id, r := range reports {
 		if r.Trained == nil || t.by[id] == *r.Trained {
 			continue
@@ -27,7 +28,7 @@ func (t *trainings) take(c *state.Contract, reports map[string]Report) {
 		}
 		t.by[id], news = *r.Trained, true
 	}
-	if news {
+	if t.of = c; news {
 		t.warnings = warning.Add(t.warnings, warning.Find(warning.Facts{Contract: c, Trained: t.by}))
 	}
 }

@@ -41,9 +41,7 @@ func (h Handler) Sync(ctx context.Context, req wire.SyncRequest) (wire.SyncRespo
 	h.Engine.Count(req.Session, counts(req.Counts))
 	r, err := h.Engine.Sync(ctx, req.Session, req.Seq, uint32(req.Weight)) //nolint:gosec // bounded by the bridge
 	out, err := h.result(r, err)
-	if err == nil {
-		out.Warnings = h.Engine.Warnings(req.Session, req.Seq, false)
-	}
+	out.Warnings = h.Engine.Warnings(req.Session, req.Seq, false) // while the program waits too
 	return out, err
 }
 
@@ -74,9 +72,7 @@ func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (wire.SyncRes
 	h.Engine.Count(req.Session, counts(req.Counts))
 	r, err := h.Engine.Close(ctx, req.Session, req.Mode)
 	out, err := h.result(r, err)
-	if err == nil {
-		out.Warnings = h.Engine.Warnings(req.Session, req.Seq, true)
-	}
+	out.Warnings = h.Engine.Warnings(req.Session, req.Seq, true)
 	return out, err
 }
 

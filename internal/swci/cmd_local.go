@@ -40,11 +40,11 @@ func localCommands() []*Command {
 				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
 				"With --runtime docker every program runs in a container of its own, without network and with nothing of this host but its data (read-only) and its model directory; SNs and SLs stay processes unless --containers is given. No container is left afterwards.\n\n" +
 				localIdentity + "\n\n" +
-				"Exit code 1 means that a program failed or that the final models differ, 8 that --timeout passed, 130 that you stopped it.",
+				"Exit code 1 means that a program failed or that the final models differ, 8 that --timeout passed, 130 that you stopped it, and 9 that all was trained, but with warnings: a model that nothing has changed, hooks that were never called, a peer without data, one data folder for all. With --strict these are errors, exit code 1.",
 			Example: "local run --peers 3 --platform PYT --model-dir examples/digits-pyt --model-program train.py --data-dir 'shards/{peer}' --out out",
 			Flags: []cli.Flag{
 				&cli.IntFlag{Name: "peers", Value: 3, Usage: "number of peers `N`, each with an SL and a program"},
-				&cli.IntFlag{Name: "min-peers", Usage: "least number `N` of peers of a round; all of them if not given"},
+				&cli.IntFlag{Name: "min-peers", Usage: "least number `N` of peers of a round, for programs that take it from MIN_PEERS; all of them if not given"},
 				&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`; three or more survive the loss of one"},
 				&cli.StringFlag{Name: "platform", Value: "PYT", Usage: "framework `NAME` of the program: PYT or TF"},
 				&cli.StringFlag{Name: "model-dir", Usage: "folder `DIR` with the program"},
@@ -59,6 +59,7 @@ func localCommands() []*Command {
 				&cli.BoolFlag{Name: "containers", Usage: "with --runtime docker: run SNs and SLs in containers too"},
 				&cli.StringFlag{Name: "ml-image", Usage: "image `NAME` of the programs' containers; that of the platform if not given"},
 				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
+				&cli.BoolFlag{Name: "strict", Usage: "warnings are errors"},
 				&cli.BoolFlag{Name: "keep", Usage: "leave the temporary folder with the nodes' state"},
 				&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show the programs' output"},
 				&cli.BoolFlag{Name: "verbose", Usage: "show the daemons' logs too, and what the programs say of every round"},
@@ -97,7 +98,7 @@ func localRun(ctx context.Context, s *Session, args Args) error {
 		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),
 		Python: o.String("python"), Runtime: o.String("runtime"), Image: o.String("ml-image"), Nodes: o.Bool("containers"), Swarmd: o.String("swarmd"), Package: pythonPackage(),
 		Baseline: o.Bool("baseline"), Keep: o.Bool("keep"), Quiet: o.Bool("quiet"), Verbose: o.Bool("verbose"),
-		JSON: s.JSON, Timeout: o.Duration("timeout"),
+		JSON: s.JSON, Strict: o.Bool("strict"), Timeout: o.Duration("timeout"),
 	}, s.localHost())
 }
 

@@ -70,6 +70,7 @@ const exitCodes = `## Exit codes
 | 6 | conflict with what exists |
 | 7 | no raft leader or no quorum |
 | 8 | timed out |
+| 9 | done, but with warnings: see the command |
 | 130 | interrupted |
 
 ## Environment

@@ -268,7 +268,8 @@ class FakeSwarm:
                 return reply
             left = end - time.monotonic()
             if left <= 0:
-                pending = {"pending": True, "waiting": f"more peers (need {session.body['min_peers']})"}
+                pending = {"pending": True, "waiting": f"more peers (need {session.body['min_peers']})",
+                           "warnings": self.warnings}  # fmt: skip
                 if session.closed and self.round:
                     pending |= {"round": self.round, "slot": self.slot}
                 return pending
@@ -325,8 +326,7 @@ class FakeSwarm:
         session.ready = False
 
     def _reply(self, session: Session, contributed: bool) -> dict[str, Any]:
-        warnings, self.warnings = self.warnings, []
         return {"pending": False, "round": self.round, "slot": self.slot,
                 "interval": self.interval or session.body["sync_frequency"], "training_over": self.over,
                 "contributed": contributed, "digest": f"{self.round:064x}", "sha256": session.sum(self.slot, self.damaging),
-                "participants": self.participants, "warnings": warnings}  # fmt: skip
+                "participants": self.participants, "warnings": self.warnings}  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from typing import Any, Callable
 
 import numpy as np
@@ -107,9 +109,25 @@ def test_a_wrong_number_of_samples_is_refused(make_swarm: MakeSwarm, samples: An
         train(make_swarm(1), [samples])
 
 
-def test_warnings_are_logged(make_swarm: MakeSwarm, caplog: pytest.LogCaptureFixture) -> None:
+def test_warnings_are_logged_once(make_swarm: MakeSwarm, caplog: pytest.LogCaptureFixture) -> None:
     swarm = make_swarm(1)
     swarm.warnings = ["sl-9 has trained no batch"]
-    train(swarm, [1, 1], logger=logging.getLogger("counts"))
+    train(swarm, [1, 1, 1, 1], logger=logging.getLogger("counts"))
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert said.count("sl-9 has trained no batch") == 1
+
+
+def test_warnings_come_while_others_are_waited_for(make_swarm: MakeSwarm, caplog: pytest.LogCaptureFixture) -> None:
+    swarm = make_swarm(1, poll=0.01)
+    swarm.warnings = ["minPeers is 5"]
+    swarm.hold()
+
+    def release() -> None:
+        end = time.monotonic() + 30
+        while "minPeers is 5" not in caplog.text:
+            assert time.monotonic() < end, "nothing was said while the program waits"
+            threading.Event().wait(0.002)
+        swarm.release()
+
+    together(release, lambda: train(swarm, [1], logger=logging.getLogger("counts")))
+    assert caplog.text.count("minPeers is 5") == 1

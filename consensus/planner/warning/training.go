@@ -67,12 +67,16 @@ func hooksUnused(f Facts) (found []Warning) {
 // neverDue finds peers whose training was over before they should have merged.
 func neverDue(f Facts) (found []Warning) {
 	for _, t := range f.sessions() {
-		if !t.Ended || !t.Counted || t.Seq > 1 || t.TotalBatches == 0 || t.TotalBatches >= uint64(t.SyncFrequency) {
+		interval := t.SyncFrequency
+		if c := f.Contract.Committed; c != nil && c.NextInterval > 0 {
+			interval = c.NextInterval // what programs are told, which is of all peers
+		}
+		if !t.Ended || !t.Counted || t.Seq > 1 || t.TotalBatches == 0 || t.TotalBatches >= uint64(interval) {
 			continue
 		}
 		found = append(found, Warning{Reason: NeverDue, Node: t.Node, Text: fmt.Sprintf(
 			"syncFrequency is %d, the training of %s had %s: nothing was merged between begin and end; give it less, %d say",
-			t.SyncFrequency, t.Node, batches(t.TotalBatches), max(1, t.TotalBatches/10))})
+			interval, t.Node, batches(t.TotalBatches), max(1, t.TotalBatches/10))})
 	}
 	return found
 }

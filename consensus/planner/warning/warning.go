@@ -22,6 +22,7 @@ const (
 	NoData      Reason = "NO_DATA"         // a peer has trained no batch
 	HooksUnused Reason = "HOOKS_UNUSED"    // a peer's model changed, though on_batch_end was never called
 	NeverDue    Reason = "NEVER_DUE"       // a peer's training was shorter than its syncFrequency
+	MinPeers    Reason = "MIN_PEERS"       // a round needs more peers than will come
 )
 
 // Limit bounds how many warnings are kept of a contract's run.
@@ -42,7 +43,7 @@ type Facts struct {
 }
 
 // finders are all that look for something.
-var finders = []func(Facts) []Warning{unchanged, noData, hooksUnused, neverDue}
+var finders = []func(Facts) []Warning{minPeers, unchanged, noData, hooksUnused, neverDue}
 
 // Find returns what is probably wrong, in a stable order.
 func Find(f Facts) []Warning {

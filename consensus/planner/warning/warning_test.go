@@ -61,6 +61,39 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestMinPeers: while sessions enrol the least that one of them wants counts, then the terms do.
+func TestMinPeers(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		want            [2]uint32
+		terms, expected uint32
+		over            bool
+		text            string // empty: nothing is wrong
+	}{
+		{"enough", [2]uint32{2, 3}, 0, 3, false, ""},
+		{"one of them will do", [2]uint32{5, 2}, 0, 3, false, ""},
+		{"too few", [2]uint32{5, 6}, 0, 3, false, "minPeers is 5, but only 3 peers are expected"},
+		{"too few of one", [2]uint32{2, 2}, 0, 1, false, "minPeers is 2, but only 1 peer is expected"},
+		{"not known how many", [2]uint32{5, 6}, 0, 0, false, ""},
+		{"by the terms", [2]uint32{2, 2}, 4, 3, false, "minPeers is 4, but only 3 peers are expected"},
+		{"over", [2]uint32{2, 2}, 4, 3, true, ""},
+	} {
+		c := &state.Contract{Run: 2, Over: tt.over, Sessions: map[string]*state.Session{
+			"a":    {Run: 2, Terms: state.Terms{MinPeers: tt.want[0]}, ExpectedPeers: tt.expected},
+			"b":    {Run: 2, Terms: state.Terms{MinPeers: tt.want[1]}},
+			"old":  {Run: 1, Terms: state.Terms{MinPeers: 1}, ExpectedPeers: 9},
+			"gone": {Run: 2, Terms: state.Terms{MinPeers: 1}, ExpectedPeers: 9, State: state.SessionEnded},
+		}}
+		if tt.terms > 0 {
+			c.Terms = &state.Terms{MinPeers: tt.terms}
+		}
+		got := warning.Find(warning.Facts{Contract: c})
+		if tt.text == "" && len(got) > 0 || tt.text != "" && (len(got) != 1 || got[0].Reason != warning.MinPeers || !strings.Contains(got[0].Text, tt.text)) {
+			t.Errorf("%s: got %+v, want %q", tt.name, got, tt.text)
+		}
+	}
+}
+
 // TestAdd: what was said once stays, in its first words, and the list does not grow without end.
 func TestAdd(t *testing.T) {
 	first := warning.Add(nil, []warning.Warning{{Reason: warning.NoData, Node: "a", Text: "one"}, {Reason: warning.NoData, Node: "b"}})

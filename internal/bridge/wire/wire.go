@@ -78,7 +78,7 @@ type SyncRequest struct {
 	Counts
 }
 
-// SyncResponse answers SyncRequest and CloseRequest. While Pending is true only Waiting has a meaning, and for Close
+// SyncResponse answers SyncRequest and CloseRequest. While Pending is true only Waiting and Warnings have a meaning, and for Close
 // Round and Slot when a newer model was committed meanwhile. A node's record of its session keeps the last answer, for a program that
 // asks again; Pending, Waiting, SHA256 and Warnings are the bridge's to add.
 type SyncResponse struct {

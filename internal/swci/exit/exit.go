@@ -20,6 +20,7 @@ const (
 	Conflict    = 6   // what exists stands against it
 	NoLeader    = 7   // no raft leader, or no quorum
 	TimedOut    = 8   // took longer than allowed
+	Warned      = 9   // done, but what came of it is probably not what was wanted
 	Interrupted = 130 // Ctrl-C or TERM
 )
 

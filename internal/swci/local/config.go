@@ -71,6 +71,7 @@ type RunConfig struct {
 	Quiet    bool
 	Verbose  bool
 	JSON     bool
+	Strict   bool          // what would be a warning is an error
 	Timeout  time.Duration // 0: none
 	Package  fs.FS         // the swarmlearning package, for baselines whose Python has none; nil: never needed
 }
@@ -89,7 +90,12 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 		c.MinPeers = c.Peers
 	}
 	if c.MinPeers < 1 || c.MinPeers > max(c.Peers, 1) {
-		add("", "--min-peers must be 1 to the number of peers")
+		add("give --min-peers 1 to the number of --peers", "--min-peers %d can't be met by --peers %d", c.MinPeers, c.Peers)
+	}
+	for _, w := range c.warnings() {
+		if c.Strict {
+			add("", "%s", w.Text)
+		}
 	}
 	if c.SNs < 1 || c.SNs > maxSNs {
 		add("", "--sns must be 1 to %d", maxSNs)

@@ -40,6 +40,8 @@ type progress struct {
 	api     API // nil: every peer trains alone
 	started time.Time
 
+	hopeless chan error // takes one: why no round will ever be merged
+
 	mu     sync.Mutex
 	peers  []peerState
 	status *swarmv1.GetContractStatusResponse // the newest; nil before the first
@@ -60,7 +62,7 @@ type peerState struct {
 }
 
 func newProgress(cfg *RunConfig, h Host, board *Board, api API) *progress {
-	p := &progress{cfg: cfg, host: h, board: board, api: api, started: h.Now(), peers: make([]peerState, cfg.Peers)}
+	p := &progress{cfg: cfg, host: h, board: board, api: api, started: h.Now(), peers: make([]peerState, cfg.Peers), hopeless: make(chan error, 1)}
 	for i := range p.peers {
 		p.peers[i] = peerState{phase: phaseStarting, since: p.started}
 		p.peers[i].tail.Path = cfg.metricsPath(i, api == nil)
@@ -111,6 +113,7 @@ func (p *progress) poll(ctx context.Context) {
 	defer p.mu.Unlock()
 	if status != nil {
 		p.status = status
+		p.giveUp(p.cfg.unmet(status))
 	}
 	for i := range p.peers {
 		events, err := p.peers[i].tail.Next()
@@ -123,6 +126,17 @@ func (p *progress) poll(ctx context.Context) {
 		p.peers[i].heed(session(p.status, cluster.SLName(i)))
 	}
 	p.board.Set(p.lines())
+}
+
+// giveUp ends the wait for the programs, if there is an error.
+func (p *progress) giveUp(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case p.hopeless <- err:
+	default: // it is known already
+	}
 }
 
 // ask fetches the status of the contract that the programs use: of several, the one with most open sessions.

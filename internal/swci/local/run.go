@@ -119,6 +119,9 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 	if err := letOut(ctx, api); err != nil {
 		return nil, err
 	}
+	for _, w := range r.cfg.warnings() {
+		r.board.Log("WARNING: " + w.Text)
+	}
 	r.board.Log(fmt.Sprintf("swarm is up: %d SN, API https://%s; starting %d peers", r.cfg.SNs, r.cluster.APIs()[0], r.cfg.Peers))
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{
@@ -145,6 +148,8 @@ func (r *run) wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case err := <-r.progress.hopeless:
+			return err
 		case e := <-r.cluster.Exits():
 			i, ok := r.peer(e.Name)
 			if !ok {
@@ -236,6 +241,7 @@ func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summar
 		WallSeconds: r.host.Now().Sub(r.started).Seconds(), Program: r.cfg.Program, Platform: r.cfg.Platform, Runtime: r.cfg.Runtime,
 		Contract: c.GetName(), SNs: r.cfg.SNs, MinPeers: r.cfg.MinPeers, Started: r.started.UTC().Format(time.RFC3339),
 	}
+	s.Warnings = r.cfg.warned(status)
 	s.Summarise(peers, int64(min(c.GetCommitted().GetRound(), 1<<40)))
 	r.results = peers
 	return s, report.MergeRounds(committed(status), peers)
@@ -292,7 +298,10 @@ func (r *run) finish(s *report.Summary, rounds []report.Round) error {
 	if s.Differ() {
 		return exit.New(exit.Failed, "this must never happen: please report it with the folder "+r.cfg.Out, "THE PEERS' FINAL MODELS DIFFER\n%s", strings.Join(digests(s), "\n"))
 	}
-	return r.failure
+	if r.failure != nil {
+		return r.failure
+	}
+	return strictly(s, r.cfg.Strict)
 }
 
 func (r *run) printEnd(s *report.Summary) error {
@@ -306,6 +315,7 @@ func (r *run) printEnd(s *report.Summary) error {
 		fmt.Fprint(w, "; all final models are the same bytes"+except(len(r.failed)))
 	}
 	fmt.Fprintf(w, "\nmodels  %s\nreport  %s\nsummary %s\n", filepath.Join(r.cfg.Out, "sl-*"), filepath.Join(r.cfg.Out, reportFile), filepath.Join(r.cfg.Out, summaryFile))
+	printAdvice(w, s)
 	return nil
 }
 

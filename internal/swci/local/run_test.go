@@ -21,8 +21,8 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/report"
 )
 
-// fakeAPI answers as a swarm that committed two rounds.
-type fakeAPI struct{}
+// fakeAPI answers as a swarm that committed two rounds, and warns.
+type fakeAPI struct{ warnings []*swarmv1.Warning }
 
 func (fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 	return &swarmv1.GetSwarmResponse{SwarmId: "abcdef"}, nil
@@ -32,11 +32,11 @@ func (fakeAPI) ListContracts(context.Context) (*swarmv1.ListContractsResponse, e
 	return &swarmv1.ListContractsResponse{Contracts: []*swarmv1.ContractSummary{{Name: "unused"}, {Name: "mine", OpenSessions: 2}}}, nil
 }
 
-func (fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+func (f fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
 	last := &swarmv1.CommittedRound{Round: 2, Attempt: 1, Digest: "d2", Participants: []string{"sl-0", "sl-1"}, PlannedUnixMs: 1000, CommittedUnixMs: 1250, Final: true}
 	return &swarmv1.GetContractStatusResponse{
 		Contract: &swarmv1.ContractView{Name: name, Committed: last},
-		Recent:   []*swarmv1.CommittedRound{{Round: 1, Attempt: 1, Participants: []string{"sl-0", "sl-1"}}, last},
+		Recent:   []*swarmv1.CommittedRound{{Round: 1, Attempt: 1, Participants: []string{"sl-0", "sl-1"}}, last}, TrainingWarnings: f.warnings,
 	}, nil
 }
 
@@ -324,7 +324,10 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{"too many peers", func(c *local.RunConfig) { c.Peers = 129 }, "--peers must be 1 to 128", exit.Usage},
 		{"128 peers, but for the data", func(c *local.RunConfig) { c.Peers = 128 }, "data directory of sl-127", exit.Usage},
 		{"too many SNs", func(c *local.RunConfig) { c.SNs = 51 }, "--sns must be 1 to 50", exit.Usage},
-		{"more min peers than peers", func(c *local.RunConfig) { c.MinPeers = 3 }, "--min-peers must be", exit.Usage},
+		{"more min peers than peers", func(c *local.RunConfig) { c.MinPeers = 3 }, "--min-peers 3 can't be met by --peers 2", exit.Usage},
+		{"one data folder for all, strictly", func(c *local.RunConfig) {
+			c.DataDir, c.Strict = filepath.Dir(c.DataDir), true
+		}, "all 2 peers have the same data", exit.Usage},
 		{"platform", func(c *local.RunConfig) { c.Platform = "JAX" }, `platform "JAX" is not supported`, exit.Usage},
 		{"variable", func(c *local.RunConfig) { c.Env = []string{"A"} }, "must be NAME=VALUE", exit.Usage},
 		{"placeholder in a variable", func(c *local.RunConfig) { c.Env = []string{"A={peeer}"} }, "-e A: placeholder {peeer} is not known", exit.Usage},

@@ -15,18 +15,32 @@ import (
 
 // Summary is summary.json. Its fields are described in docs/reference/local.md and only ever grow.
 type Summary struct {
-	Rounds      int64   `json:"rounds"`       // committed rounds, first and final included
-	WallSeconds float64 `json:"wall_seconds"` // from the command's start to the last program's end
-	Peers       []Peer  `json:"peers"`
-	Program     string  `json:"program"`
-	Metric      string  `json:"metric"` // the metric's own name; empty when no program told it
-	Platform    string  `json:"platform"`
-	Runtime     string  `json:"runtime"`  // of the programs: process or docker
-	Contract    string  `json:"contract"` // empty when the programs used none
-	SNs         int     `json:"sns"`
-	MinPeers    int     `json:"min_peers"`
-	ModelsEqual bool    `json:"models_equal"` // all peers that did not fail ended with the same bytes, known of all
-	Started     string  `json:"started"`      // RFC 3339, UTC
+	Rounds      int64     `json:"rounds"`       // committed rounds, first and final included
+	WallSeconds float64   `json:"wall_seconds"` // from the command's start to the last program's end
+	Peers       []Peer    `json:"peers"`
+	Program     string    `json:"program"`
+	Metric      string    `json:"metric"` // the metric's own name; empty when no program told it
+	Platform    string    `json:"platform"`
+	Runtime     string    `json:"runtime"`  // of the programs: process or docker
+	Contract    string    `json:"contract"` // empty when the programs used none
+	SNs         int       `json:"sns"`
+	MinPeers    int       `json:"min_peers"`
+	ModelsEqual bool      `json:"models_equal"` // all peers that did not fail ended with the same bytes, known of all
+	Started     string    `json:"started"`      // RFC 3339, UTC
+	Warnings    []Warning `json:"warnings"`     // what is probably wrong with the training; never nil once it is written
+}
+
+// Warning is one thing that is probably wrong with a training that went on without an error.
+type Warning struct {
+	Reason string `json:"reason"` // UPPER_SNAKE, listed in docs/reference/warnings.md
+	Peer   string `json:"peer"`   // whom it is about; empty: all of them
+	Text   string `json:"text"`   // one line, with what to do
+	Advice bool   `json:"advice"` // nothing is wrong, but something could be better
+}
+
+// Wrong returns the warnings that are more than advice.
+func (s *Summary) Wrong() []Warning {
+	return slices.DeleteFunc(slices.Clone(s.Warnings), func(w Warning) bool { return w.Advice })
 }
 
 // DefaultMetric is what a metric is called whose program does not tell its name.

@@ -166,6 +166,7 @@ class Client:
         self._offered: Optional[_UnixConnection] = None
         self._session = ""
         self._layout: Optional[Layout] = None
+        self._warned: set[str] = set()
         self._local: Optional[mmap.mmap] = None
 
     def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
@@ -220,12 +221,13 @@ class Client:
         """
         early = self._answer_to_offer()
         if early is not None and not _field(early, "pending", bool):
-            return _merged(early)
+            return self._merged(early)
         body = {"session": self._session, "seq": seq, "weight": weight, **counts}
         while True:
             reply = self._post(_SYNC, body)
             if not _field(reply, "pending", bool):
-                return _merged(reply)
+                return self._merged(reply)
+            self._warn(reply)
             waiting(str(reply.get("waiting", "")))
 
     def finish(
@@ -246,10 +248,11 @@ class Client:
             reply = self._post("/v1/close", body)
             if not _field(reply, "pending", bool):
                 self._session = ""
-                return _merged(reply)
+                return self._merged(reply)
+            self._warn(reply)
             if reply.get("slot") and int(reply.get("round", 0)) > seen:
                 seen = int(reply["round"])
-                newer(_merged(reply))
+                newer(self._merged(reply))
             waiting(str(reply.get("waiting", "")))
 
     def report(self, fields: Mapping[str, object]) -> None:
@@ -294,6 +297,30 @@ class Client:
                 # Somebody still holds a view; the map goes with it.
                 pass
             self._local = None
+
+    def _fresh(self, reply: Json) -> tuple[str, ...]:
+        """Give the warnings in an answer that have not been said yet."""
+        fresh = tuple(text for text in _strings(reply.get("warnings")) if text not in self._warned)
+        self._warned.update(fresh)
+        return fresh
+
+    def _warn(self, reply: Json) -> None:
+        for text in self._fresh(reply):
+            self._say(text)
+
+    def _merged(self, reply: Json) -> Merged:
+        return Merged(
+            round=_field(reply, "round", int),
+            slot=_field(reply, "slot", str),
+            interval=int(reply.get("interval", 0)),
+            training_over=bool(reply.get("training_over", False)),
+            contributed=bool(reply.get("contributed", True)),
+            skipped=bool(reply.get("skipped", False)),
+            digest=str(reply.get("digest", "")),
+            sha256=str(reply.get("sha256", "")),
+            participants=_strings(reply.get("participants")),
+            warnings=self._fresh(reply),
+        )
 
     def _answer_to_offer(self) -> Optional[Json]:
         """Read what the daemon said to the last offer; None if there is none, or if it must be asked again."""
@@ -452,18 +479,3 @@ def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
     return tuple(str(item) for item in value)
-
-
-def _merged(reply: Json) -> Merged:
-    return Merged(
-        round=_field(reply, "round", int),
-        slot=_field(reply, "slot", str),
-        interval=int(reply.get("interval", 0)),
-        training_over=bool(reply.get("training_over", False)),
-        contributed=bool(reply.get("contributed", True)),
-        skipped=bool(reply.get("skipped", False)),
-        digest=str(reply.get("digest", "")),
-        sha256=str(reply.get("sha256", "")),
-        participants=_strings(reply.get("participants")),
-        warnings=_strings(reply.get("warnings")),
-    )
