@@ -23,6 +23,7 @@ const (
 	HooksUnused Reason = "HOOKS_UNUSED"    // a peer's model changed, though on_batch_end was never called
 	NeverDue    Reason = "NEVER_DUE"       // a peer's training was shorter than its syncFrequency
 	MinPeers    Reason = "MIN_PEERS"       // a round needs more peers than will come
+	UnequalData Reason = "UNEQUAL_DATA"    // advice: peers' data differ much in size, their weights do not
 )
 
 // Limit bounds how many warnings are kept of a contract's run.
@@ -43,7 +44,7 @@ type Facts struct {
 }
 
 // finders are all that look for something.
-var finders = []func(Facts) []Warning{minPeers, unchanged, noData, hooksUnused, neverDue}
+var finders = []func(Facts) []Warning{minPeers, unchanged, noData, hooksUnused, neverDue, unequalData}
 
 // Find returns what is probably wrong, in a stable order.
 func Find(f Facts) []Warning {

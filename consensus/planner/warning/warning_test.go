@@ -94,6 +94,35 @@ func TestMinPeers(t *testing.T) {
 	}
 }
 
+// TestUnequalData: peers that weigh the same are advised if the largest has more than twice the samples of the smallest.
+func TestUnequalData(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		samples [3]uint64
+		weights [3]uint32
+		text    string // empty: nothing is said
+	}{
+		{"not known", [3]uint64{}, [3]uint32{1, 1, 1}, ""},
+		{"known of one", [3]uint64{500, 0, 0}, [3]uint32{1, 1, 1}, ""},
+		{"much alike", [3]uint64{500, 251, 400}, [3]uint32{1, 1, 1}, ""},
+		{"a third", [3]uint64{400, 300, 1200}, [3]uint32{1, 1, 1}, "sl-2 trains on 1200 samples and sl-1 on 300, but all peers weigh the same: in proportion to their samples they would have nodeWeightage=100 and nodeWeightage=25"},
+		{"hardly any", [3]uint64{1, 0, 100000}, [3]uint32{100, 100, 100}, "nodeWeightage=100 and nodeWeightage=1"},
+		{"weighed", [3]uint64{400, 300, 1200}, [3]uint32{33, 25, 100}, ""},
+		{"the smallest takes no part", [3]uint64{400, 3, 500}, [3]uint32{1, 0, 1}, ""},
+	} {
+		f := warning.Facts{Contract: &state.Contract{Sessions: map[string]*state.Session{}}, Trained: map[string]round.Trained{}}
+		for i := range tt.samples {
+			id := fmt.Sprint(i)
+			f.Contract.Sessions[id] = &state.Session{ID: id, Node: "sl-" + id, Order: uint64(i), Weight: tt.weights[i], SyncFrequency: 1}
+			f.Trained[id] = round.Trained{Seq: 2, Counted: true, TotalBatches: 9, Changed: 1, DataSamples: tt.samples[i]}
+		}
+		got := warning.Find(f)
+		if tt.text == "" && len(got) > 0 || tt.text != "" && (len(got) != 1 || !got[0].Advice || !strings.HasSuffix(got[0].Text, tt.text)) {
+			t.Errorf("%s: got %+v, want %q", tt.name, got, tt.text)
+		}
+	}
+}
+
 // TestAdd: what was said once stays, in its first words, and the list does not grow without end.
 func TestAdd(t *testing.T) {
 	first := warning.Add(nil, []warning.Warning{{Reason: warning.NoData, Node: "a", Text: "one"}, {Reason: warning.NoData, Node: "b"}})
