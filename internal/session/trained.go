@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Counts are what a program tells of its training since its last Sync. The zero value: it does not count.
@@ -131,28 +132,35 @@ type warned struct {
 	at    map[string]uint64 // with which answer each was given first
 }
 
-// take keeps warnings; true if one of them is new.
+// Bounds of what an SN can have said to a program.
+const (
+	maxWarnings    = 256
+	maxWarningText = 1 << 10 // bytes
+)
+
+// take keeps warnings, and returns those that are new.
 func (w *warned) take(texts []string) (news []string) {
-	for _, text := range texts {
-		if _, known := w.at[text]; known {
+	for _, said := range texts {
+		said = text.Printable(text.Cut(said, maxWarningText), ' ')
+		if _, known := w.at[said]; known || len(w.texts) >= maxWarnings {
 			continue
 		}
 		if w.at == nil {
 			w.at = map[string]uint64{}
 		}
-		w.at[text], w.texts, news = 0, append(w.texts, text), append(news, text)
+		w.at[said], w.texts, news = 0, append(w.texts, said), append(news, said)
 	}
 	return news
 }
 
 // with returns those that go with an answer: each goes once, and again when that answer is asked for again.
 func (w *warned) with(seq uint64) (out []string) {
-	for _, text := range w.texts {
-		if w.at[text] == 0 {
-			w.at[text] = seq
+	for _, said := range w.texts {
+		if w.at[said] == 0 {
+			w.at[said] = seq
 		}
-		if w.at[text] == seq {
-			out = append(out, text)
+		if w.at[said] == seq {
+			out = append(out, said)
 		}
 	}
 	return out
@@ -183,8 +191,8 @@ func (rp *reporter) warnedLocked(a round.Answer) {
 		if w.Session != s.id {
 			continue
 		}
-		for _, text := range s.program.training.warned.take(w.Texts) {
-			rp.e.cfg.Log.Warn("training may be in vain", "contract", s.contract, "warning", text)
+		for _, said := range s.program.training.warned.take(w.Texts) {
+			rp.e.cfg.Log.Warn("training may be in vain", "contract", s.contract, "warning", said)
 		}
 	}
 }

@@ -115,11 +115,11 @@ func TestWarningsGoWithOneAnswer(t *testing.T) {
 			t.Errorf("with the second answer: %q", got)
 		}
 		w.mu.Lock()
-		w.answerFn = taking("one", "two")
+		w.answerFn = taking("one", "tw\x1bo")
 		w.mu.Unlock()
 		onceMore(t, w, e, id, 2)
 		onceMore(t, w, e, id, 3)
-		if got := e.Warnings(id, 3, true); !slices.Equal(got, []string{"two"}) {
+		if got := e.Warnings(id, 3, true); !slices.Equal(got, []string{"tw o"}) {
 			t.Errorf("with the final model: %q", got)
 		}
 		if got := e.Warnings("another", 3, true); len(got) > 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -200,6 +201,22 @@ func (r *run) peer(name string) (int, bool) {
 // a second would hide them.
 var roundLine = regexp.MustCompile(`: SwarmCallback : INFO : round [0-9]+: merged `)
 
+// Of warnings that the package says, and peers that they name.
+var (
+	warningLine = regexp.MustCompile(`: SwarmCallback : WARNING : (.*)`)
+	peerName    = regexp.MustCompile(`\bsl-[0-9]+\b`)
+)
+
+// aboutOthers reports whether a line of a peer's program warns of other peers alone: their own programs say the same.
+func aboutOthers(name, line string) bool {
+	said := warningLine.FindStringSubmatch(line)
+	if said == nil {
+		return false
+	}
+	named := peerName.FindAllString(said[1], -1)
+	return len(named) > 0 && !slices.Contains(named, name)
+}
+
 // line takes one line of a daemon.
 func (r *run) line(name, line string, program bool) {
 	i, sl := r.peer(name)
@@ -210,7 +227,7 @@ func (r *run) line(name, line string, program bool) {
 	}
 	if sl && program {
 		r.outputs[i].line(line)
-		if r.cfg.Verbose || !roundLine.MatchString(line) {
+		if r.cfg.Verbose || !roundLine.MatchString(line) && !aboutOthers(name, line) {
 			r.show(name, line)
 		}
 	} else if r.cfg.Verbose {

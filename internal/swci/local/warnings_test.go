@@ -83,6 +83,24 @@ func TestRunEndsWithWarnings(t *testing.T) {
 	}
 }
 
+// TestRunShowsWarningsOnce: each program's log has all of them, the terminal shows those about the peer itself.
+func TestRunShowsWarningsOnce(t *testing.T) {
+	f := setup(t, goodProgram+"for peer in sl-0 sl-1; do echo \"now : SwarmCallback : WARNING : $peer has trained no batch\"; done\n")
+	if err := local.Run(t.Context(), f.cfg, f.host); err != nil {
+		t.Fatal(err)
+	}
+	for _, peer := range []string{"sl-0", "sl-1"} {
+		said := ": WARNING : " + peer + " has trained no batch"
+		if n := strings.Count(f.stderr.String(), said); n != 1 || !strings.Contains(f.stderr.String(), peer+" | now : SwarmCallback "+said) {
+			t.Errorf("%q is shown %d times, want once of its own peer:\n%s", said, n, f.stderr)
+		}
+		log, err := os.ReadFile(filepath.Join(f.cfg.Out, peer, "program.log"))
+		if err != nil || strings.Count(string(log), "has trained no batch") != 2 {
+			t.Errorf("log of %s: %s, %v", peer, log, err)
+		}
+	}
+}
+
 // TestRunEndsAtOnceWithoutEnoughPeers: nothing is waited for that can never come.
 func TestRunEndsAtOnceWithoutEnoughPeers(t *testing.T) {
 	f := setup(t, "sleep 60 & sleep 60")
