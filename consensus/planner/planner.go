@@ -240,7 +240,7 @@ func (l *Planner) decide(name string, now time.Time) state.Command {
 		l.contracts[name] = known
 	}
 	known.remember(c)
-	known.told.take(c, reports)
+	l.warn(c, known.told.take(c, reports))
 	l.mu.Unlock()
 	in := Inputs{
 		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg, Recent: known.recent, Brief: true,

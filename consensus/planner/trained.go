@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/planner/warning"
@@ -16,8 +17,8 @@ type trainings struct {
 	warnings []warning.Warning
 }
 
-// take adds what the run's sessions have reported last, and finds what is wrong.
-func (t *trainings) take(c *state.Contract, reports map[string]Report) {
+// take adds what the run's sessions have reported last, and returns what is found to be wrong that was not known.
+func (t *trainings) take(c *state.Contract, reports map[string]Report) (found []warning.Warning) {
 	news := t.of != c
 	for id, r := range reports {
 		if r.Trained == nil || t.by[id] == *r.Trained {
@@ -28,9 +29,13 @@ func (t *trainings) take(c *state.Contract, reports map[string]Report) {
 		}
 		t.by[id], news = *r.Trained, true
 	}
-	if t.of = c; news {
-		t.warnings = warning.Add(t.warnings, warning.Find(warning.Facts{Contract: c, Trained: t.by}))
+	if t.of = c; !news {
+		return nil
 	}
+	maps.DeleteFunc(t.by, func(id string, _ round.Trained) bool { return c.Sessions[id] == nil })
+	known := len(t.warnings)
+	t.warnings = warning.Add(t.warnings, warning.Find(warning.Facts{Contract: c, Trained: t.by}))
+	return t.warnings[known:]
 }
 
 // Warnings returns what is probably wrong with the current run of a contract's training, as far as this node knows, if it leads.
@@ -50,6 +55,17 @@ func (l *Planner) toldOf(c *state.Contract, reports map[string]Report) []warning
 	if known == nil || known.run != c.Run {
 		return nil // the next decision is soon
 	}
-	known.told.take(c, reports)
+	l.warn(c, known.told.take(c, reports))
 	return slices.Clone(known.told.warnings)
+}
+
+// warn logs what was found.
+func (l *Planner) warn(c *state.Contract, found []warning.Warning) {
+	for _, w := range found {
+		if w.Advice {
+			l.log.Info("training could be better", "contract", c.Name, "reason", w.Reason, "advice", w.Text)
+			continue
+		}
+		l.log.Warn("training may be in vain", "contract", c.Name, "reason", w.Reason, "warning", w.Text)
+	}
 }

@@ -44,3 +44,22 @@ func refused(t *testing.T, err error) {
 		t.Errorf("refusal without a clear reason: %q", err)
 	}
 }
+
+// TestCounts: what a program tells of its training may be left out, and is bounded.
+func TestCounts(t *testing.T) {
+	sync, err := bridge.DecodeSync([]byte(`{"session":"s","seq":1,"batches":4,"samples":0,"data_samples":9007199254740992}`), 100)
+	if err != nil || *sync.Batches != 4 || *sync.Samples != 0 || *sync.DataSamples != 1<<53 {
+		t.Errorf("got %+v, %v", sync, err)
+	}
+	if sync, err = bridge.DecodeSync([]byte(`{"session":"s","seq":1}`), 100); err != nil || sync.Batches != nil || sync.Samples != nil || sync.DataSamples != nil {
+		t.Errorf("nothing is told: %+v, %v", sync, err)
+	}
+	for _, bad := range []string{`"batches":-1`, `"samples":9007199254740993`, `"data_samples":1e30`, `"batches":"4"`} {
+		if _, err := bridge.DecodeSync([]byte(`{"session":"s","seq":1,`+bad+`}`), 100); err == nil {
+			t.Errorf("sync takes %s", bad)
+		}
+		if _, err := bridge.DecodeClose([]byte(`{"session":"s","seq":1,` + bad + `}`)); err == nil {
+			t.Errorf("close takes %s", bad)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func (t *training) contributesLocked(seq uint64, ended bool) {
 	next := t.told
 	next.Seq, next.Ended, next.Counted, next.Batches, next.Samples = seq, ended, c.Known, c.Batches, c.Samples
 	next.TotalBatches += c.Batches
-	if next.TotalSamples += c.Samples; c.Samples == 0 && c.Batches > 0 {
+	if next.TotalSamples += c.Samples; c.Samples == 0 && c.Batches > 0 || t.told.TotalSamples == 0 && t.told.TotalBatches > 0 {
 		next.TotalSamples = 0 // a part of it is not known
 	}
 	if c.DataSamples > 0 {

@@ -78,7 +78,7 @@ func TestWhatWasTrainedIsReported(t *testing.T) {
 			closed <- answer{r, err}
 		}()
 		synctest.Wait()
-		if got := said(); !got.Ended || got.Seq != 5 || got.Batches != 0 || got.Unchanged != 0 || got.Changed != 2 || w.said().Ready == nil {
+		if got := said(); got.TotalSamples != 384 || !got.Ended || got.Seq != 5 || got.Batches != 0 || got.Unchanged != 0 || got.Changed != 2 || w.said().Ready == nil {
 			t.Errorf("closed right after a merge: %+v", got)
 		}
 	})

@@ -14,10 +14,10 @@ import (
 func facts(t round.Trained) warning.Facts {
 	return warning.Facts{
 		Contract: &state.Contract{Run: 2, Sessions: map[string]*state.Session{
-			"s": {ID: "s", Node: "sl-0", Run: 2, Order: 1, SyncFrequency: 1000, Weight: 1}, "old": {ID: "old", Node: "sl-1", Run: 1, SyncFrequency: 1000, Weight: 1},
-			"watches": {ID: "watches", Node: "sl-2", Run: 2, SyncFrequency: 1000},
+			"s": {ID: "s", Node: "sl-0", Run: 2, Order: 1, SyncFrequency: 1000, Weight: 1, LastRound: 1}, "old": {ID: "old", Node: "sl-1", Run: 1, SyncFrequency: 1000, Weight: 1, LastRound: 1},
+			"watches": {ID: "watches", Node: "sl-2", Run: 2, SyncFrequency: 1000, LastRound: 1}, "late": {ID: "late", Node: "sl-3", Run: 2, SyncFrequency: 1000, Weight: 1},
 		}},
-		Trained: map[string]round.Trained{"s": t, "old": {Ended: true, Counted: true}, "watches": {Ended: true, Counted: true}, "unknown": {Ended: true, Counted: true}},
+		Trained: map[string]round.Trained{"s": t, "old": {Ended: true, Counted: true}, "watches": {Ended: true, Counted: true}, "late": {Seq: 1, Ended: true, Counted: true}, "unknown": {Ended: true, Counted: true}},
 	}
 }
 
@@ -113,7 +113,7 @@ func TestUnequalData(t *testing.T) {
 		f := warning.Facts{Contract: &state.Contract{Sessions: map[string]*state.Session{}}, Trained: map[string]round.Trained{}}
 		for i := range tt.samples {
 			id := fmt.Sprint(i)
-			f.Contract.Sessions[id] = &state.Session{ID: id, Node: "sl-" + id, Order: uint64(i), Weight: tt.weights[i], SyncFrequency: 1}
+			f.Contract.Sessions[id] = &state.Session{ID: id, Node: "sl-" + id, Order: uint64(i), Weight: tt.weights[i], SyncFrequency: 1, LastRound: 1}
 			f.Trained[id] = round.Trained{Seq: 2, Counted: true, TotalBatches: 9, Changed: 1, DataSamples: tt.samples[i]}
 		}
 		got := warning.Find(f)
