@@ -56,7 +56,7 @@ func TestHeartbeatsTellWarnings(t *testing.T) {
 		t.Errorf("status has %v", got)
 	}
 	all := strings.Join(append(st.Msg.GetWarnings(), st.Msg.GetExplanation()...), "\n")
-	if strings.Count(all, w.Text) != 2 {
+	if strings.Count(all, w.Text) != 2 || !strings.Contains(all, "\nadvice: "+w.Text) {
 		t.Errorf("said to people:\n%s", all)
 	}
 	_, err = a.sessions().Report(t.Context(), with(a, &swarmv1.ReportRequest{WarningsSeen: strings.Repeat("x", 1000)}))

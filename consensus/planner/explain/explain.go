@@ -53,7 +53,11 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 		lines = append(lines, last)
 	}
 	for _, x := range warnings {
-		lines = append(lines, "warning: "+x.Text)
+		what := "warning: "
+		if x.Advice {
+			what = "advice: "
+		}
+		lines = append(lines, what+x.Text)
 	}
 	return append(lines, "to do: "+w.remedy())
 }
