@@ -127,7 +127,7 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{
 			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program,
-			Platform: r.cfg.Platform, Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false),
+			Platform: platforms[r.cfg.Platform], Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false),
 		}); err != nil {
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (r *run) peer(name string) (int, bool) {
 
 // roundLine matches what the swarmlearning package says of every round. The peers' lines say the same, and tens of these
 // a second would hide them.
-var roundLine = regexp.MustCompile(`: SwarmCallback : INFO : round [0-9]+: merged `)
+var roundLine = regexp.MustCompile(`: SwarmCallback : INFO : (round [0-9]+: merged |Starting Swarm merging round |Merge Done: )`)
 
 // Of warnings that the package says, and peers that they name.
 var (
