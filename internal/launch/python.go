@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,26 +23,29 @@ var ErrNoneImports = errors.New("none imports")
 
 const pythonLimit = 60 * time.Second
 
-// frameworks are what each --sl-platform needs: the module that a Python must be able to import, and how to get it.
+// frameworks are what each --sl-platform, and each --platform of local runs, needs: the module that a Python must be able to import, and how to get it.
 var frameworks = map[string]struct{ module, remedy string }{
-	"PYT": {"torch", "apt-get install python3-torch, or pip install torch"},
-	"TF":  {"tensorflow", "pip install tensorflow-cpu"},
+	"PYT":     {"torch", "apt-get install python3-torch, or pip install torch"},
+	"TF":      {"tensorflow", "pip install tensorflow-cpu"},
+	"HF":      {"transformers", "pip install transformers accelerate torch"},
+	"SKLEARN": {"sklearn", "apt-get install python3-sklearn, or pip install scikit-learn"},
+	"NUMPY":   {"numpy", "apt-get install python3-numpy, or pip install numpy"},
 }
 
-// Framework returns the Python module that a platform ("PYT" or "TF", any case) is for, and how to get it; nothing if the
+// Framework returns the Python module that a platform (such as "PYT", any case) is for, and how to get it; nothing if the
 // platform is not known.
 func Framework(platform string) (module, remedy string) {
 	fw := frameworks[strings.ToUpper(platform)]
 	return fw.module, fw.remedy
 }
 
-// FindPython returns the Python that runs programs of the platform ("PYT" or "TF", any case; empty: no framework is
+// FindPython returns the Python that runs programs of the platform (such as "PYT", any case; empty: no framework is
 // asked for): explicit if not empty, else SWARM_PYTHON, else the first of python3 in PATH and /usr/bin/python3 that
 // imports the framework. A chosen one must only exist: its owner knows. It blocks while Python imports, at most 60 s each.
 func FindPython(ctx context.Context, platform, explicit string, getenv func(string) string) (string, error) {
 	fw, known := frameworks[strings.ToUpper(platform)]
 	if !known && platform != "" {
-		return "", fmt.Errorf("find python: platform %q is not known: use PYT or TF", platform)
+		return "", fmt.Errorf("find python: platform %q is not known: use %s", platform, strings.Join(slices.Sorted(maps.Keys(frameworks)), ", "))
 	}
 	flag := "--python"
 	if explicit == "" {

@@ -46,7 +46,7 @@ func localCommands() []*Command {
 				&cli.IntFlag{Name: "peers", Value: 3, Usage: "number of peers `N`, each with an SL and a program"},
 				&cli.IntFlag{Name: "min-peers", Usage: "least number `N` of peers of a round, for programs that take it from MIN_PEERS; all of them if not given"},
 				&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`; three or more survive the loss of one"},
-				&cli.StringFlag{Name: "platform", Value: "PYT", Usage: "framework `NAME` of the program: PYT or TF"},
+				&cli.StringFlag{Name: "platform", Value: "PYT", Usage: "framework `NAME` of the program: PYT, TF, HF, SKLEARN or NUMPY"},
 				&cli.StringFlag{Name: "model-dir", Usage: "folder `DIR` with the program"},
 				&cli.StringFlag{Name: "model-program", Usage: "program `FILE` inside the model directory"},
 				&cli.StringFlag{Name: "data-dir", Usage: "data folder `DIR` of each peer; {peer}, {peer1} and {name} become its own"},

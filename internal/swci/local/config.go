@@ -26,6 +26,9 @@ const (
 	maxSNs   = 50
 )
 
+// platforms has what an SL calls each framework: to it those beside TensorFlow differ by the Python that is looked for alone.
+var platforms = map[string]string{"PYT": "PYT", "TF": "TF", "HF": "PYT", "SKLEARN": "PYT", "NUMPY": "PYT"}
+
 // API is what a run asks the swarm while it goes on.
 type API interface {
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
@@ -55,7 +58,7 @@ type RunConfig struct {
 	MinPeers int // 0 means all
 	SNs      int
 	Spire    bool   // identities come from SPIRE
-	Platform string // PYT or TF
+	Platform string // a key of platforms
 	ModelDir string
 	Program  string // relative to ModelDir
 	DataDir  string // with placeholders; empty: none
@@ -100,8 +103,8 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	if c.SNs < 1 || c.SNs > maxSNs {
 		add("", "--sns must be 1 to %d", maxSNs)
 	}
-	if c.Platform = strings.ToUpper(c.Platform); c.Platform != "PYT" && c.Platform != "TF" {
-		add("use PYT or TF", "platform %q is not supported", c.Platform)
+	if c.Platform = strings.ToUpper(c.Platform); platforms[c.Platform] == "" {
+		add("use PYT, TF, HF, SKLEARN or NUMPY", "platform %q is not supported", c.Platform)
 	}
 	if err := c.checkRuntime(); err != nil {
 		bad = append(bad, err)

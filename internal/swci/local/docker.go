@@ -27,7 +27,7 @@ func (c *RunConfig) docker() bool { return c.Runtime == runtimeDocker }
 
 // checkEngine finds the images at the container engine.
 func (c *RunConfig) checkEngine(ctx context.Context, getenv func(string) string) error {
-	ours := map[string]string{"PYT": engine.ImagePYT, "TF": engine.ImageTF}[c.Platform]
+	ours := map[string]string{"PYT": engine.ImagePYT, "TF": engine.ImageTF}[platforms[c.Platform]]
 	hint := "docker images shows what there is; docker load and docker pull get more"
 	if c.Image == "" {
 		c.Image, hint = ours, "make image builds it; or name another with --ml-image"
@@ -85,7 +85,7 @@ func (r *run) baselineContainers() func(ctx context.Context, i int) error {
 		}
 		defer e.Close()
 		p, err := container.New(e, slog.New(slog.DiscardHandler)).Start(ctx, container.Spec{
-			Node: cluster.SLName(i), Platform: r.cfg.Platform, Scope: r.cluster.Scope(), Image: r.cfg.Image, Program: r.cfg.Program,
+			Node: cluster.SLName(i), Platform: platforms[r.cfg.Platform], Scope: r.cluster.Scope(), Image: r.cfg.Image, Program: r.cfg.Program,
 			DataDir: r.cfg.dataDir(i), ModelDir: dir,
 			Env: append([]string{"SWARM_PEER=" + cluster.SLName(i), "SWARM_LOOPBACK=true"}, r.cfg.programEnv(i, true)...),
 			Line: func(_, line string) {
