@@ -15,7 +15,7 @@ var (
 	codeFence   = regexp.MustCompile("(?s)```.*?```")
 )
 
-const maxReadme = 150
+const maxReadme = 130
 
 // checkScripts wants every script executable, by its first line and by its mode.
 func checkScripts(r *repo) (found []violation) {
@@ -44,8 +44,10 @@ func checkMakefile(r *repo) (found []violation) {
 	return found
 }
 
-// checkDocuments finds what documents promise and the tree does not hold: make targets, files behind links, packages on the map.
+// checkDocuments finds what documents promise and the tree does not hold: make targets, files behind links, packages on the map;
+// and pages that no other one leads to.
 func checkDocuments(r *repo) (found []violation) {
+	linked := map[string]bool{"docs/README.md": true} // the folder's own page
 	targets := map[string]bool{}
 	for _, m := range makeTarget.FindAllStringSubmatch(r.files["Makefile"].text, -1) {
 		targets[m[1]] = true
@@ -66,13 +68,19 @@ func checkDocuments(r *repo) (found []violation) {
 				continue
 			}
 			full := path.Join(path.Dir(name), target)
+			linked[full] = linked[full] || full != name
 			if _, ok := r.files[full]; !ok && !r.dir(full) && full != "LICENSE" {
 				found = append(found, violation{name, "links to " + target + ", which does not exist"})
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		if strings.HasPrefix(name, "docs/") && path.Ext(name) == ".md" && !linked[name] {
+			found = append(found, violation{name, "no other page links to it: add it to docs/README.md"})
+		}
+	}
 	if n := strings.Count(r.files["README.md"].text, "\n"); n > maxReadme {
-		found = append(found, violation{"README.md", "is longer than 150 lines: move something to docs/"})
+		found = append(found, violation{"README.md", "is longer than 130 lines: move something to docs/"})
 	}
 	for _, p := range r.packages {
 		if !strings.Contains(r.files["docs/ARCHITECTURE.md"].text, p.name+"/") {

@@ -162,6 +162,7 @@ func TestRulesFire(t *testing.T) {
 		{"mode", "scripts", "p", "scripts/x", "#!/bin/sh", nil, "not executable"},
 		{"help", "makefile", "p", "Makefile", "x: y\n\tdo\n", nil, "Makefile:x has no ## help"},
 		{"link", "documents", "p", "docs/a.md", "[a](b.md)", nil, "links to b.md"},
+		{"lonely page", "documents", "p", "docs/a.md", "", nil, "no other page links to it"},
 		{"target", "documents", "p", "README.md", "    make nothing", nil, "names make nothing"},
 		{"map", "documents", "p", "docs/a.md", "", nil, "p is not on the map"},
 	}
