@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import zipfile
 
 import pytest
+
+from helpers import events
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -46,3 +50,19 @@ def test_wheel(tmp_path: pathlib.Path) -> None:
     version, where = got.stdout.decode().split()
     assert version == "0.1.0"
     assert where.startswith(str(venv))
+
+    # A program trains with it where there is nothing else of this project.
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in ("numpy/train.py", "vectors/data.py"):
+        shutil.copy(ROOT.parent / "internal/swci/project/files" / name, alone)
+    env = {"PATH": os.environ["PATH"], "SWARM_LOOPBACK": "true", "MODEL_DIR": str(alone)}
+    metrics = alone / "metrics.jsonl"
+    subprocess.run([python, "train.py"], check=True, cwd=alone, env={**env, "SWARM_METRICS_FILE": str(metrics)})
+    assert (alone / "model.npz").stat().st_size > 0
+    assert events(metrics)[-1]["metric"] > 0.4
+    del env["SWARM_LOOPBACK"]
+    done = subprocess.run([python, "train.py"], cwd=alone, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("train.py: SWARM_BRIDGE_DIR is not set")
+    assert "swarmctl local run --model-dir . --model-program train.py" in done.stderr
