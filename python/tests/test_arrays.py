@@ -491,6 +491,19 @@ def test_a_second_end_changes_nothing(make_swarm: MakeSwarm, capsys: pytest.Capt
         callback.on_batch_end()
 
 
+def test_epochs_that_nobody_told_are_none(
+    make_swarm: MakeSwarm, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for epochs, path in ((0, tmp_path / "none"), (2, tmp_path / "two")):
+        callback = make(make_swarm(1), 0, {"w": np.ones(1)}, path)
+        callback.on_train_begin()
+        for _ in range(epochs):
+            callback.on_epoch_end()
+        callback.on_train_end()
+        assert events(path)[-1]["epoch"] == epochs
+        assert ("on_epoch_end was never called" in capsys.readouterr().out) == (epochs == 0)
+
+
 def test_what_a_program_reports_is_an_epochs(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
     callback = make(make_swarm(1), 0, {"w": np.ones(1)}, tmp_path / "m")
     callback.on_train_begin()

@@ -227,6 +227,8 @@ class Engine:
             return
         self._check_running("on_train_end")
         self.write_told()
+        if not self._epochs:
+            self._logger.info("on_epoch_end was never called: progress and curves go by rounds, not by epochs")
         with self._giving_up():
             if self._client is not None:
                 self._logger.info(LOCALLY_FINISHED)
@@ -240,6 +242,8 @@ class Engine:
                 round=self._round,
                 # Rounds are counted from 1, so the last one's number is how many there were.
                 rounds=self._round,
+                # 0: the program never told, so that curves can only go by rounds.
+                epoch=self._epochs,
                 loss=loss,
                 metric=metric,
                 model_sha256=self._sha256(),
