@@ -23,6 +23,7 @@ type Framework struct {
 	Name     string // as --framework takes it
 	Title    string // for people
 	Platform string // as `local run --platform` takes it
+	slName   string // as `run-sl --sl-platform` takes it
 	modules  string // what the program imports
 	remedy   string // how to get it
 	data     string // the folder of files with its data.py
@@ -30,11 +31,11 @@ type Framework struct {
 
 // frameworks is the one table of what there are templates for.
 var frameworks = []Framework{
-	{"pyt", "PyTorch", "PYT", "`torch` and `numpy`", "`apt-get install python3-torch`, or `pip install torch numpy`", "vectors"},
-	{"tf", "Keras", "TF", "`tensorflow`", "`pip install tensorflow-cpu`", "vectors"},
-	{"numpy", "numpy", "NUMPY", "`numpy`", "`apt-get install python3-numpy`, or `pip install numpy`", "vectors"},
-	{"sklearn", "scikit-learn", "SKLEARN", "`sklearn`", "`apt-get install python3-sklearn`, or `pip install scikit-learn`", "vectors"},
-	{"hf", "Hugging Face", "HF", "`transformers`, `accelerate` and `torch`", "`pip install transformers accelerate torch`", "hf"},
+	{"pyt", "PyTorch", "PYT", "PYT", "`torch` and `numpy`", "`apt-get install python3-torch`, or `pip install torch numpy`", "vectors"},
+	{"tf", "Keras", "TF", "TF", "`tensorflow`", "`pip install tensorflow-cpu`", "vectors"},
+	{"numpy", "numpy", "NUMPY", "PYT", "`numpy`", "`apt-get install python3-numpy`, or `pip install numpy`", "vectors"},
+	{"sklearn", "scikit-learn", "SKLEARN", "PYT", "`sklearn`", "`apt-get install python3-sklearn`, or `pip install scikit-learn`", "vectors"},
+	{"hf", "Hugging Face", "HF", "PYT", "`transformers`, `accelerate` and `torch`", "`pip install transformers accelerate torch`", "hf"},
 }
 
 // Names returns the frameworks' names, in the order of help.
@@ -69,7 +70,7 @@ func Write(dir, framework, swarmctl string) (Project, error) {
 	}
 	arguments := fmt.Sprintf("local run --peers 3 --platform %s --model-dir model --model-program train.py --out out --baseline", f.Platform)
 	fill := strings.NewReplacer(
-		"@NAME@", text.Line(filepath.Base(abs)), "@FRAMEWORK@", f.Title, "@MODULES@", f.modules, "@REMEDY@", f.remedy,
+		"@NAME@", text.Line(filepath.Base(abs)), "@FRAMEWORK@", f.Title, "@MODULES@", f.modules, "@REMEDY@", f.remedy, "@SLPLATFORM@", f.slName,
 		"@COMMAND@", "swarmctl "+arguments, "@ARGUMENTS@", arguments, "@SWARMCTL@", oneWord(swarmctl),
 	)
 	p := Project{Dir: dir, Framework: f}
