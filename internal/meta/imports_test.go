@@ -20,7 +20,7 @@ var ranks = []struct {
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
-	{"0+", []string{"internal/cmdline", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "internal/bridge/original/array", "merge/exchange/leafset", "merge/exchange/wire"}},
+	{"0+", []string{"internal/cmdline", "internal/invitation", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "internal/bridge/original/array", "merge/exchange/leafset", "merge/exchange/wire"}},
 	{"0++", []string{"consensus/store", "consensus/peerconn", "consensus/planner/warning", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill", "internal/bridge/original/frames", "internal/bridge/original/pickle"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"1", []string{
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
@@ -84,6 +84,10 @@ var pure = map[string][]string{
 		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake", "internal/text",
 	},
 	"merge/blake":          {"encoding/binary", "simd/archsimd", "lukechampine.com/blake3", "lukechampine.com/blake3/guts"},
+	"internal/invitation": {
+		"bytes", "crypto/sha256", "crypto/x509", "encoding/base32", "encoding/base64", "encoding/json", "encoding/pem", "errors", "fmt", "net", "net/netip", "regexp", "strconv",
+		"strings", "time", "unicode", "github.com/spiffe/go-spiffe/v2/spiffeid", "identity", "identity/naming",
+	},
 	"internal/bridge/wire": {"encoding/json", "errors", "fmt", "strconv", "strings"},
 }
 
