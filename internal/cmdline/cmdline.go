@@ -49,8 +49,8 @@ type Option struct {
 	Apart bool // as the next word
 }
 
-// Forgotten reports whether the value looks like the next option.
-func (o Option) Forgotten() bool { return o.Apart && strings.HasPrefix(o.Value, "-") }
+// Forgotten reports whether the value looks like the next option. A lone dash stands for standard input or output.
+func (o Option) Forgotten() bool { return o.Apart && strings.HasPrefix(o.Value, "-") && o.Value != "-" }
 
 // As is the option under another name, in the form that urfave/cli takes.
 func (o Option) As(name string) string {

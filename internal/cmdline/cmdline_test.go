@@ -46,6 +46,9 @@ func TestSplit(t *testing.T) {
 func TestOption(t *testing.T) {
 	t.Parallel()
 	l := cmdline.NewTable(flags()...).Split(strings.Fields("-e -x --host-ip=-a -i"))
+	if o := cmdline.NewTable(flags()...).Split([]string{"--host-ip", "-"}).Options[0]; o.Forgotten() || o.Value != "-" {
+		t.Errorf("%+v is no value", o)
+	}
 	for i, want := range []struct {
 		forgotten bool
 		as        string
