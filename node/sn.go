@@ -37,8 +37,10 @@ func (cfg SNConfig) serve(ctx context.Context, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	if err := address.CheckHost("sentinel-ip", cfg.SentinelHost); err != nil {
-		return err
+	if cfg.SentinelHost != "" || len(cfg.Join) == 0 {
+		if err := address.CheckHost("sentinel-ip", cfg.SentinelHost); err != nil {
+			return err
+		}
 	}
 	for _, j := range cfg.Join {
 		if _, err := address.FileServer(j); err != nil {

@@ -38,8 +38,9 @@ func snCommand(e Env) *cli.Command {
 		portFlag("sn-fs-port", start.FSPort, "port of the file server"),
 		portFlag("sentinel-fs-port", start.FSPort, "the Sentinel's file server port"),
 		stringFlag("admit", "who lets SNs into a swarm that this node founds: operator, with swarmctl admit node (default: nobody is asked)"),
+		&cli.BoolFlag{Name: "no-found", Usage: "never found a swarm: end where this node, without state, would be the Sentinel of a new one", EnvVars: env("no-found")},
 		&cli.BoolFlag{Name: foundFlag, Usage: "found a swarm without listening first for one that lives; for swarms on one machine", Hidden: true, EnvVars: env(foundFlag)},
-		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server to ask before bootstrapping (repeatable)"},
+		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server, of the swarm to join; --sentinel-ip is not needed then (repeatable)"},
 	)
 	flags = append(flags, waitFlags()...)
 	return described(agentHelp, command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
@@ -62,7 +63,7 @@ func snCommand(e Env) *cli.Command {
 
 // snConfig is the node's configuration in this process.
 func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
-	o, err := readSN(c)
+	o, err := readSN(c, e)
 	if err != nil {
 		return node.SNConfig{}, err
 	}
@@ -78,8 +79,10 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 	if err := o.Check(); err != nil {
 		return node.SNConfig{}, err
 	}
-	if err := address.CheckHost("sentinel-ip", o.SentinelHost); err != nil {
-		return node.SNConfig{}, err
+	if o.SentinelHost != "" {
+		if err := address.CheckHost("sentinel-ip", o.SentinelHost); err != nil {
+			return node.SNConfig{}, err
+		}
 	}
 	if o.Admit != "" && o.Admit != state.AdmitOperator {
 		return node.SNConfig{}, fmt.Errorf("--admit %q: want operator, or leave it out: then nobody is asked", o.Admit)
@@ -94,6 +97,7 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 		Options: membership.Options{
 			SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
 			FSPort: int(o.FSPort.Or(start.FSPort)), APIService: o.APIService, Proxied: o.P2PService != "", SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
+			Meant: o.Sentinel, NoFound: o.NoFound,
 			Version: version.Read().Version,
 		},
 	}
@@ -109,7 +113,7 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 
 // snSpec is the component of an SN.
 func snSpec(c *cli.Context, e Env) (component.Spec, error) {
-	o, err := readSN(c)
+	o, err := readSN(c, e)
 	if err == nil {
 		_, err = snNode(c, e, o)
 	}
@@ -119,7 +123,7 @@ func snSpec(c *cli.Context, e Env) (component.Spec, error) {
 	return o.Component(startEnv(e))
 }
 
-func readSN(c *cli.Context) (*start.SN, error) {
+func readSN(c *cli.Context, e Env) (*start.SN, error) {
 	o := new(start.SN)
 	if err := read(c, o); err != nil {
 		return nil, err

@@ -30,6 +30,8 @@ type Options struct {
 	APIService               string // HOST:PORT under which others reach the API, through a proxy; empty: Host and APIPort
 	SentinelFSPort           int
 	Admit                    bool          // a swarm that this node founds has operators admit its SNs
+	Meant                    bool          // somebody said in so many words that this node founds a swarm
+	NoFound                  bool          // it must not found one
 	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
 	FoundAfter               time.Duration // before it founds a swarm this node listens so long for one that looks for it
 	Version                  string        // of the program, for backups
@@ -82,6 +84,9 @@ func (s *Member) Enter(ctx context.Context, group *consensus.Group) error {
 	servers := s.servers()
 	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
 	if found {
+		if s.cfg.NoFound {
+			return fmt.Errorf("--no-found: this node has no state in %s and is its own Sentinel, so it would found a NEW swarm: to join one that exists, start it with --join HOST of one of its SNs; to found one, leave --no-found out", s.cfg.StateDir)
+		}
 		if s.cfg.SwarmID != "" && s.cfg.FoundAfter > 0 { // so two swarms would have one ID, and SLs would not tell them apart
 			return fmt.Errorf("--swarm-id names swarm %s, and this node, a Sentinel without state, would found another: start it with --join HOST of one of that swarm's SNs, or leave --swarm-id out to found a new swarm", s.cfg.SwarmID)
 		}
@@ -97,7 +102,7 @@ func (s *Member) Enter(ctx context.Context, group *consensus.Group) error {
 		if err := s.cfg.Pin.Set(id); err != nil {
 			return fmt.Errorf("%w: a Sentinel without its old state can't found the swarm anew; start it with --join HOST of another SN", err)
 		}
-		log.Info("founding a swarm", "swarm_id", id, "operators_admit", s.cfg.Admit)
+		s.sayFounding(id)
 		register, err := s.registration()
 		if err != nil {
 			return err
@@ -128,6 +133,16 @@ func (s *Member) Enter(ctx context.Context, group *consensus.Group) error {
 	return err
 }
 
+// sayFounding tells of a new swarm. Who has only copied the Sentinel's line with an address of his own did not want one.
+func (s *Member) sayFounding(id string) {
+	if s.cfg.Meant || s.cfg.FoundAfter <= 0 {
+		s.cfg.Log.Info("founding a swarm", "swarm_id", id, "operators_admit", s.cfg.Admit)
+		return
+	}
+	s.cfg.Log.Warn("founding a swarm: this SN founds a NEW swarm, as --host-ip is --sentinel-ip; to join one that exists, stop this SN, delete its state directory and start it with --join HOST of one of that swarm's SNs; if a new one is meant, --sentinel says so",
+		"swarm_id", id, "operators_admit", s.cfg.Admit, "state_dir", s.cfg.StateDir)
+}
+
 // founding is the first command of a swarm's log.
 func (s *Member) founding(swarmID string) state.InitSwarm {
 	c := state.InitSwarm{SwarmID: swarmID, AtMS: nowMS()}
@@ -142,6 +157,9 @@ func (s *Member) founding(swarmID string) state.InitSwarm {
 // a container's name is known only while it runs: a node that has no swarm yet waits for it.
 func (s *Member) isSentinel(ctx context.Context, hasState bool, resolve func(ctx context.Context, flag, host string) ([]net.IP, error)) (bool, error) {
 	host := s.cfg.SentinelHost
+	if host == "" {
+		return false, nil // it joins
+	}
 	if strings.EqualFold(host, s.cfg.Host) {
 		return true, nil
 	}
@@ -177,7 +195,7 @@ func (s *Member) servers() []string {
 			out = append(out, j)
 		}
 	}
-	if !s.sentinel {
+	if !s.sentinel && s.cfg.SentinelHost != "" {
 		out = append(out, address.Join(s.cfg.SentinelHost, s.cfg.SentinelFSPort))
 	}
 	return out

@@ -12,6 +12,38 @@ import (
 	"time"
 )
 
+// TestServersOfOneThatJoins holds that no server is asked that nobody has named.
+func TestServersOfOneThatJoins(t *testing.T) {
+	s := &Member{cfg: Config{Options: Options{Join: []string{"sn2", "sn3:1"}, SentinelFSPort: 30305}}}
+	if got := strings.Join(s.servers(), " "); got != "sn2:30305 sn3:1" {
+		t.Errorf("it asks %s", got)
+	}
+}
+
+// TestFoundingIsSaid warns who may only have copied the Sentinel's line, once, and nobody else.
+func TestFoundingIsSaid(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"by addresses":    {Options{FoundAfter: time.Second}, "level=WARN"},
+		"in words":        {Options{FoundAfter: time.Second, Meant: true}, "level=INFO"},
+		"on one machine":  {Options{}, "level=INFO"},
+		"operators admit": {Options{FoundAfter: time.Second, Admit: true}, "operators_admit=true"},
+	} {
+		var log bytes.Buffer
+		s := &Member{cfg: Config{Options: tt.options, StateDir: "/state", Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		s.sayFounding("abc")
+		said := log.String()
+		if strings.Count(said, "\n") != 1 || !strings.Contains(said, tt.want) || !strings.Contains(said, "founding a swarm") || !strings.Contains(said, "swarm_id=abc") {
+			t.Errorf("%s: %s", name, said)
+		}
+		if warned := strings.Contains(said, "this SN founds a NEW swarm") && strings.Contains(said, "--join HOST"); warned != strings.Contains(said, "level=WARN") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
 // TestSentinelOfLater has a Sentinel whose name resolves after a while, as that of a container which is started later.
 func TestSentinelOfLater(t *testing.T) {
 	own := []net.IP{net.IPv4(10, 0, 0, 2)}
@@ -39,6 +71,7 @@ func TestSentinelOfLater(t *testing.T) {
 		"behind one proxy":                   {Config{Host: "p2p.sn2", Options: Options{SentinelHost: "sn1", Proxied: true}}, false, 0, own[0], false, 0},
 		"later":                              {Config{Options: Options{SentinelHost: "sn1"}}, false, 40, net.IPv4(10, 0, 0, 1), false, 41},
 		"never, and it knows its swarm":      {Config{Options: Options{SentinelHost: "sn1"}}, true, never, nil, false, 1},
+		"no Sentinel is named":               {Config{Options: Options{Join: []string{"sn2"}}}, false, never, nil, false, 0},
 		"never, and it knows whom to ask":    {Config{Options: Options{SentinelHost: "sn1", Join: []string{"sn2"}}}, false, never, nil, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,8 +29,9 @@ func TestSettleSN(t *testing.T) {
 			given: start.SN{Node: start.Node{Host: "10.0.0.1"}, SentinelHost: "10.0.0.1", P2PService: "p2p.a:31303"},
 			want:  start.SN{Node: start.Node{Host: "p2p.a"}, SentinelHost: "p2p.a", P2PService: "p2p.a:31303", P2PPort: 31303},
 		},
-		"two ports": {given: start.SN{P2PService: "p2p.a:31303", P2PPort: 30303}, error: "give the same port in both"},
-		"no name":   {given: start.SN{APIService: "a b"}, error: "--sn-api-service a b: want FQDN or FQDN:PORT"},
+		"--sentinel and --no-found": {given: start.SN{Node: start.Node{Host: "a"}, Sentinel: true, NoFound: true}, error: "--sentinel founds a swarm, --no-found forbids it"},
+		"two ports":                 {given: start.SN{P2PService: "p2p.a:31303", P2PPort: 30303}, error: "give the same port in both"},
+		"no name":                   {given: start.SN{APIService: "a b"}, error: "--sn-api-service a b: want FQDN or FQDN:PORT"},
 	} {
 		got := tt.given
 		err := got.Settle()
@@ -38,7 +39,7 @@ func TestSettleSN(t *testing.T) {
 		case tt.error != "" && (err == nil || !strings.Contains(err.Error(), tt.error)):
 			t.Errorf("%s: error %v, want %q", name, err, tt.error)
 		case tt.error == "" && (err != nil || got.Host != tt.want.Host || got.SentinelHost != tt.want.SentinelHost || got.APIService != tt.want.APIService ||
-			got.P2PPort != tt.want.P2PPort || got.Sentinel || got.SentinelService != ""):
+			got.P2PPort != tt.want.P2PPort || got.Sentinel != tt.given.Sentinel || got.SentinelService != ""):
 			t.Errorf("%s: %v, %+v, want %+v", name, err, got, tt.want)
 		}
 	}

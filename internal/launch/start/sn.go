@@ -25,6 +25,7 @@ type SN struct {
 	APIService      string   `option:"sn-api-service"`       // FQDN[:PORT] of the API behind a proxy
 	P2PService      string   `option:"sn-p2p-service"`       // FQDN[:PORT] of P2PPort behind a proxy
 	Admit           string   `option:"admit"`
+	NoFound         bool     `option:"no-found"`
 	FoundAtOnce     bool     `option:"found-at-once"`
 	Join            []string `option:"join"`
 	Waits
@@ -40,14 +41,14 @@ type Waits struct {
 
 // Check finds an SN that knows no Sentinel.
 func (o *SN) Check() error {
-	if o.SentinelHost == "" {
-		return errors.New("mandatory parameter --sentinel-ip not specified; give --sentinel to make this node the Sentinel, else the Sentinel's address")
+	if o.SentinelHost == "" && len(o.Join) == 0 {
+		return errors.New("mandatory parameter --sentinel-ip not specified; give --sentinel to make this node the Sentinel, else the Sentinel's address, or --join with another SN's")
 	}
 	return nil
 }
 
 // Settle gives what was said by services and by --sentinel its place in the other fields: afterwards Host and SentinelHost say where
-// the node and the Sentinel are, and APIService has a port.
+// the node and the Sentinel are, APIService has a port, and Sentinel is only left to say that this node is meant to found a swarm.
 func (o *SN) Settle() error {
 	var err error
 	if o.APIService != "" {
@@ -76,7 +77,10 @@ func (o *SN) Settle() error {
 	case o.Sentinel, o.SentinelHost != "" && o.SentinelHost == own:
 		o.SentinelHost = o.Host
 	}
-	o.Sentinel, o.SentinelService = false, ""
+	if o.NoFound && o.Sentinel {
+		return errors.New("--sentinel founds a swarm, --no-found forbids it: give one of the two")
+	}
+	o.SentinelService = ""
 	return nil
 }
 
