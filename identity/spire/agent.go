@@ -46,16 +46,18 @@ type AgentConfig struct {
 	// Role and NodeName are the node's for which the agent runs. Without a name a generated token is for the role's agents.
 	Role     identity.Role
 	NodeName string
-	Args     []string // further options of `spire-agent run`, as -name=value
-	Swarmd   string   // the binary that is the workload attestor plugin; "": none is loaded by the default configuration
-	Log      *slog.Logger
+	// Shared: where another process runs an agent in StateDir, that one is used, and run by this process once the other has ended.
+	Shared bool
+	Args   []string // further options of `spire-agent run`, as -name=value
+	Swarmd string   // the binary that is the workload attestor plugin; "": none is loaded by the default configuration
+	Log    *slog.Logger
 }
 
 // Agent is a SPIRE agent that is kept running. All methods are safe for concurrent use.
 type Agent struct {
 	setup  *agentSetup
 	state  *agentState
-	lock   *filelock.Lock
+	lock   *filelock.Lock // of the directory; nil while another process has it. Belongs to run until done
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -106,7 +108,12 @@ func newAgent(ctx context.Context, cfg AgentConfig) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{setup: setup, state: &agentState{setup: setup, refused: make(chan struct{}, 1)}, done: make(chan struct{})}
-	if a.lock, err = setup.takeDir(ctx); err != nil {
+	if cfg.Shared {
+		a.lock, err = setup.takeOrShare()
+	} else {
+		a.lock, err = setup.takeDir(ctx)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start SPIRE agent: %w", err)
 	}
 	return a, nil
@@ -126,6 +133,9 @@ func (a *Agent) Explain(last error) string { return a.state.explain(last) }
 func (a *Agent) Close() error {
 	a.cancel()
 	<-a.done
+	if a.lock == nil {
+		return nil // another process has the directory
+	}
 	if err := a.lock.Close(); !errors.Is(err, os.ErrClosed) { // which unlocks
 		return err
 	}
@@ -140,6 +150,14 @@ func (a *Agent) run(ctx context.Context, ready chan<- error) {
 		if !started {
 			started = true
 			ready <- nil
+		}
+	}
+	if a.lock == nil {
+		if err := a.share(ctx, onReady); err != nil {
+			if ctx.Err() == nil && !started {
+				ready <- err
+			}
+			return
 		}
 	}
 	for wait := agentFirstWait; ; wait = min(2*wait, agentLastWait) {

@@ -214,16 +214,28 @@ func newAgentSetup(cfg AgentConfig) (_ *agentSetup, err error) {
 		return otherwise
 	}
 	s.socket = given("socketPath", filepath.Join(s.cfg.StateDir, "agent.sock"))
-	s.dataDir = given("dataDir", first(s.file.Agent.DataDir, filepath.Join(s.cfg.StateDir, "data")))
+	s.dataDir = given("dataDir", first(s.file.Agent.DataDir, dataDirOf(s.cfg.StateDir)))
 	s.logFile = given("logFile", s.file.Agent.LogFile)
 	if err := os.MkdirAll(s.cfg.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start SPIRE agent: %w", err)
 	}
-	if err := os.Chmod(s.cfg.StateDir, 0o700); err != nil { //nolint:gosec // a directory needs its x
+	if err := closeDir(s.cfg.StateDir); err != nil {
 		return nil, fmt.Errorf("start SPIRE agent: %w", err)
 	}
 	return s, s.check()
 }
+
+// closeDir closes a directory to other users. One that is closed, and may be another component's, which this process only reads, is left
+// as it is.
+func closeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm() == 0o700 {
+		return nil
+	}
+	return os.Chmod(dir, 0o700) //nolint:gosec // a directory needs its x
+}
+
+// dataDirOf is where an agent keeps its data unless it is told otherwise.
+func dataDirOf(stateDir string) string { return filepath.Join(stateDir, "data") }
 
 // prepare writes what the agent reads and returns how to start it, and its trust domain, "" if that is not known. join is nil unless a token was made for this start.
 func (s *agentSetup) prepare(join *Join) (args []string, domain string, err error) {

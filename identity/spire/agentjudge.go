@@ -73,7 +73,11 @@ func (a *agentState) judge(fault error) {
 func (a *agentState) refusedLocked() error {
 	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.setup.server(), cause(a.complaint), a.setup.rejoin(a.domain))
 	kept := readSaved(a.setup.dataDir).usable(time.Now())
+	invited := a.setup.invitedFor()
 	switch {
+	case invited != "" && a.gotToken && !kept: // its token is of no use, now or later
+		return &permanent{fmt.Sprintf("the invitation of %s was used already, or taken back (the SPIRE server at %s says: %s): one host can use it, once; %s",
+			invited, a.setup.server(), cause(a.complaint), askAgain(invited))}
 	case a.joined && !kept: // it has dropped its identity, so that its next start may use a token
 		return errors.New(text)
 	case a.setup.cfg.GenJoinToken != nil && !a.gotToken: // it can't use what it has kept
@@ -165,9 +169,25 @@ func (s *agentSetup) rejoin(domain string) string {
 
 // newToken says how to get one.
 func (s *agentSetup) newToken(domain string) string {
+	if invited := s.invitedFor(); invited != "" {
+		return askAgain(invited)
+	}
 	domain = first(domain, DefaultTrustDomain)
 	return fmt.Sprintf("make a new join token on the server's machine with `swarmd spire-token %s` (or `spire-server token generate -spiffeID spiffe://%s%s`) and give it by -joinToken",
 		node(s.cfg.Role, s.cfg.NodeName), domain, AgentPath(s.cfg.Role, s.cfg.NodeName))
+}
+
+// invitedFor is for whom the invitation is from which the agent's join token comes, "" if it comes from elsewhere.
+func (s *agentSetup) invitedFor() string {
+	if source := s.cfg.GenJoinToken; source != nil && source.Invitation != nil {
+		return source.Invitation.For()
+	}
+	return ""
+}
+
+// askAgain is the remedy where an invitation can't be used.
+func askAgain(invited string) string {
+	return "ask an operator for a new one: swarmctl invite " + strings.ReplaceAll(invited, ", ", " ")
 }
 
 // serverFault looks at the server as the agent sees it: does it answer, is it of the trust domain, and does its certificate fit

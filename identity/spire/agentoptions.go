@@ -96,12 +96,8 @@ func ParseAgent(given map[string]string, serverDir string) (*AgentConfig, error)
 	if cfg.ServerPort, err = port("-serverPort", given["serverPort"]); err != nil {
 		return nil, err
 	}
-	socket := first(given["spire-server-socket"], filepath.Join(serverDir, "api.sock"))
-	if _, err := os.Stat(socket); err != nil && given["spire-server-socket"] == "" {
-		socket = DefaultServerSocket
-	}
 	source := &TokenSource{
-		File: given["join-file"], Socket: socket, Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress,
+		File: given["join-file"], Socket: first(given["spire-server-socket"], ServerSocket(serverDir)), Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress,
 		Wait: tokenWait,
 	}
 	if source.SSHPort, err = port("--ssh-port", given["ssh-port"]); err != nil {
@@ -120,6 +116,17 @@ func ParseAgent(given map[string]string, serverDir string) (*AgentConfig, error)
 		}
 	}
 	return cfg, nil
+}
+
+// ServerSocket finds the API socket of a SPIRE server on this machine: that of run-spire-server, whose state directory is dir, if there is
+// one, else where SPIRE's own programs look.
+func ServerSocket(dir string) string {
+	if own := filepath.Join(dir, "api.sock"); dir != "" {
+		if _, err := os.Stat(own); err == nil {
+			return own
+		}
+	}
+	return DefaultServerSocket
 }
 
 // port reads a port; "" and "0" are none.

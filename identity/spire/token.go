@@ -21,6 +21,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -35,9 +36,11 @@ const (
 // socket on this machine, the server's container here, or either of them on the server's machine over ssh without a
 // password.
 type TokenSource struct {
-	File   string // a Join as JSON, which the maker of this container has left; "": none. With it nothing else is tried
-	Socket string // the server's API socket on this machine; "": none
-	Docker string // name of the server's container; "": the server runs without one
+	File string // a Join as JSON, which the maker of this container has left; "": none. With it nothing else is tried
+	// Invitation brings the token; nil: none does. With it nothing else is tried, and it is tried once.
+	Invitation *invitation.Invitation
+	Socket     string // the server's API socket on this machine; "": none
+	Docker     string // name of the server's container; "": the server runs without one
 	// FindDocker looks for the server's container on this machine if Docker is "", at every try; "" if there is none yet. Nil:
 	// nobody looks.
 	FindDocker    func(context.Context) (string, error)
@@ -73,6 +76,9 @@ type Join struct {
 // says. A node that has no registration entry of its own, or no name, gets one for the entry that all nodes of the role
 // share. The error names every way that was tried and why it failed.
 func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string) (Join, error) {
+	if t.Invitation != nil {
+		return invited(t.Invitation)
+	}
 	ways := t.ways(role, name)
 	remedy := fmt.Sprintf("or make a token on the server's machine with `swarmd spire-token %s` and give it by -joinToken", node(role, name))
 	if len(ways) == 0 {
@@ -100,6 +106,17 @@ func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string)
 		case <-time.After(tokenPause):
 		}
 	}
+}
+
+// invited takes the token of an invitation.
+func invited(i *invitation.Invitation) (Join, error) {
+	if !time.Now().Before(i.Expires) {
+		return Join{}, fmt.Errorf("the invitation of %s expired at %s: %s", i.For(), i.Expires.UTC().Format(time.RFC3339), askAgain(i.For()))
+	}
+	first := i.Nodes[0]
+	return Join{
+		Token: i.Token, TrustDomain: i.TrustDomain, Bundle: i.BundlePEM(), Agent: AgentPath(first.Role, first.Name), Origin: "the invitation of " + i.For(),
+	}, nil
 }
 
 // try goes all ways once; it returns why each of them failed, or nothing if one did not.

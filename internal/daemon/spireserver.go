@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -94,14 +92,8 @@ func runSpireServer(c *cli.Context, e Env, o *start.SpireServer) error {
 	})
 }
 
-// serverSocket finds the API socket of a SPIRE server on this machine: that of run-spire-server if there is one, else
-// where SPIRE's own programs look.
+// serverSocket finds the API socket of a SPIRE server on this machine.
 func serverSocket(e Env) string {
-	if dir, err := userdirs.Of(e.Getenv).SPIREServer(); err == nil {
-		own := filepath.Join(dir, "api.sock")
-		if _, err := os.Stat(own); err == nil {
-			return own
-		}
-	}
-	return spire.DefaultServerSocket
+	dir, _ := userdirs.Of(e.Getenv).SPIREServer() // without a home there is no server in it
+	return spire.ServerSocket(dir)
 }
