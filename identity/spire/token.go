@@ -322,7 +322,10 @@ func (t *TokenSource) fromDocker(ctx context.Context, run Exec, role identity.Ro
 
 // fromSwarmd asks swarmd on the server's machine.
 func fromSwarmd(run func(argv ...string) ([]byte, error), node string) (Join, error) {
-	raw, err := run("swarmd", "spire-token", "--json", node)
+	raw, err := run("swarmd", "spire-token", "--json", "--shared", node)
+	if err != nil && strings.Contains(err.Error(), "unknown option --shared") { // one that shares without being asked
+		raw, err = run("swarmd", "spire-token", "--json", node)
+	}
 	if err != nil {
 		return Join{}, err
 	}

@@ -146,10 +146,31 @@ func TestSpireServerAndToken(t *testing.T) {
 		}
 	}
 
+	// Nobody gets the weaker identity unasked.
+	for _, tc := range []struct {
+		args      []string
+		code      int
+		says      string
+		path      string // of the agent
+		noTokenIn bool
+	}{
+		{args: []string{"sl/hospital-b"}, code: 1, says: "sl/hospital-b has no registration entry of its own: --create makes it", noTokenIn: true},
+		{args: []string{"--json", "sl/hospital-b"}, code: 1, says: "--shared gives it the one that all nodes of role sl share", noTokenIn: true},
+		{args: []string{"--create", "--shared", "sl/hospital-b"}, code: 1, says: "give one of the two", noTokenIn: true},
+		{args: []string{"--shared", "--json", "sl/hospital-b"}, says: "the token is for the one that all nodes of role sl share", path: "/swarm/sl-agent"},
+		{args: []string{"--create", "--json", "sl/hospital-b"}, says: "the registration entry of sl/hospital-b is made", path: "/swarm/sl-agent/hospital-b"},
+		{args: []string{"--json", "sl/hospital-b"}, path: "/swarm/sl-agent/hospital-b"},
+	} {
+		code, out, errs := swarmd(t, home, append([]string{"spire-token", "--server-socket", socket}, tc.args...)...)
+		if code != tc.code || !strings.Contains(errs, tc.says) || tc.noTokenIn != (out == "") || !strings.Contains(out, `"agent":"`+tc.path+`"`) && tc.path != "" {
+			t.Errorf("spire-token %v: %d, stdout %q, stderr %q", tc.args, code, out, errs)
+		}
+	}
+
 	// The same over ssh: a fake ssh drops its own options and lets a shell do the rest, as sshd does.
 	fake := t.TempDir()
 	script(t, fake, "ssh", `echo "$@" > `+fake+`/args; while [ "$1" != -- ]; do shift; done; shift; shift; exec sh -c "$*"`)
-	script(t, fake, "swarmd", `SWARMD_TEST_MAIN="$1 --server-socket `+socket+` $2 $3" exec `+os.Args[0]+` -test.run='^TestSpireServerAndToken$'`)
+	script(t, fake, "swarmd", `SWARMD_TEST_MAIN="$1 --server-socket `+socket+` $2 $3 $4" exec `+os.Args[0]+` -test.run='^TestSpireServerAndToken$'`)
 	t.Setenv("PATH", fake+":"+os.Getenv("PATH"))
 	source := spire.TokenSource{ServerAddress: "server.example", SSHUser: "bob", SSHPort: 2222}
 	join, err := source.Join(t.Context(), identity.RoleSL, "hospital-a")
@@ -160,7 +181,7 @@ func TestSpireServerAndToken(t *testing.T) {
 		t.Errorf("got %+v", join)
 	}
 	args, _ := os.ReadFile(filepath.Join(fake, "args"))
-	if want := "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -l bob -- server.example swarmd spire-token --json sl/hospital-a\n"; string(args) != want {
+	if want := "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -l bob -- server.example swarmd spire-token --json --shared sl/hospital-a\n"; string(args) != want {
 		t.Errorf("ssh got %q, want %q", args, want)
 	}
 }
