@@ -143,3 +143,16 @@ func CheckPort(flag string, port int) error {
 	}
 	return nil
 }
+
+// Toward returns this host's own address on the way to HOST:PORT, a name that is looked up or an address. Nothing is sent there.
+func Toward(ctx context.Context, hostPort string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", hostPort)
+	if err != nil {
+		return "", fmt.Errorf("find this host's address towards %s: %w", hostPort, err)
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	return host, err
+}

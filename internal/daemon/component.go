@@ -38,6 +38,7 @@ func readSL(c *cli.Context, e Env) (*start.SL, error) {
 	if err != nil {
 		return o, err
 	}
+	o.Invitation = e.invitation()
 	return o, o.Settle()
 }
 

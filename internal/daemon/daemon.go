@@ -33,7 +33,8 @@ type Env struct {
 	// Signals ends the returned context at SIGINT or SIGTERM; a second signal ends the process at once.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
 
-	args []string // as Main got them
+	args   []string // as Main got them
+	invite *guest   // what --invite, or an earlier start with it, brings; filled by withInvitation
 }
 
 // OS is the environment of a real process.
@@ -75,7 +76,7 @@ func Main(args []string, env Env) int {
 	ctx, stop := env.Signals(context.Background())
 	defer stop()
 	defer raiseHeap(env.Getenv)()
-	env.args = args
+	env.args, env.invite = args, new(guest)
 	if env.Sudo.UID == nil {
 		env.Sudo = sudo.OS()
 	}
@@ -89,6 +90,9 @@ func Main(args []string, env Env) int {
 	normal, err := normalise(app, args, env)
 	if err == nil {
 		normal, err = withFile(app, normal, env)
+	}
+	if err == nil {
+		normal, err = withInvitation(ctx, app, normal, env)
 	}
 	if err == nil {
 		err = wantedValue(app, app.RunContext(ctx, normal))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/invited"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -42,6 +44,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
 		stringFlag("spiffe-prefix", "what stands before the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
 		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
+		stringFlag("invite", "FILE with the invitation that `swarmctl invite` printed, - for standard input: name, identity, SNs and swarm are its own; a restart needs none"),
 		runtimeFlag(),
 		stringFlag("log-level", "debug, info, warn or error"),
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
@@ -80,6 +83,9 @@ func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start
 		}
 		cfg.StateDir = filepath.Join(nodes, cfg.Name)
 	}
+	if err := takeInvitation(o, e, r, &cfg); err != nil {
+		return cfg, err
+	}
 	return cfg, withIdentity(o, e, role, &cfg)
 }
 
@@ -96,7 +102,12 @@ func withIdentity(o *start.Node, e Env, role identity.Role, cfg *node.Common) er
 		return err
 	}
 	if agent != nil {
-		return withAgent(cfg, agent)
+		own := filepath.Join(cfg.StateDir, "spire-agent")
+		dir := func() string { return own }
+		if i := o.Invitation; i != nil {
+			dir = func() string { return invited.AgentDir(cfg.StateDir, i, engine.Scope(e.Getenv)) }
+		}
+		return withAgent(cfg, agent, dir)
 	}
 	if cfg.SocketPath, err = o.Socket(e.Getenv, role); err == nil && !o.Embedded() {
 		atHost(cfg)

@@ -128,5 +128,6 @@ func readSN(c *cli.Context, e Env) (*start.SN, error) {
 	if err := read(c, o); err != nil {
 		return nil, err
 	}
+	o.Invitation = e.invitation()
 	return o, o.Settle()
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/invited"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -43,17 +43,20 @@ func agentFlag(o spire.AgentOption, hidden bool, vars []string) cli.Flag {
 	return cmdline.SPIREFlag(cli.StringFlag{Name: o.Name, Usage: o.Usage, Hidden: hidden, EnvVars: vars, Category: forAgent}, !o.Bool)
 }
 
-// withAgent lets a node open its identity at an agent that it starts, which ends when the node closes the identity.
-func withAgent(base *node.Common, cfg *spire.AgentConfig) error {
+// withAgent lets a node open its identity at an agent that it starts in the directory that dir returns, or that another component runs
+// there. It ends when the node closes the identity.
+func withAgent(base *node.Common, cfg *spire.AgentConfig, dir func() string) error {
 	swarmd, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find swarmd, which is the agent's plugin: %w", err)
 	}
-	cfg.Swarmd, cfg.StateDir, cfg.Log = swarmd, filepath.Join(base.StateDir, "spire-agent"), base.Log.With("logger", "spire-agent")
+	cfg.Swarmd, cfg.Log = swarmd, base.Log.With("logger", "spire-agent")
 	base.OpenIdentity = func(ctx context.Context, role identity.Role, name string) (identity.Provider, error) {
-		cfg := *cfg
-		cfg.Role = role
-		return spire.OpenSource(ctx, cfg, identity.SourceConfig{Role: role, Name: name, Prefix: base.SPIFFEPrefix, Log: base.Log})
+		return invited.Open(dir, func(agentDir string) (identity.Provider, error) {
+			cfg := *cfg
+			cfg.Role, cfg.StateDir = role, agentDir
+			return spire.OpenSource(ctx, cfg, identity.SourceConfig{Role: role, Name: name, Prefix: base.SPIFFEPrefix, Log: base.Log})
+		})
 	}
 	return nil
 }

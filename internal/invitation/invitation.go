@@ -137,7 +137,7 @@ var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
 
 // Check finds what an invitation must not hold, or lacks. What it passes can be written into a command line, and into a path.
 func (i *Invitation) Check() error {
-	if err := i.checkNodes(); err != nil {
+	if err := i.CheckNodes(); err != nil {
 		return err
 	}
 	for _, w := range [][2]string{{"join token", i.Token}, {"swarm ID", i.SwarmID}} {
@@ -166,11 +166,12 @@ func (i *Invitation) Check() error {
 	return i.checkBundle()
 }
 
-func (i *Invitation) checkNodes() error {
+// CheckNodes is the part of Check that is about those for whom the invitation is.
+func (i *Invitation) CheckNodes() error {
 	if len(i.Nodes) == 0 || len(i.Nodes) > MaxNodes {
 		return fmt.Errorf("it is for %d nodes: want 1 to %d", len(i.Nodes), MaxNodes)
 	}
-	seen := map[identity.Role]bool{}
+	seen, names := map[identity.Role]bool{}, map[string]bool{}
 	for _, n := range i.Nodes {
 		role := naming.RoleOf(string(n.Role))
 		switch {
@@ -178,6 +179,8 @@ func (i *Invitation) checkNodes() error {
 			return fmt.Errorf("role %.20q is not known", n.Role)
 		case seen[n.Role]:
 			return fmt.Errorf("it is for two nodes of role %s: invite each host by itself", n.Role)
+		case role.Node && names[n.Name]:
+			return fmt.Errorf("it is for two nodes called %.80q: nodes of a swarm have names of their own", n.Name)
 		case n.Name == "" && role.Node:
 			return fmt.Errorf("it names no node of role %s: write %s/NAME", n.Role, n.Role)
 		}
@@ -187,6 +190,7 @@ func (i *Invitation) checkNodes() error {
 			}
 		}
 		seen[n.Role] = true
+		names[n.Name] = names[n.Name] || role.Node
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func certificate(t testing.TB) []byte {
 func example(t testing.TB) *invitation.Invitation {
 	der := certificate(t)
 	return &invitation.Invitation{
-		Nodes: []invitation.Node{{Role: identity.RoleSN, Name: "hospital-d"}, {Role: identity.RoleSL, Name: "hospital-d"}, {Role: identity.RoleSWCI}},
+		Nodes: []invitation.Node{{Role: identity.RoleSN, Name: "sn-d"}, {Role: identity.RoleSL, Name: "hospital-d"}, {Role: identity.RoleSWCI}},
 		Token: "c0ffee00-1111-2222-3333-444455556666", TrustDomain: "swarm.learning",
 		Server: invitation.Address{Host: "spire.example", Port: 8081}, Bundle: append(der, der...),
 		SNs: []invitation.SN{
@@ -79,7 +79,7 @@ func TestLine(t *testing.T) {
 	if len(print1) != invitation.FingerprintLen || print1 == print2 || strings.Contains(text, print1) {
 		t.Errorf("fingerprints %q and %q", print1, print2)
 	}
-	if n, ok := want.Of(identity.RoleSL); !ok || want.SPIFFEID(n) != "spiffe://swarm.learning/swarm/sl/hospital-d" || want.For() != "sn/hospital-d, sl/hospital-d, swci" {
+	if n, ok := want.Of(identity.RoleSL); !ok || want.SPIFFEID(n) != "spiffe://swarm.learning/swarm/sl/hospital-d" || want.For() != "sn/sn-d, sl/hospital-d, swci" {
 		t.Errorf("it is for %v of %s", n, want.For())
 	}
 	if certs := strings.Count(string(want.BundlePEM()), "BEGIN CERTIFICATE"); certs != 2 {
@@ -139,6 +139,7 @@ func TestCheck(t *testing.T) {
 		"it is for 0 nodes":       func(i *invitation.Invitation) { i.Nodes = nil },
 		`role "root" is not`:      func(i *invitation.Invitation) { i.Nodes[0].Role = "root" },
 		"two nodes of role sl":    func(i *invitation.Invitation) { i.Nodes[0].Role = identity.RoleSL },
+		"two nodes called \"sn-d": func(i *invitation.Invitation) { i.Nodes[1].Name = "sn-d" },
 		"write sl/NAME":           func(i *invitation.Invitation) { i.Nodes[1].Name = "" },
 		`name "../x" has the`:     func(i *invitation.Invitation) { i.Nodes[1].Name = "../x" },
 		"the join token is none":  func(i *invitation.Invitation) { i.Token = "a b" },

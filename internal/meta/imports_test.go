@@ -26,9 +26,9 @@ var ranks = []struct {
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
-	{"1+", []string{"internal/bridge/original", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                                                    // verifies as the audit does
-	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                                                                                     // the latter know the API, neither the other
+	{"1+", []string{"internal/bridge/original", "internal/invited", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
+	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                                                                        // verifies as the audit does
+	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                                                                                                         // the latter know the API, neither the other
 	{"2+", []string{"internal/runner", "internal/admission", "internal/membership"}},
 	{"2++", []string{"internal/peering"}},
 	{"3", []string{"node"}},
@@ -83,7 +83,7 @@ var pure = map[string][]string{
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
 		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake", "internal/text",
 	},
-	"merge/blake":          {"encoding/binary", "simd/archsimd", "lukechampine.com/blake3", "lukechampine.com/blake3/guts"},
+	"merge/blake": {"encoding/binary", "simd/archsimd", "lukechampine.com/blake3", "lukechampine.com/blake3/guts"},
 	"internal/invitation": {
 		"bytes", "crypto/sha256", "crypto/x509", "encoding/base32", "encoding/base64", "encoding/json", "encoding/pem", "errors", "fmt", "net", "net/netip", "regexp", "strconv",
 		"strings", "time", "unicode", "github.com/spiffe/go-spiffe/v2/spiffeid", "identity", "identity/naming",

@@ -17,6 +17,8 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/invited"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -83,6 +85,23 @@ func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig,
 	return cfg, fmt.Sprint(given), nil
 }
 
+// agentOfInvitation is the agent that an invitation brings, which is kept in dir: that of the host's components where they were invited
+// with it.
+func agentOfInvitation(dir string, getenv func(string) string) (*spire.AgentConfig, error) {
+	i, err := invited.Kept(dir)
+	if err != nil {
+		return nil, &exit.Error{Status: exit.Failed, Err: err, Hint: "create the context again with another invitation"}
+	}
+	if i == nil {
+		return nil, exit.New(exit.Failed, "create the context again with another invitation: swarmctl create context NAME --invite FILE", "the invitation of this context is gone from %s", dir)
+	}
+	nodes, _ := userdirs.Of(getenv).Nodes() // without a home there are none
+	return &spire.AgentConfig{
+		ServerAddress: i.Server.Host, ServerPort: i.Server.Port, TrustDomain: i.TrustDomain, GenJoinToken: &spire.TokenSource{Invitation: i}, Shared: true,
+		StateDir: invited.AgentDir(dir, i, engine.Scope(getenv), nodes),
+	}, nil
+}
+
 // openAgent starts the agent that target asks for and waits for an identity of it. Closing that ends the agent.
 func openAgent(ctx context.Context, env Env, target Context, prefix identity.Prefix) (identity.Provider, error) {
 	base, err := userdirs.Of(env.Getenv).User()
@@ -90,7 +109,10 @@ func openAgent(ctx context.Context, env Env, target Context, prefix identity.Pre
 		return nil, err
 	}
 	cfg := *target.agent
-	cfg.Role, cfg.StateDir, cfg.Log = identity.RoleSWCI, filepath.Join(base, "swarmctl", "spire-agent"), slog.New(notices{env.Stderr})
+	cfg.Role, cfg.Log = identity.RoleSWCI, slog.New(notices{env.Stderr})
+	if cfg.StateDir == "" {
+		cfg.StateDir = filepath.Join(base, "swarmctl", "spire-agent")
+	}
 	if self, err := os.Executable(); err == nil {
 		swarmd := filepath.Join(filepath.Dir(self), "swarmd")
 		if _, err := os.Stat(swarmd); err == nil {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 func contextCommands() []*Command {
 	return []*Command{
 		{
-			Pattern: "create context NAME [with] [ip] [service] HOST [PORT]", Group: "Contexts", Shell: true,
+			Pattern: "create context NAME [with] [ip] [service] [HOST] [PORT]", Group: "Contexts", Shell: true,
 			Summary: "Name a swarm by one of its SNs",
-			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given; it may stand behind HOST and a colon too. With the word service HOST is what a proxy calls the API, and PORT is 443 if it is not given. A context of the same name is replaced. switch context makes commands use it.",
+			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given; it may stand behind HOST and a colon too. With the word service HOST is what a proxy calls the API, and PORT is 443 if it is not given. A context of the same name is replaced. With --invite HOST may be left out, and the identity comes from the invitation, now and later: from the SPIRE agent of a node on this host that was invited with it, while that runs. switch context makes commands use it.",
 			Example: "create context example with ip node-sn",
+			Flags:   []cli.Flag{&cli.StringFlag{Name: "invite", Usage: "`FILE` with an invitation for an operator (swci), - for standard input"}},
 			JSON:    createdJSON{},
 			Run:     createContext,
 		},

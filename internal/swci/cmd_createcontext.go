@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/address"
+	"github.com/swarmd/swarmd/internal/invited"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 const (
@@ -27,14 +31,6 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if args.Has("ip") && args.Has("service") {
 		return exit.New(exit.Usage, "create context NAME with service HOST, or with ip HOST", "an SN is named by ip or by service, not by both")
 	}
-	port := apiPort
-	if args.Has("service") {
-		port = servicePort
-	}
-	sn, err := apiAddress(args.Value("HOST"), args.Value("PORT"), port)
-	if err != nil {
-		return err
-	}
 	contexts, err := OpenContexts(s.Env.Getenv)
 	if err != nil {
 		return err
@@ -42,14 +38,18 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if old, err := contexts.Load(name); err == nil && old.PID != 0 && old.up() {
 		return exit.New(exit.Conflict, "choose another name", "context %q belongs to a local swarm that is up (process %d)", name, old.PID)
 	}
-	target, err := s.targetAt(args.Opts, sn)
+	target, err := newTarget(s, args)
 	if err != nil {
 		return err
 	}
+	sn := target.SNs[0]
 	target.onWait = s.say
 	swarm, err := s.probe(ctx, target, callWait)
 	if err != nil {
 		return err
+	}
+	if target.SwarmID != "" && target.SwarmID != swarm.GetSwarmId() {
+		return exit.New(exit.Conflict, "ask an operator for another: swarmctl invite swci", "the invitation is to swarm %s, and the SN at %s is of swarm %s", short(target.SwarmID), sn, short(swarm.GetSwarmId()))
 	}
 	if target.Name, target.SwarmID = name, swarm.GetSwarmId(); swarm.GetEpoch() != target.SwarmID {
 		target.Epoch = swarm.GetEpoch()
@@ -69,6 +69,65 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 		fmt.Fprintf(s.Env.Stderr, "context %s is swarm %s at %s\n", name, short(target.SwarmID), sn)
 	}
 	return nil
+}
+
+// newTarget is the swarm that a new context is to name: that of the SN which was named, or of the invitation.
+func newTarget(s *Session, args Args) (Context, error) {
+	file := args.Opts.String("invite")
+	if args.Value("HOST") == "" && file == "" {
+		return Context{}, exit.New(exit.Usage, "create context NAME with ip HOST, or create context NAME --invite FILE", "HOST is missing")
+	}
+	var sn string
+	if args.Value("HOST") != "" {
+		port := apiPort
+		if args.Has("service") {
+			port = servicePort
+		}
+		var err error
+		if sn, err = apiAddress(args.Value("HOST"), args.Value("PORT"), port); err != nil {
+			return Context{}, err
+		}
+	}
+	if file != "" {
+		return invitedTarget(s, args.Opts, file, sn)
+	}
+	return s.targetAt(args.Opts, sn)
+}
+
+// invitedTarget is the swarm of an invitation, which it keeps for later commands; at sn if that is not empty.
+func invitedTarget(s *Session, opts *cli.Context, file, sn string) (Context, error) {
+	if agent, _, err := agentOf(opts, s.Env.Getenv); err != nil || agent != nil || opts.IsSet("identity") || opts.IsSet("cert") {
+		return Context{}, exit.New(exit.Usage, "give one of the two", "--invite brings the identity, another option takes it from elsewhere")
+	}
+	i, err := invited.Read(file, s.Env.Stdin)
+	if err != nil {
+		return Context{}, &exit.Error{Status: exit.Usage, Err: err}
+	}
+	if _, ok := i.Of(identity.RoleSWCI); !ok {
+		return Context{}, exit.New(exit.Usage, "ask an operator for another: swarmctl invite swci", "this invitation is for %s and not for an operator (swci)", i.For())
+	}
+	fingerprint, err := i.Fingerprint()
+	if err != nil {
+		return Context{}, err
+	}
+	s.say("joining by an invitation of " + i.For() + "; whoever made it saw the same fingerprint: " + fingerprint)
+	base, err := userdirs.Of(s.Env.Getenv).User()
+	if err != nil {
+		return Context{}, err
+	}
+	target := Context{SwarmID: i.SwarmID, Invitation: filepath.Join(base, "swarmctl", "invitations", fingerprint), Identity: agentIdentity, TrustDomains: opts.StringSlice("trust-domain")}
+	for _, known := range i.SNs {
+		target.SNs = append(target.SNs, known.API.String())
+	}
+	if sn != "" {
+		target.SNs = []string{sn}
+	}
+	if err := invited.Keep(target.Invitation, i); err != nil {
+		return Context{}, err
+	}
+	target.agent, err = agentOfInvitation(target.Invitation, s.Env.Getenv)
+	target.agentOptions = "invitation " + target.Invitation
+	return target, err
 }
 
 // apiIsUp is what the original says of an SN that answers.

@@ -31,6 +31,8 @@ type Context struct {
 	SPIFFEPrefix string   `json:"spiffe_prefix,omitempty" doc:"what stands before the role in SPIFFE IDs; absent: /swarm"`
 	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
 
+	Invitation string `json:"invitation,omitempty" doc:"directory of the invitation that brings the identity; absent: none does"`
+
 	Env []Variable `json:"env,omitempty" doc:"what set context env has put there"` // by key
 
 	agent        *spire.AgentConfig // to start for the identity; nil for none

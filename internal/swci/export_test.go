@@ -3,6 +3,8 @@ package swci
 import (
 	"github.com/urfave/cli/v2"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
 )
 
@@ -20,4 +22,9 @@ func BoxSpec(s *Session, args ...string) (component.Spec, error) {
 		return component.Spec{}, err
 	}
 	return s.boxSpec(parsed.Opts)
+}
+
+// ServingSNs are the SNs of an invitation.
+func ServingSNs(nodes []*swarmv1.Node, leader string) ([]invitation.SN, error) {
+	return servingSNs(nodes, leader)
 }

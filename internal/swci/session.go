@@ -43,6 +43,11 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(client
 	if err != nil {
 		return err
 	}
+	return onSwarm(ctx, s, target, fn)
+}
+
+// onSwarm is withAPI for a swarm that is known.
+func onSwarm(ctx context.Context, s *Session, target Context, fn func(client.Operator) error) error {
 	target.onWait, target.onFollow = s.say, s.follow(target)
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
@@ -135,6 +140,11 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if target.agent != nil {
 		target.Identity = agentIdentity
 		return target, nil
+	}
+	if target.Invitation != "" && first(opts.String("identity"), files) == "" {
+		target.agent, err = agentOfInvitation(target.Invitation, s.Env.Getenv)
+		target.Identity, target.agentOptions = agentIdentity, "invitation "+target.Invitation
+		return target, err
 	}
 	target.Identity = first(opts.String("identity"), files, target.Identity, s.Env.Getenv("SWARM_IDENTITY"), ambient, s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
 	return target, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
@@ -41,6 +42,9 @@ type Node struct {
 	Certificates
 	Agent     Agent
 	Container component.Options
+
+	Invite     string                 `option:"invite,launcher"` // where Invitation was read; what that says stands in the other fields
+	Invitation *invitation.Invitation // nil: none
 }
 
 // Certificates are an identity from files.
@@ -111,6 +115,9 @@ func (n *Node) AgentConfig(getenv func(string) string) (*spire.AgentConfig, erro
 		return nil, err
 	}
 	cfg.NodeName = n.Name
+	if n.Invitation != nil {
+		cfg.GenJoinToken, cfg.Shared = &spire.TokenSource{Invitation: n.Invitation}, true
+	}
 	if cfg.GenJoinToken != nil {
 		cfg.GenJoinToken.Exec = component.LocalExec()
 	}

@@ -1,0 +1,188 @@
+package spire_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/identity/spire/spiretest"
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+	"github.com/swarmd/swarmd/internal/invitation"
+)
+
+// The commands of docs/operations/invite.md: one on the SPIRE server's machine, one on the new host. It joins a training that runs,
+// without a restart of anything, and one line is carried.
+func TestInvitation(t *testing.T) {
+	t.Parallel()
+	e2etest.NeedPython(t)
+	w := newInviting(t)
+	sn := w.sns(1)[0]
+	sls := w.sls(2, "BATCHES=150", "BATCH_SECONDS=0.1", "MIN_PEERS=2")
+	for _, p := range sls {
+		p.Sees("round=2 ")
+	}
+
+	file := w.Path("hospital-d.invite")
+	said := w.invites("sl/hospital-d", "--expires", "1h", "--out", file)
+	line := read(t, file)
+	i, err := invitation.Decode(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fingerprint, _ := i.Fingerprint()
+	for _, want := range []string{fingerprint, "swarmd run-sl --invite " + file, "--allow-peer spiffe://swarm.learning/swarm/sl/hospital-d", "registration entry made"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("invite does not say %q:\n%s", want, said)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the invitation has mode %v, %v", info.Mode(), err)
+	}
+	args := w.hospital("hospital-d", 3, "-e", "MIN_PEERS=2", "-e", "BATCHES=20", "-e", "BATCH_SECONDS=0.1")
+	sl := w.Start(13, "hospital-d", append(args, "--invite", file)...)
+	sl.Sees("fingerprint="+fingerprint, "spiffe://swarm.learning/swarm/sl/hospital-d", "contributed=true")
+	w.nowhere(i.Token)
+	finish(t, append(sls, sl)...)
+	w.Agree(1, 2, 3)
+
+	// A restart needs no invitation, and none does harm.
+	for _, more := range [][]string{{"--invite", file}, nil} {
+		again := w.Start(13, "again", append(w.hospital("hospital-d", 3, "-e", "CONTRACT=other"), more...)...)
+		again.Sees("registered with the swarm")
+		again.Signal(15)
+		again.Exits()
+	}
+	w.refusals(line, i)
+	sn.Stop()
+}
+
+// One invitation for the components of one host: they share the agent, whoever starts it.
+func TestInvitationOfSeveralComponents(t *testing.T) {
+	t.Parallel()
+	w := newInviting(t)
+	w.sns(1)
+	file := w.Path("host.invite")
+	w.invites("sn/sn-2", "sl/hospital-e", "swci", "--out", file)
+	sl := w.Start(14, "hospital-e", append(w.attached("hospital-e", 4), "--invite", file)...)
+	sn := w.Start(2, "sn-2", "swarmd", "run-sn", "--host-ip", w.Addr(2), "--state-dir", w.Path("host", "sn"), "--invite", file)
+	sn.Sees(apiMarker)
+	sl.Sees("registered with the swarm")
+	ctl(t, w.Dir, "create", "context", "e", "--invite", file)
+	if out := ctl(t, w.Dir, "list", "nodes", "--context", "e"); !strings.Contains(out, "sn-2") || !strings.Contains(out, "hospital-e") {
+		t.Errorf("list nodes says %q", out)
+	}
+	runs, uses := sn, sl
+	if strings.Contains(sn.Output(), "of another component on this host is used") {
+		runs, uses = sl, sn
+	}
+	uses.Sees("the SPIRE agent of another component on this host is used")
+	runs.Signal(15)
+	runs.Exits()
+	uses.Sees("this one runs it from now on", "workload API answers again")
+	uses.Signal(15)
+	uses.Exits()
+
+	lone := w.Start(9, "sn-9", append([]string{"swarmd", "run-sn", "--host-ip", w.Addr(9), "--sentinel-ip", w.Addr(9), "--no-found", "--state-dir", w.Path("sn9")}, w.Identity("sn", 9)...)...)
+	lone.Fails("--no-found", "would found a NEW swarm", "--join HOST")
+}
+
+// inviting is a swarm whose SPIRE server is one of swarmd's, without entries for nodes.
+type inviting struct {
+	*swarm
+	socket, port string
+}
+
+func newInviting(t *testing.T) *inviting {
+	t.Helper()
+	for _, name := range []string{"spire-server", "spire-agent"} {
+		e2etest.Spire(t, name)
+	}
+	dir, port := spiretest.TempDir(t), fmt.Sprint(spiretest.FreePort(t))
+	w := &inviting{socket: dir + "/server/api.sock", port: port}
+	server := e2etest.Start(t, "run-spire-server", dir, nil, "swarmd", "run-spire-server", "--state-dir", dir+"/server", "-bindAddress", "127.0.0.1", "-serverPort", port)
+	server.Sees("SPIRE server is ready")
+	options := []string{"-serverAddress", "127.0.0.1", "-serverPort", port, "-genJoinToken", "--spire-server-socket", w.socket}
+	w.swarm = &swarm{Swarm: e2etest.NewSwarm(t, func(string, int) []string { return options })}
+	return w
+}
+
+// invites runs `swarmctl invite` as nobody in particular, on the server's machine, and returns what it said.
+func (w *inviting) invites(args ...string) string {
+	w.T.Helper()
+	return ctl(w.T, w.Dir, append([]string{"invite", "--server-socket", w.socket, "--server", "127.0.0.1:" + w.port, "--sn", w.Addr(1)}, args...)...)
+}
+
+// attached is an SL of a host of its own, whose state is beside nobody's but that host's.
+func (w *inviting) attached(name string, i int) []string {
+	return []string{"swarmd", "run-sl", "--host-ip", w.Addr(10 + i), "--state-dir", w.Path("host", name), "--bridge-dir", w.Bridge(i), "--attach"}
+}
+
+// hospital is an SL with the program of SL i.
+func (w *inviting) hospital(name string, i int, extra ...string) []string {
+	w.T.Helper()
+	w.CopyProgram(w.Path("model-" + name))
+	args := w.attached(name, i)
+	args = append(args[:len(args)-1], "--model-dir", w.Path("model-"+name), "--model-program", "train.py", "--sl-platform", "PYT", "--python", e2etest.Python,
+		"-e", fmt.Sprintf("SEED=%d", i), "-e", "SWARM_METRICS_FILE="+w.Metrics(i))
+	return append(args, extra...)
+}
+
+// nowhere wants no process of this machine to show the token on its command line.
+func (w *inviting) nowhere(token string) {
+	w.T.Helper()
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	if len(files) == 0 {
+		w.T.Fatal("no process is seen")
+	}
+	for _, f := range files {
+		if raw, err := os.ReadFile(f); err == nil && strings.Contains(string(raw), token) {
+			w.T.Errorf("%s shows the join token", f)
+		}
+	}
+}
+
+// refusals tries an invitation that was used, and others that can't be.
+func (w *inviting) refusals(line string, i *invitation.Invitation) {
+	w.T.Helper()
+	end := *i
+	end.Expires = time.Now().Add(-time.Hour).Truncate(time.Second)
+	expired, err := end.Encode()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	half := len(line) / 2
+	altered := line[:half] + map[bool]string{true: "B", false: "A"}[line[half] == 'A'] + line[half+1:]
+	for name, tt := range map[string]struct {
+		line string
+		want string
+	}{
+		"used":    {line, "the invitation of sl/hospital-d was used already, or taken back"},
+		"expired": {expired, "the invitation of sl/hospital-d expired at "},
+		"altered": {altered, "this invitation was altered on its way"},
+		"cut":     {line[:half], "this invitation is cut off"},
+	} {
+		file := w.Path(name + ".invite")
+		if err := os.WriteFile(file, []byte(tt.line), 0o600); err != nil {
+			w.T.Fatal(err)
+		}
+		// Another host: its state is beside nobody else's.
+		p := w.Start(13, name, "swarmd", "run-sl", "--attach", "--host-ip", w.Addr(13), "--state-dir", w.Path(name, "sl"), "--bridge-dir", w.Bridge(3), "--invite", file)
+		if said := p.Fails(tt.want, "swarmctl invite"); strings.Contains(said, i.Token) {
+			w.T.Errorf("%s: it says the join token", name)
+		}
+	}
+	p := w.Start(13, "role", "swarmd", "run-sn", "--host-ip", w.Addr(13), "--state-dir", w.Path("role", "sn"), "--invite", w.Path("used.invite"))
+	p.Fails("this invitation is for sl/hospital-d and not for an SN", "swarmctl invite sn/NAME")
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(raw))
+}

@@ -1,0 +1,74 @@
+package swci_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/invitation"
+	"github.com/swarmd/swarmd/internal/swci"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// TestSNsOfAnInvitation names the SNs that an invited host can reach, the leader first. What the whole command does is tested on real
+// SPIRE, in internal/e2e/spire.
+func TestSNsOfAnInvitation(t *testing.T) {
+	node := func(name, role string, live, banned bool) *swarmv1.Node {
+		return &swarmv1.Node{Name: name, Role: role, Host: name + ".example", ApiPort: 30304, FsPort: 30305, Live: live, Banned: banned}
+	}
+	proxied := node("sn-3", "sn", true, false)
+	proxied.ApiService = "api.example:443"
+	sn := func(host, api string, port int) invitation.SN {
+		return invitation.SN{API: invitation.Address{Host: api, Port: port}, Files: invitation.Address{Host: host, Port: 30305}}
+	}
+	got, err := swci.ServingSNs([]*swarmv1.Node{
+		node("sn-1", "sn", true, false), node("sn-dead", "sn", false, false), node("sn-out", "sn", true, true), node("sl-1", "sl", true, false), proxied, node("sn-2", "sn", true, false),
+	}, "sn-2")
+	want := []invitation.SN{sn("sn-2.example", "sn-2.example", 30304), sn("sn-1.example", "sn-1.example", 30304), sn("sn-3.example", "api.example", 443)}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	var many []*swarmv1.Node
+	for range invitation.MaxSNs + 3 {
+		many = append(many, node("sn", "sn", true, false))
+	}
+	if got, err := swci.ServingSNs(many, ""); len(got) != invitation.MaxSNs || err != nil {
+		t.Errorf("%d of many SNs, %v", len(got), err)
+	}
+	if _, err := swci.ServingSNs([]*swarmv1.Node{node("sl-1", "sl", true, false)}, ""); exit.Code(err) != exit.Unreachable {
+		t.Errorf("without SNs: %v", err)
+	}
+}
+
+func TestInviteMistakes(t *testing.T) {
+	state := t.TempDir()
+	file := filepath.Join(state, "file")
+	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"invite":                                              "name them, such as sl/hospital-d",
+		"invite cook/a":                                       `"cook/a": want ROLE or ROLE/NAME`,
+		"invite sl":                                           "write sl/NAME",
+		"invite sl/a sl/b":                                    "two nodes of role sl: invite each host by itself",
+		"invite sl/a sn/a":                                    `two nodes called "a"`,
+		"invite swop/a":                                       "no SWOP that could be invited",
+		"invite sl/a --expires 10s":                           "--expires 10s is not valid",
+		"invite sl/a --expires 10000h":                        "give a time from 1m to 720h",
+		"invite sl/a --server-socket " + file:                 "type this on the SPIRE server's machine",
+		"create context c":                                    "HOST is missing",
+		"create context c --invite " + file:                   "this is no invitation",
+		"create context c --invite " + file + "none":          "no such file",
+		"create context c --invite -":                         "it is empty",
+		"create context c --invite " + file + " --identity x": "--invite brings the identity",
+	} {
+		out, said, code := ctl(t, state, strings.Fields(args)...)
+		if code == exit.OK || out != "" || !strings.Contains(said, want) {
+			t.Errorf("%s: code %d, %q, %q; want %q", args, code, out, said, want)
+		}
+	}
+}
