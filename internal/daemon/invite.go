@@ -150,6 +150,9 @@ func (o options) find(role identity.Role) (*guest, error) {
 	if _, says := o.given(append([]string{"serverAddress"}, ownIdentity...)...); says || o.env.Getenv("SPIFFE_ENDPOINT_SOCKET") != "" {
 		return nil, nil //nolint:nilnil // the node's identity comes from elsewhere
 	}
+	if r, err := start.Runtime("runtime", o.value("runtime"), start.Process); err != nil || r != start.Process {
+		return nil, nil //nolint:nilnil,nilerr // the agent is in the container; a bad runtime is said later
+	}
 	dir, err := o.keptIn(role)
 	if err != nil || dir == "" {
 		return nil, err

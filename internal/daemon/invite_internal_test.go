@@ -106,6 +106,7 @@ func TestInvitationThatWasKept(t *testing.T) {
 		"run-sl --state-dir=" + state + "/d --serverAddress=s":         false,
 		"run-sl --state-dir=" + state + "/d --identity=embedded":       false,
 		"run-sl --state-dir=" + state + "/none":                        false,
+		"run-sl --state-dir=" + state + "/d --runtime=docker":          false,
 		"health --state-dir=" + state + "/d":                           false,
 		"run-sl --state-dir=" + state + "/d --host-ip=h --sn-ip=other": true,
 	} {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
@@ -78,10 +79,14 @@ func Kept(stateDir string) (*invitation.Invitation, error) {
 	return Read(path, nil)
 }
 
-// Beside returns the state directories in dir that have kept an invitation for a role, sorted. What can't be read counts as none.
+// Beside returns the state directories in dir that have kept an invitation for a role, sorted. What can't be read counts as none, and so
+// does what others may write.
 func Beside(dir string, role identity.Role) []string {
 	var found []string
 	for _, d := range subdirs(dir) {
+		if !private(d) {
+			continue
+		}
 		if i, err := Kept(d); err == nil && i != nil {
 			if _, ok := i.Of(role); ok {
 				found = append(found, d)
@@ -131,12 +136,22 @@ func AgentDir(stateDir string, i *invitation.Invitation, scope string, nodes ...
 	}
 	for _, used := range []func(agent string) bool{spire.HasJoined, held} {
 		for _, dir := range candidates {
-			if agent := filepath.Join(dir, agentDir); agent != own && used(agent) && keptLine(dir) == line {
+			if agent := filepath.Join(dir, agentDir); agent != own && private(dir) && keptLine(dir) == line && used(agent) {
 				return agent
 			}
 		}
 	}
 	return own
+}
+
+// private reports whether nobody but this process's user can have put anything into a directory.
+func private(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
 }
 
 // keptLine is the line that a component has kept, "" for none.

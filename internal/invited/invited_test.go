@@ -104,6 +104,12 @@ func TestKeep(t *testing.T) {
 	if diff := cmp.Diff([]string{filepath.Join(nodes, "d")}, invited.Beside(nodes, identity.RoleSL)); diff != "" {
 		t.Errorf("beside (-want +got):\n%s", diff)
 	}
+	if err := os.Chmod(filepath.Join(nodes, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := invited.Beside(nodes, identity.RoleSL); got != nil {
+		t.Errorf("what others may write: %v", got)
+	}
 	if invited.Beside(nodes, identity.RoleSWCI) != nil || invited.Beside(nodes+"/none", identity.RoleSL) != nil {
 		t.Error("others are found")
 	}
@@ -158,6 +164,13 @@ func TestAgentDir(t *testing.T) {
 	want("the SN did not", "sl")
 	joins("sn")
 	want("the SN has", "sn")
+	if err := os.Chmod(dir("sn"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want("others may have written it", "sl")
+	if err := os.Chmod(dir("sn"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	joins("sl")
 	want("both have", "sl")
 }
