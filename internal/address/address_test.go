@@ -21,6 +21,19 @@ func TestCheckHost(t *testing.T) {
 	}
 }
 
+func TestToward(t *testing.T) {
+	for to, want := range map[string]string{"127.0.0.9:1": "127.0.0.1", "[::1]:1": "::1"} {
+		if got, err := Toward(t.Context(), to); got != want && (err == nil || want != "::1") { // a host may have no IPv6
+			t.Errorf("%s: %s, %v", to, got, err)
+		}
+	}
+	for _, bad := range []string{"127.0.0.1", "127.0.0.1:x", ""} {
+		if got, err := Toward(t.Context(), bad); err == nil {
+			t.Errorf("%q: %s", bad, got)
+		}
+	}
+}
+
 func TestFileServer(t *testing.T) {
 	for given, want := range map[string]string{
 		"sn1": "sn1:30305", "sn1:7": "sn1:7", "::1": "[::1]:30305", "[::1]": "[::1]:30305", "[::1]:7": "[::1]:7", "10.0.0.1": "10.0.0.1:30305",

@@ -135,8 +135,24 @@ func (v *inviter) lookAtSwarm(ctx context.Context) error {
 		if v.i.SNs, err = servingSNs(list.GetNodes(), swarm.GetLeader()); err != nil {
 			return err
 		}
+		v.noteDomains(list.GetNodes())
 		return v.checkNames(list.GetNodes())
 	})
+}
+
+// noteDomains tells of a swarm whose SNs have their identities from another trust domain than the SPIRE server's.
+func (v *inviter) noteDomains(nodes []*swarmv1.Node) {
+	for _, n := range nodes {
+		id, err := identity.ParseIDString(n.GetSpiffeId())
+		if n.GetRole() != naming.RoleSN || err != nil {
+			continue
+		}
+		if domain := id.SPIFFE().TrustDomain().Name(); domain != v.i.TrustDomain {
+			v.notes = append(v.notes, fmt.Sprintf("the SPIRE server is of trust domain %s and SN %s of %s: those nodes need --trust-domain %s, the new one --trust-domain %s, and the servers must federate",
+				v.i.TrustDomain, n.GetName(), domain, v.i.TrustDomain, domain))
+			return
+		}
+	}
 }
 
 // target is the swarm that is meant. Whoever may open the server's socket needs no other identity.
