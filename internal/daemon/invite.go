@@ -230,6 +230,9 @@ func (o options) fill(ctx context.Context, g *guest, n invitation.Node) ([]strin
 			}
 		}
 	}
+	if _, given := o.given("model-dir"); !given && o.value("model-program") != "" {
+		add("model-dir", ".") // where the command is typed: an invited host needs nothing else
+	}
 	if o.value("state-dir") == "" && g.kept != "" {
 		add("state-dir", g.kept)
 	}

@@ -48,9 +48,11 @@ func TestInvitationFillsInOptions(t *testing.T) {
 		"run-sn": "--name=sn-d " + common + "--join=127.9.9.1:1305 --join=[::1]:1305 --host-ip=127.0.0.1",
 		"run-sl --name=d --swarm-id=swarm --host-ip=h": "--trustDomain=a.example --spiffe-prefix=/swarm --serverAddress=10.0.0.9 --serverPort=8082 --sn-ip=127.9.9.1:1304 --sn-ip=[::1]:443",
 		// Where things are a host may know better.
-		"run-sl --sn-ip=x --serverAddress=y --host-ip=h":       "--name=d --trustDomain=a.example --swarm-id=swarm --spiffe-prefix=/swarm",
-		"run-sl --sn-api-service=x --serverPort=1 --host-ip=h": "--name=d --trustDomain=a.example --swarm-id=swarm --spiffe-prefix=/swarm --serverAddress=10.0.0.9",
-		"run-sn --sentinel-ip=x --host-ip=h":                   "--name=sn-d " + strings.TrimSpace(common),
+		"run-sl --sn-ip=x --serverAddress=y --host-ip=h":               "--name=d --trustDomain=a.example --swarm-id=swarm --spiffe-prefix=/swarm",
+		"run-sl --sn-api-service=x --serverPort=1 --host-ip=h":         "--name=d --trustDomain=a.example --swarm-id=swarm --spiffe-prefix=/swarm --serverAddress=10.0.0.9",
+		"run-sn --sentinel-ip=x --host-ip=h":                           "--name=sn-d " + strings.TrimSpace(common),
+		"run-sl --model-program=p --sn-ip=x --host-ip=h":               "--name=d " + common + "--model-dir=.",
+		"run-sl --model-program=p --model-dir=d --sn-ip=x --host-ip=h": "--name=d " + strings.TrimSpace(common),
 	} {
 		t.Run(args, func(t *testing.T) {
 			e := environment(nil)
