@@ -11,6 +11,7 @@ import (
 type lineup struct {
 	facts *facts
 	out   *exclusions
+	void  map[string]bool // sessions whose contributions can only count 0 in this decision
 }
 
 // peer is one active session as the leader sees it.
@@ -138,7 +139,7 @@ func (l *lineup) fit(parts []state.Participant) []state.Participant {
 
 // spent reports whether a participant's contribution must count 0, since two owners may have leaves that others own now.
 func (l *lineup) spent(p state.Participant) bool {
-	return l.facts.c.Spent(p) || l.out.frozen[p.Session]
+	return l.facts.c.Spent(p) || l.out.frozen[p.Session] || l.void[p.Session]
 }
 
 // bound sets the factors of all who contribute.

@@ -307,6 +307,10 @@ func (o *opening) third(parts []state.Participant, final bool, reason string) {
 			return
 		}
 		frozen[i].Weight = 0
+		if o.lineup.void == nil {
+			o.lineup.void = map[string]bool{}
+		}
+		o.lineup.void[p.Session] = true // also where weights are made anew
 	}
 	if frozen = o.lineup.fit(frozen); o.lineup.carries(frozen) {
 		o.planRound(frozen, final, reason)

@@ -76,7 +76,13 @@ func TestAThirdOwnerIsASkip(t *testing.T) {
 // TestWhatIsFrozenCountsNothing: a closed session never offers anew. If nobody else's leaves would go to a third owner its
 // contribution counts 0, and no round is skipped.
 func TestWhatIsFrozenCountsNothing(t *testing.T) {
-	b := newTable(t, 1, 3)
+	for _, rules := range []state.Rules{{}, {WeightCapPPM: state.PPM}} { // under a cap weights are made anew for each attempt
+		t.Run(fmt.Sprintf("cap %d", rules.WeightCapPPM), func(t *testing.T) { frozenCountsNothing(t, rules) })
+	}
+}
+
+func frozenCountsNothing(t *testing.T, rules state.Rules) {
+	b := newTableOf(t, rules, 3, func(_ int, o *state.OpenSession) { o.Terms.MinPeers = 1 })
 	b.round(0, 1, 2)
 	for i := range 3 {
 		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, CheckinMode: state.CheckinSnapshot, Seq: 1})
