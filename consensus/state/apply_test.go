@@ -63,6 +63,8 @@ func TestRefusedFields(t *testing.T) {
 		"heavy":               session(func(c *state.OpenSession) { c.Weight = 101 }),
 		"many expected":       session(func(c *state.OpenSession) { c.ExpectedPeers = 1 << 20 }),
 		"bad mode":            session(func(c *state.OpenSession) { c.CheckinMode = "sleepy" }),
+		"bad default mode":    session(func(c *state.OpenSession) { c.CheckinDefault = "sleepy" }),
+		"bad mode by rule":    state.CreateContract{Contract: "study", Rules: state.Rules{CheckinDefault: "sleepy"}},
 		"long isolation":      session(func(c *state.OpenSession) { c.Isolation = strings.Repeat("w", state.MaxIsolation+1) }),
 		"two-line isolation":  session(func(c *state.OpenSession) { c.Isolation = "container\nopen" }),
 		"escape in isolation": session(func(c *state.OpenSession) { c.Isolation = "container\x1b[2J" }),

@@ -122,6 +122,12 @@ var everyCommand = []state.Command{
 			Participants: []ledger.Participant{{Node: "sl-0", PeerID: "12D3Koo", Session: hexOf("1", 32), Weight: 7, ShardLeaves: 16, Signature: []byte{1, 2}}},
 		},
 	},
+	// Who chooses a check-in mode where programs do not.
+	state.OpenSession{
+		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: terms("a", 2), SyncFrequency: 10, Weight: 7,
+		CheckinDefault: state.CheckinOnce, KeepChooser: true, AtMS: 70,
+	},
+	state.CreateContract{Contract: "study", Rules: state.Rules{CheckinDefault: state.CheckinInactive}, AtMS: 71},
 }
 
 func anOrder(method string) *ledger.Order {

@@ -180,7 +180,7 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	case 7:
 		return state.EndSession{Session: session, Contract: contract, Run: c.Run, Reason: []string{"", state.EndNonFinite}[what/8%2] + atBound(what, 4096), AtMS: at}
 	case 8:
-		return state.CloseSession{Session: session, Contract: contract, Run: c.Run, CheckinMode: []string{"", "active", "inactive"}[what%3], Seq: uint64(what), AtMS: at}
+		return state.CloseSession{Session: session, Contract: contract, Run: c.Run, CheckinMode: []string{"", "active", "inactive", "once"}[what%4], Seq: uint64(what), AtMS: at}
 	case 9, 10:
 		plan := state.PlanRound{
 			Contract: contract, Run: c.Run, Round: round, Attempt: attempt + 1, Participants: parts, Final: c.FinalDue() && what%2 == 0,

@@ -116,6 +116,9 @@ func show(s *state.State, name string) string {
 		if x.SkippedSeq > 0 {
 			fmt.Fprintf(&b, " skipped %d", x.SkippedSeq)
 		}
+		if x.CheckinFrom != "" || x.ClosedRounds > 0 {
+			fmt.Fprintf(&b, " %s by %q counted %d", x.CheckinMode, x.CheckinFrom, x.ClosedRounds)
+		}
 		if x.EndReason != "" {
 			fmt.Fprintf(&b, " %q", x.EndReason)
 		}
@@ -222,11 +225,12 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 			Terms:         asking(terms(field(line, "layout", "a"), number(t, line, "min", 2)), field(line, "method", "mean")),
 			ExpectedPeers: uint32(number(t, line, "expected", 0)), SyncFrequency: 10, Weight: 1, AtMS: at,
 			Late: field(line, "late", "") == "true", KeepKey: field(line, "keepkey", "") == "true",
+			CheckinMode: field(line, "mode", ""), CheckinDefault: field(line, "default", ""), KeepChooser: field(line, "chooser", "") == "true",
 		}
 	case "create":
 		rules := state.Rules{
 			Method: field(line, "method", ""), Least: uint32(number(t, line, "least", 0)), MinPeers: uint32(number(t, line, "min", 0)),
-			NonFinite: field(line, "nonfinite", ""),
+			NonFinite: field(line, "nonfinite", ""), CheckinDefault: field(line, "default", ""),
 		}
 		if r := field(line, "required", ""); r != "" {
 			rules.Required = strings.Split(r, ",")
@@ -235,7 +239,7 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	case "fail":
 		return state.FailContract{Contract: contract, Run: run, Reason: field(line, "reason", "below"), Below: field(line, "below", "") == "true", AtMS: at}
 	case "close":
-		return state.CloseSession{Session: hexOf(arg, 32), Contract: contract, Run: run, CheckinMode: field(line, "mode", ""), Seq: 9, AtMS: at}
+		return state.CloseSession{Session: hexOf(arg, 32), Contract: contract, Run: run, CheckinMode: field(line, "mode", ""), Seq: number(t, line, "seq", 9), AtMS: at}
 	case "end":
 		return state.EndSession{Session: hexOf(arg, 32), Contract: contract, Run: run, Reason: strings.ReplaceAll(field(line, "reason", "finished"), "_", " "), AtMS: at}
 	case "plan":

@@ -324,6 +324,7 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 		if old := c.Sessions[part.Session]; old != nil {
 			n := *old
 			n.LastSeq, n.LastRound = part.Seq, plan.Round
+			n.counted(part)
 			c.Sessions[n.ID] = &n
 		}
 	}

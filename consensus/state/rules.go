@@ -32,6 +32,8 @@ type Rules struct {
 	Owners []string `json:"owners,omitempty"`
 	// Witnesses is how many nodes of different parties merge each part of the model: its owner and so many less 1. 0: the owner alone.
 	Witnesses uint32 `json:"witnesses,omitempty"`
+	// CheckinDefault is the check-in mode of sessions whose programs choose none. Empty: as their nodes say.
+	CheckinDefault string `json:"checkin_default,omitempty"`
 }
 
 // What happens to a contract when a peer's weights are not finite.
@@ -101,6 +103,8 @@ func (r *Rules) check() error {
 		return reject(ReasonBadCommand, fmt.Sprintf("give from 2 to %d, or none", MaxWitnesses), "%d nodes are to merge each part of the model", r.Witnesses)
 	case r.NonFinite != "" && r.NonFinite != NonFiniteDrop && r.NonFinite != NonFiniteFail:
 		return reject(ReasonBadCommand, "use drop or fail", "bad policy %q for weights that are not finite", clip(r.NonFinite, 80))
+	case r.CheckinDefault != "" && !ValidCheckin(r.CheckinDefault):
+		return badCheckin(r.CheckinDefault)
 	case max(r.QuorumWaitMS, r.StallGraceMS, r.MinPeersTimeoutMS) > MaxWaitMS:
 		return reject(ReasonBadCommand, "give at most a week", "a wait is longer than a week")
 	case r.WeightCapPPM > 0 && r.MinPeers > 0 && !capFits(r.WeightCapPPM, uint64(r.MinPeers)):

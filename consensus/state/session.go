@@ -13,13 +13,6 @@ const (
 	SessionEnded  = "ended"
 )
 
-// Check-in modes: what a closed session contributes.
-const (
-	CheckinSnapshot = "snapshot" // its last local weights
-	CheckinActive   = "active"   // the last merged weights
-	CheckinInactive = "inactive" // nothing
-)
-
 // Reasons of ended sessions that other code acts on.
 const (
 	EndFinished = "finished" // its program has the final model
@@ -42,8 +35,10 @@ type Session struct {
 	SyncFrequency uint32 `json:"sync_frequency"` // start interval in batches, at least 1
 	Adaptive      bool   `json:"adaptive,omitempty"`
 	CheckinMode   string `json:"checkin_mode"`
-	Weight        uint32 `json:"weight"` // 0..100
-	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
+	// CheckinFrom is who chose the mode. Empty: its program, or it is older than this field.
+	CheckinFrom string `json:"checkin_from,omitempty"`
+	Weight      uint32 `json:"weight"` // 0..100
+	TotalEpochs uint32 `json:"total_epochs,omitempty"`
 	// Isolation is what keeps its program in, in the words of its SL, which nobody can check: "container, no network" or
 	// "container, open: network lan". Empty: the SL says nothing.
 	Isolation string `json:"walls,omitempty"`
@@ -60,8 +55,10 @@ type Session struct {
 	// session has not closed, or had before this was kept.
 	ClosedBy  string `json:"closed_by,omitempty"`
 	ClosedSeq uint64 `json:"closed_seq,omitempty"` // the last Sync's number at the close
-	LastSeq   uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
-	LastRound uint64 `json:"last_round,omitempty"` // that round
+	// ClosedRounds is in how many committed rounds what it left at its close had a weight above 0, as far as it is counted: see tracksClosed.
+	ClosedRounds uint64 `json:"closed_rounds,omitempty"`
+	LastSeq      uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
+	LastRound    uint64 `json:"last_round,omitempty"` // that round
 	// SkippedSeq is the newest Sync number that was answered without a model; see SkipRound.
 	SkippedSeq uint64 `json:"skipped_seq,omitempty"`
 	EndReason  string `json:"end_reason,omitempty"`
@@ -102,7 +99,7 @@ type OpenSession struct {
 	ExpectedPeers uint32 `json:"expected_peers,omitempty"`
 	SyncFrequency uint32 `json:"sync_frequency"`
 	Adaptive      bool   `json:"adaptive,omitempty"`
-	CheckinMode   string `json:"checkin_mode"` // empty: snapshot
+	CheckinMode   string `json:"checkin_mode"` // as the program chose; empty: it chose none
 	Weight        uint32 `json:"weight"`
 	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
 	Isolation     string `json:"walls,omitempty"` // at most MaxIsolation bytes of one line
@@ -113,8 +110,12 @@ type OpenSession struct {
 	// refused it.
 	Late bool `json:"late,omitempty"`
 	// KeepKey has the node key kept with the session. False in logs of before.
-	KeepKey bool  `json:"keep_key,omitempty"`
-	AtMS    int64 `json:"at_ms"`
+	KeepKey bool `json:"keep_key,omitempty"`
+	// CheckinDefault is the mode that its node has for programs that choose none. Empty: none.
+	CheckinDefault string `json:"checkin_default,omitempty"`
+	// KeepChooser has it kept with the session that its program chose no mode. False in logs of before.
+	KeepChooser bool  `json:"keep_chooser,omitempty"`
+	AtMS        int64 `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -206,14 +207,11 @@ func (c *Contract) forgetCloses(node string) {
 }
 
 func (o OpenSession) session(c *Contract) *Session {
-	mode := o.CheckinMode
-	if mode == "" {
-		mode = CheckinSnapshot
-	}
+	mode, from := o.checkin(c.Rules)
 	return &Session{
 		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: o.Terms,
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive,
-		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Isolation: o.Isolation,
+		CheckinMode: mode, CheckinFrom: from, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Isolation: o.Isolation,
 		NoShard: o.NoShard, QuorumWaitMS: o.QuorumWaitMS, StallGraceMS: o.StallGraceMS,
 		State: SessionOpen, OpenedMS: o.AtMS,
 	}
@@ -231,8 +229,10 @@ func (o OpenSession) check(s *State) error {
 		return reject(ReasonBadCommand, "give a nodeWeightage from 0 to 100", "nodeWeightage is %d", o.Weight)
 	case o.ExpectedPeers > MaxMinPeers:
 		return reject(ReasonBadCommand, "", "%d expected peers, at most %d", o.ExpectedPeers, MaxMinPeers)
-	case !validCheckin(o.CheckinMode) && o.CheckinMode != "":
+	case !ValidCheckin(o.CheckinMode) && o.CheckinMode != "":
 		return badCheckin(o.CheckinMode)
+	case !ValidCheckin(o.CheckinDefault) && o.CheckinDefault != "":
+		return badCheckin(o.CheckinDefault)
 	case !fits(MaxIsolation, o.Isolation) || !oneLine(o.Isolation):
 		return reject(ReasonBadCommand, "", "the words on a program's isolation are %d bytes, at most %d, of one line", encodedLen(o.Isolation), MaxIsolation)
 	}
@@ -255,14 +255,6 @@ func (o OpenSession) check(s *State) error {
 	return nil
 }
 
-func validCheckin(mode string) bool {
-	return mode == CheckinSnapshot || mode == CheckinActive || mode == CheckinInactive
-}
-
-func badCheckin(mode string) error {
-	return reject(ReasonBadCommand, "use snapshot, active or inactive", "bad checkinModelOnTrainEnd %q", clip(mode, 80))
-}
-
 func contractOver(name string) error {
 	return reject(ReasonContractOver, "swarmctl reset contract "+name, "contract %s is completed", name)
 }
@@ -281,7 +273,7 @@ type CloseSession struct {
 func (CloseSession) Type() string { return "close_session" }
 
 func (o CloseSession) apply(s *State) (Result, error) {
-	if o.CheckinMode != "" && !validCheckin(o.CheckinMode) {
+	if o.CheckinMode != "" && !ValidCheckin(o.CheckinMode) {
 		return Result{}, badCheckin(o.CheckinMode)
 	}
 	c, old, err := s.session(o.Contract, o.Run, o.Session)
@@ -301,9 +293,7 @@ func (o CloseSession) apply(s *State) (Result, error) {
 	if node := s.Nodes[n.Node]; node != nil {
 		n.ClosedBy = node.closes()
 	}
-	if o.CheckinMode != "" {
-		n.CheckinMode = o.CheckinMode
-	}
+	n.chooses(o.CheckinMode)
 	c.Sessions[n.ID] = &n
 	c.settle()
 	result.Changed = true
