@@ -289,6 +289,8 @@ func TestCheckinModes(t *testing.T) {
 		{state.CheckinActive, false, 1, true},
 		{state.CheckinActive, true, 1, false},
 		{state.CheckinInactive, false, 0, true},
+		{state.CheckinOnce, false, 1, true},
+		{state.CheckinOnce, true, 1, true},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s stale=%t", tt.mode, tt.stale), func(t *testing.T) {

@@ -95,13 +95,14 @@ func (l *lineup) participants(peers []peer) []state.Participant {
 	return l.fit(parts)
 }
 
-// fit returns the participants with weights under the contract's cap and the factors of a method that bounds updates. Both
+// weigh returns the participants with weights under the contract's cap and the factors of a method that bounds updates. Both
 // depend on who else takes part, so they are made anew for each attempt from what the peers say, or, where one says nothing
-// now, from the plan before.
-func (l *lineup) fit(parts []state.Participant) []state.Participant {
+// now, from the plan before. Those who rest count 0.
+func (l *lineup) weigh(parts []state.Participant, rest map[string]bool) []state.Participant {
 	parts = slices.Clone(parts)
+	none := func(p state.Participant) bool { return l.spent(p) || rest[p.Session] }
 	for i, p := range parts {
-		if l.spent(p) {
+		if none(p) {
 			parts[i].Weight = 0
 		}
 	}
@@ -121,7 +122,7 @@ func (l *lineup) fit(parts []state.Participant) []state.Participant {
 	weights := make([]uint32, len(parts))
 	for i := range parts {
 		if all {
-			if !l.spent(parts[i]) {
+			if !none(parts[i]) {
 				parts[i].Weight = said[parts[i].Session].weight
 			}
 			parts[i].NormBits = normBits(said[parts[i].Session].norm, bounds)

@@ -77,15 +77,17 @@ func TestAThirdOwnerIsASkip(t *testing.T) {
 // contribution counts 0, and no round is skipped.
 func TestWhatIsFrozenCountsNothing(t *testing.T) {
 	for _, rules := range []state.Rules{{}, {WeightCapPPM: state.PPM}} { // under a cap weights are made anew for each attempt
-		t.Run(fmt.Sprintf("cap %d", rules.WeightCapPPM), func(t *testing.T) { frozenCountsNothing(t, rules) })
+		for _, mode := range []string{state.CheckinSnapshot, state.CheckinOnce} {
+			t.Run(fmt.Sprintf("%s cap %d", mode, rules.WeightCapPPM), func(t *testing.T) { frozenCountsNothing(t, rules, mode) })
+		}
 	}
 }
 
-func frozenCountsNothing(t *testing.T, rules state.Rules) {
+func frozenCountsNothing(t *testing.T, rules state.Rules, mode string) {
 	b := newTableOf(t, rules, 3, func(_ int, o *state.OpenSession) { o.Terms.MinPeers = 1 })
 	b.round(0, 1, 2)
 	for i := range 3 {
-		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, CheckinMode: state.CheckinSnapshot, Seq: 1})
+		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, CheckinMode: mode, Seq: 1})
 		b.reports[id(i)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: 1, BaseRound: 1, BaseDigest: b.contract().Committed.Digest, Weight: 1}}
 	}
 	b.follow()
