@@ -70,6 +70,8 @@ type SLConfig struct {
 	SNs           []string // HOST:PORT of the APIs to begin with; those that the node has learned are kept in StateDir
 	FSPort        int
 	ExpectedPeers int
+	// CheckinDefault is the check-in mode of a program that chooses none, unless the contract's rules have one; empty: none.
+	CheckinDefault string
 	// AllowPeers says whose nodes this one takes part with, as an owner and as a contributor; empty: every SL that it accepts.
 	AllowPeers pattern.List
 	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it

@@ -190,8 +190,9 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.
 		SpoolDir: s.cfg.BridgeDir, ScratchDir: s.cfg.scratchDir(),
 		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
-		Exchange: &peering.Exchanger{Hub: hub, Network: peering.Links{Host: s.host, Guard: p.guard}, Key: s.base.key, Peer: s.cfg.Name},
-		NewSlots: func(n int64) (models.Slots, error) { return p.bridge.CreateSlots(n) },
+		CheckinDefault: s.cfg.CheckinDefault,
+		Exchange:       &peering.Exchanger{Hub: hub, Network: peering.Links{Host: s.host, Guard: p.guard}, Key: s.base.key, Peer: s.cfg.Name},
+		NewSlots:       func(n int64) (models.Slots, error) { return p.bridge.CreateSlots(n) },
 		OpenSlots: func(n int64, local, committed string) (models.Slots, error) {
 			return p.bridge.OpenSlots(n, local, committed)
 		},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/text"
@@ -27,15 +28,12 @@ const (
 // DecodeOpen reads and validates the body of POST /v1/session. It fills in defaults, and makes the layout of
 // the tensors. Its errors are ReasonedErrors that name the field.
 func DecodeOpen(body []byte) (wire.OpenRequest, *merge.Layout, error) {
-	req := wire.OpenRequest{Contract: wire.DefaultContract, Weight: 100, CheckinMode: "snapshot", SyncFrequency: 1}
+	req := wire.OpenRequest{Contract: wire.DefaultContract, Weight: 100, SyncFrequency: 1}
 	if err := decode(body, &req); err != nil {
 		return wire.OpenRequest{}, nil, err
 	}
 	if req.Contract == "" {
 		req.Contract = wire.DefaultContract
-	}
-	if req.CheckinMode == "" {
-		req.CheckinMode = "snapshot"
 	}
 	err := errors.Join(
 		checkName("contract", req.Contract),
@@ -96,11 +94,7 @@ func DecodeClose(body []byte) (wire.CloseRequest, error) {
 	if err := decode(body, &req); err != nil {
 		return wire.CloseRequest{}, err
 	}
-	var mode error
-	if req.Mode != "" {
-		mode = checkMode("mode", req.Mode)
-	}
-	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), mode, checkCounts(req.Counts))
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), checkMode("mode", req.Mode), checkCounts(req.Counts))
 }
 
 func checkCounts(c wire.Counts) error {
@@ -167,12 +161,12 @@ func checkSession(id string) error {
 	return nil
 }
 
+// checkMode holds a check-in mode to those that there are. Empty, the program chose none.
 func checkMode(field, mode string) error {
-	switch mode {
-	case "snapshot", "inactive", "active":
+	if mode == "" || state.ValidCheckin(mode) {
 		return nil
 	}
-	return fmt.Errorf("field %s: %q is not snapshot, inactive or active", field, text.Clip(mode, maxText))
+	return fmt.Errorf("field %s: %q is not snapshot, active, inactive or once", field, text.Clip(mode, maxText))
 }
 
 // checkMethod bounds a method's text; what it means is the session's to say. Empty, the contract's rules decide.

@@ -364,6 +364,7 @@ func TestRefusals(t *testing.T) {
 		"wrong type":     {"/v1/session", `{"min_peers":"two"}`, 400, "BAD_REQUEST", "field min_peers: got string, want int"},
 		"no peers":       {"/v1/session", `{"tensors":[]}`, 400, "BAD_REQUEST", "field min_peers"},
 		"weight":         {"/v1/session", `{"min_peers":1,"weight":101}`, 400, "BAD_REQUEST", "field weight: 101"},
+		"close mode":     {"/v1/close", `{"session":"0123456789abcdef","seq":1,"mode":"x"}`, 400, "BAD_REQUEST", "field mode"},
 		"mode":           {"/v1/session", `{"min_peers":1,"checkin_mode":"x"}`, 400, "BAD_REQUEST", "field checkin_mode"},
 		"contract":       {"/v1/session", `{"min_peers":1,"contract":"a/b"}`, 400, "BAD_REQUEST", "field contract"},
 		"no tensors":     {"/v1/session", `{"min_peers":1}`, 400, "BAD_REQUEST", "0 tensors"},

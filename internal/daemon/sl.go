@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
@@ -42,6 +43,7 @@ func slCommand(e Env) *cli.Command {
 		stringFlag("max-model", "largest model that the program may declare, such as 512m or 8g (default: three quarters of what is free)"),
 		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "take part in merges with SLs of these SPIFFE IDs only, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
+		stringFlag(checkinFlag, "what a program contributes after its training's end if it does not choose (checkinModelOnTrainEnd): snapshot, active, inactive or once (default snapshot; a rule of the contract goes before)"),
 	)
 	flags = append(flags, timeoutFlags()...)
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
@@ -118,6 +120,9 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 		return node.SLConfig{}, err
 	}
 	if cfg.Timeouts, err = timeouts(o); err != nil {
+		return node.SLConfig{}, err
+	}
+	if cfg.CheckinDefault, err = checkinDefault(o); err != nil {
 		return node.SLConfig{}, err
 	}
 	if ml == start.Process {
@@ -203,6 +208,17 @@ func allowedPeers(o *start.SL) (pattern.List, error) {
 		}
 	}
 	return list, nil
+}
+
+const checkinFlag = "checkin-default"
+
+// checkinDefault reads --checkin-default; empty: there is none.
+func checkinDefault(o *start.SL) (string, error) {
+	mode := strings.ToLower(o.CheckinDefault)
+	if mode != "" && !state.ValidCheckin(mode) {
+		return "", fmt.Errorf("--%s %s: want snapshot, active, inactive or once", checkinFlag, o.CheckinDefault)
+	}
+	return mode, nil
 }
 
 // mlRuntime is --ml-runtime, by default as --runtime.

@@ -32,7 +32,7 @@ func session(i int) *swarmv1.Session {
 	return &swarmv1.Session{
 		Id: fmt.Sprintf("%032x", i*7919), Node: fmt.Sprintf("sl-%d", i), PeerId: fmt.Sprintf("12D3KooW%044d", i), Host: "127.0.0.1", FsPort: 31000 + uint32(i),
 		Live: true, State: "open", CheckinMode: "snapshot", Weight: 10, Run: 1, SpiffeId: fmt.Sprintf("spiffe://swarm.example/swarm/sl/sl-%d", i),
-		Isolation: "none: process runtime", Proof: fmt.Sprintf("%064d", i),
+		Isolation: "none: process runtime", Proof: fmt.Sprintf("%064d", i), CheckinFrom: "none", ClosedRounds: uint64(i),
 	}
 }
 

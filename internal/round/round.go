@@ -51,21 +51,23 @@ type Open struct {
 	ExpectedPeers uint32 `json:"expectedPeers,omitempty"` // 0: unknown
 	SyncFrequency uint32 `json:"syncFrequency,omitempty"` // start interval in batches
 	Adaptive      bool   `json:"adaptive,omitempty"`
-	CheckinMode   string `json:"checkinMode,omitempty"` // "inactive", "snapshot", "active"
-	Weight        uint32 `json:"weight,omitempty"`      // 0 to 100
-	TotalEpochs   uint32 `json:"totalEpochs,omitempty"`
-	Isolation     string `json:"isolation,omitempty"`    // what keeps the program in
-	NoShard       bool   `json:"noShard,omitempty"`      // the node wants to own no part of a merge
-	QuorumWaitMS  uint32 `json:"quorumWaitMs,omitempty"` // what the node asks for; 0: nothing
-	StallGraceMS  uint32 `json:"stallGraceMs,omitempty"` // likewise
-	Late          bool   `json:"late,omitempty"`         // the contract may be completed if the node has had a session of its terms in this run
+	CheckinMode   string `json:"checkinMode,omitempty"` // "inactive", "snapshot", "active", "once"; empty: the program chose none
+	// CheckinDefault is the mode that the node has for a program that chooses none; empty: none.
+	CheckinDefault string `json:"checkinDefault,omitempty"`
+	Weight         uint32 `json:"weight,omitempty"` // 0 to 100
+	TotalEpochs    uint32 `json:"totalEpochs,omitempty"`
+	Isolation      string `json:"isolation,omitempty"`    // what keeps the program in
+	NoShard        bool   `json:"noShard,omitempty"`      // the node wants to own no part of a merge
+	QuorumWaitMS   uint32 `json:"quorumWaitMs,omitempty"` // what the node asks for; 0: nothing
+	StallGraceMS   uint32 `json:"stallGraceMs,omitempty"` // likewise
+	Late           bool   `json:"late,omitempty"`         // the contract may be completed if the node has had a session of its terms in this run
 }
 
 // Close tells a contract that a session's training ended.
 type Close struct {
 	Session, Contract string
 	Run               uint64
-	CheckinMode       string
+	CheckinMode       string // empty: as at the opening
 	Seq               uint64 // of the last Sync
 }
 
@@ -116,6 +118,8 @@ type Rules struct {
 	Export    bool     // swarmctl may fetch models
 	Owners    []string // patterns of SPIFFE IDs: only nodes of these own parts of the model
 	Witnesses uint32   // so many nodes merge each part of the model; 0 and 1: its owner alone
+	// CheckinDefault is the check-in mode of sessions whose programs choose none; empty: as their nodes say.
+	CheckinDefault string
 }
 
 // Adopted is a round that SNs took over which had been restored from a backup.

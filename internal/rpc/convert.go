@@ -108,7 +108,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 // sessionToProto shows a session with its node's addresses; the node is nil when it was forgotten.
 func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 	out := &swarmv1.Session{
-		Id: x.ID, Node: x.Node, Run: x.Run, State: x.State, CheckinMode: x.CheckinMode, Weight: x.Weight,
+		Id: x.ID, Node: x.Node, Run: x.Run, State: x.State, CheckinMode: x.CheckinMode, CheckinFrom: x.CheckinFrom, ClosedRounds: x.ClosedRounds, Weight: x.Weight,
 		Isolation: x.Isolation, NoShard: x.NoShard, LastSeq: x.LastSeq, LastRound: x.LastRound, SkippedSeq: x.SkippedSeq, EndReason: x.EndReason, ExitCode: x.ExitCode,
 	}
 	if n != nil {
@@ -151,7 +151,7 @@ func rulesToProto(r *state.Rules) *swarmv1.Rules {
 		Method: r.Method, MinPeers: r.MinPeers, ExpectedPeers: r.ExpectedPeers, Required: r.Required,
 		MinWeightShare: float64(r.MinWeightSharePPM) / 1e6, WeightCap: float64(r.WeightCapPPM) / 1e6, Export: r.Export,
 		NonFinite: r.NonFinite, QuorumWaitMs: r.QuorumWaitMS, StallGraceMs: r.StallGraceMS, MinPeersTimeoutMs: r.MinPeersTimeoutMS, Allow: r.Allow,
-		Owners: r.Owners, Witnesses: r.Witnesses,
+		Owners: r.Owners, Witnesses: r.Witnesses, CheckinDefault: r.CheckinDefault,
 	}
 }
 

@@ -106,7 +106,7 @@ func rulesFromProto(r *swarmv1.Rules) (state.Rules, error) {
 		MinWeightSharePPM: part, WeightCapPPM: limit, Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		QuorumWaitMS: r.GetQuorumWaitMs(), StallGraceMS: r.GetStallGraceMs(), MinPeersTimeoutMS: r.GetMinPeersTimeoutMs(),
 		Allow:  slices.Compact(slices.Sorted(slices.Values(r.GetAllow()))),
-		Owners: slices.Compact(slices.Sorted(slices.Values(r.GetOwners()))), Witnesses: witnesses,
+		Owners: slices.Compact(slices.Sorted(slices.Values(r.GetOwners()))), Witnesses: witnesses, CheckinDefault: r.GetCheckinDefault(),
 	}, nil
 }
 

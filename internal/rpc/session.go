@@ -50,12 +50,16 @@ func (s *sessionService) OpenSession(ctx context.Context, req *connect.Request[s
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.enrol(ctx, state.OpenSession{
+	open := state.OpenSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
 		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
 		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Isolation: isolation,
 		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), Late: m.GetLate(), KeepKey: true, AtMS: s.nowMS(),
-	})
+	}
+	if open.CheckinMode == "" { // else who would have chosen instead matters to nobody
+		open.CheckinDefault, open.KeepChooser = m.GetCheckinDefault(), true
+	}
+	res, err := s.enrol(ctx, open)
 	if err != nil {
 		return nil, s.explainTerms(m.GetContract(), terms, err)
 	}

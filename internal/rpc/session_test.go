@@ -51,6 +51,37 @@ func newLearner(t *testing.T, s *swarm, name string) (*peer, p2pcrypto.PrivKey) 
 	return p, key
 }
 
+// TestCheckinDefault: what a program chose is obeyed, else the node's default holds, and a rule goes before it.
+func TestCheckinDefault(t *testing.T) {
+	for _, tt := range []struct{ program, rule, node, mode, from string }{
+		{"", "", "", "snapshot", "none"},
+		{"snapshot", "inactive", "once", "snapshot", ""},
+		{"once", "", "", "once", ""},
+		{"", "", "once", "once", "node"},
+		{"", "inactive", "once", "inactive", "rule"},
+	} {
+		t.Run(strings.Join([]string{tt.program, tt.rule, tt.node}, "-"), func(t *testing.T) {
+			s := newSwarm(t)
+			a, _ := newLearner(t, s, "sl-a")
+			if tt.rule != "" {
+				if _, err := s.core.Propose(t.Context(), state.CreateContract{Contract: "study", Rules: state.Rules{CheckinDefault: tt.rule}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			req := openRequest(idA, wireTerms(layout(t, 100), 2))
+			req.CheckinMode, req.CheckinDefault = tt.program, tt.node
+			res, err := a.sessions().OpenSession(t.Context(), with(a, req))
+			if err != nil {
+				t.Fatal(err)
+			}
+			view := res.Msg.GetContract()
+			if x := view.GetSessions()[0]; x.GetCheckinMode() != tt.mode || x.GetCheckinFrom() != tt.from || view.GetRules().GetCheckinDefault() != tt.rule {
+				t.Errorf("got %v under %v, want %s by %q", x, view.GetRules(), tt.mode, tt.from)
+			}
+		})
+	}
+}
+
 func TestSessionLife(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")

@@ -46,5 +46,5 @@ func (inv *inventory) passedLocked() (newest uint64) {
 // publicLocked reports whether this node contributes the committed model.
 func (pr *program) publicLocked() bool {
 	s := pr.s
-	return pr.closed && s.open.CheckinMode == modeActive && s.model.held.Exists()
+	return pr.closed && s.checkinLocked() == state.CheckinActive && s.model.held.Exists()
 }

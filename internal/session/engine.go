@@ -41,6 +41,8 @@ type Config struct {
 	SpoolDir string
 	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
 	ExpectedPeers uint32
+	// CheckinDefault is the check-in mode of programs that choose none, unless the contract's rules have one; empty: none.
+	CheckinDefault string
 	// Trust judges by itself what the swarm's views say of other nodes; nil: they are taken at their word.
 	Trust *trust.Guard
 	// Compare asks other SNs than the one in use for their view of a contract. If more show another one, or as many and tie is set, it

@@ -84,7 +84,7 @@ func (e *Engine) newSession(parent context.Context, req round.Open, layout *merg
 	ctx, cancel := context.WithCancel(parent)
 	req.Session = hex.EncodeToString(id)
 	req.Terms.LayoutDigest, req.Terms.Layout = layout.Digest().String(), layout.Canonical()
-	req.ExpectedPeers, req.Isolation = e.cfg.ExpectedPeers, e.cfg.Isolation
+	req.ExpectedPeers, req.Isolation, req.CheckinDefault = e.cfg.ExpectedPeers, e.cfg.Isolation, e.cfg.CheckinDefault
 	e.cfg.Timeouts.request(&req)
 	s := sessionOf(ctx, cancel, e, &req, models.Form{Layout: layout})
 	s.model.slots, s.program.localName, s.program.progress.TotalEpochs = slots, slots.LocalName(), req.TotalEpochs
@@ -256,7 +256,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*wire.SyncResponse
 	}
 	s.recordLocked()
 	committed := s.program.closed
-	req := s.closeRequest()
+	req := s.closeRequestLocked()
 	e.mu.Unlock()
 	if !committed {
 		view, err := e.cfg.Control.Close(ctx, req)
@@ -285,10 +285,6 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*wire.SyncResponse
 		s.program.finishLocked(r)
 	}
 	return r, err
-}
-
-func (s *session) closeRequest() round.Close {
-	return round.Close{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.program.lastSeq}
 }
 
 // Abort ends the session because the program says that it can not go on.

@@ -140,7 +140,7 @@ func (mb *membership) unknownLocked(err error) bool {
 func (mb *membership) closeAnew() {
 	s, e := mb.s, mb.s.engine
 	e.mu.Lock()
-	req := s.closeRequest()
+	req := s.closeRequestLocked()
 	e.mu.Unlock()
 	view, err := e.cfg.Control.Close(s.lifecycle.ctx, req)
 	e.mu.Lock()

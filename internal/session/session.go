@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/models"
-)
-
-// Modes of contribution after a program's training ended.
-const (
-	modeInactive = "inactive"
-	modeActive   = "active"
 )
 
 // offer is a Sync that the program waits for.
@@ -175,7 +170,7 @@ func (s *session) viewLocked(v *round.View) {
 
 func (pr *program) closedWeight() uint32 {
 	s := pr.s
-	if s.open.CheckinMode == modeInactive {
+	if s.checkinLocked() == state.CheckinInactive {
 		return 0
 	}
 	return s.open.Weight

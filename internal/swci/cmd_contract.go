@@ -192,7 +192,8 @@ type sessionJSON struct {
 	EpochsDone  uint32   `json:"epochs_done" doc:"epochs that it finished"`
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
 	Weight      uint32   `json:"weight" doc:"0 to 100"`
-	CheckinMode string   `json:"checkin_mode" doc:"snapshot, inactive or active"`
+	CheckinMode string   `json:"checkin_mode" doc:"what it contributes after its training's end: snapshot, active, inactive or once"`
+	CheckinFrom string   `json:"checkin_from" doc:"who chose that where its program did not: rule, node or none; empty: its program"`
 	NoShard     bool     `json:"no_shard" doc:"it owns no part of a merge (SL_MAKE_ME_ADMIN=False)"`
 	Isolation   string   `json:"isolation" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`
 	EndReason   string   `json:"end_reason" doc:"why it ended, empty while it has not"`
@@ -270,7 +271,7 @@ func sessionToJSON(x *swarmv1.Session) sessionJSON {
 	p := x.GetProgress()
 	out := sessionJSON{
 		ID: x.GetId(), Node: x.GetNode(), Live: x.GetLive(), State: x.GetState(), Phase: p.GetPhase(), Round: x.GetLastRound(),
-		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(),
+		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(), CheckinFrom: x.GetCheckinFrom(),
 		NoShard: x.GetNoShard(), Isolation: x.GetIsolation(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
 	}
 	if p.GetHasLoss() {

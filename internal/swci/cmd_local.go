@@ -52,6 +52,7 @@ func localCommands() []*Command {
 				&cli.StringFlag{Name: "data-dir", Usage: "data folder `DIR` of each peer; {peer}, {peer1} and {name} become its own"},
 				&cli.StringFlag{Name: "out", Usage: "folder `DIR` for models, logs, summary and report"},
 				&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every program, with the same placeholders; repeatable"},
+				&cli.StringFlag{Name: "checkin-default", Usage: "what a peer contributes after its training's end if its program does not choose (checkinModelOnTrainEnd): `MODE` is snapshot, active, inactive or once"},
 				&cli.BoolFlag{Name: "baseline", Usage: "train every peer alone too, and show both"},
 				&cli.DurationFlag{Name: "timeout", Usage: "give up after `TIME`, for example 30m"},
 				&cli.StringFlag{Name: "python", Usage: "Python interpreter `FILE`"},
@@ -91,8 +92,12 @@ func localRun(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
+	checkin, err := checkinMode(o.String("checkin-default"))
+	if err != nil {
+		return err
+	}
 	return local.Run(ctx, local.RunConfig{
-		Spire: spire,
+		Spire: spire, Checkin: checkin,
 		Peers: o.Int("peers"), MinPeers: o.Int("min-peers"), SNs: o.Int("sns"),
 		Platform: o.String("platform"), ModelDir: o.String("model-dir"), Program: o.String("model-program"),
 		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),

@@ -38,6 +38,7 @@ func createContractCommand() *Command {
 			&cli.Float64Flag{Name: "weight-cap", Usage: "`SHARE`, 0 to 1, of a round's weight that one peer counts for at most"},
 			&cli.BoolFlag{Name: "export", Usage: "swarmctl may fetch models from the SLs that hold them"},
 			&cli.StringFlag{Name: "non-finite", Usage: "what NaN or infinity in a peer's weights ends: `WHAT` is drop (its session, the default) or fail (all sessions)"},
+			&cli.StringFlag{Name: "checkin-default", Usage: "what peers contribute after their training's end whose programs choose nothing (checkinModelOnTrainEnd): `MODE` is snapshot, active, inactive or once; without it as their nodes say"},
 			&cli.DurationFlag{Name: "quorum-wait", Usage: "`TIME` that a round waits for the rest once minPeers are ready"},
 			&cli.DurationFlag{Name: "stall-grace", Usage: "`TIME` that the same peers try again when a merge stalls"},
 			&cli.DurationFlag{Name: "min-peers-timeout", Usage: "all sessions fail when fewer than minPeers were there for `TIME`"},
@@ -67,6 +68,7 @@ type rulesJSON struct {
 	WeightCap       float64  `json:"weight_cap" doc:"0: none"`
 	Export          bool     `json:"export" doc:"swarmctl may fetch models"`
 	NonFinite       string   `json:"non_finite" doc:"drop or fail; empty is drop"`
+	CheckinDefault  string   `json:"checkin_default" doc:"check-in mode of sessions whose programs choose none; empty: as their nodes say"`
 	QuorumWait      float64  `json:"quorum_wait" doc:"seconds, 0: as the nodes say"`
 	StallGrace      float64  `json:"stall_grace" doc:"seconds, 0: as the nodes say"`
 	MinPeersTimeout float64  `json:"min_peers_timeout" doc:"seconds, 0: none"`
@@ -125,7 +127,8 @@ func rulesToJSON(r *swarmv1.Rules) *rulesJSON {
 		Allow:  append([]string{}, r.GetAllow()...),
 		Owners: append([]string{}, r.GetOwners()...), Witnesses: r.GetWitnesses(),
 		MinWeightShare: r.GetMinWeightShare(), WeightCap: r.GetWeightCap(), Export: r.GetExport(), NonFinite: r.GetNonFinite(),
-		QuorumWait: seconds(r.GetQuorumWaitMs()), StallGrace: seconds(r.GetStallGraceMs()), MinPeersTimeout: seconds(r.GetMinPeersTimeoutMs()),
+		CheckinDefault: r.GetCheckinDefault(),
+		QuorumWait:     seconds(r.GetQuorumWaitMs()), StallGrace: seconds(r.GetStallGraceMs()), MinPeersTimeout: seconds(r.GetMinPeersTimeoutMs()),
 	}
 }
 
@@ -204,6 +207,10 @@ func (s *Session) warnOfUnknown(ctx context.Context, api client.Operator, requir
 // rulesOf reads the rules from the options.
 func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
 	r := &swarmv1.Rules{Required: opts.StringSlice("require"), Allow: opts.StringSlice("allow"), Owners: opts.StringSlice("owners"), Export: opts.Bool("export"), NonFinite: opts.String("non-finite")}
+	var err error
+	if r.CheckinDefault, err = checkinMode(opts.String("checkin-default")); err != nil {
+		return nil, err
+	}
 	for _, list := range []struct {
 		option string
 		of     []string
@@ -244,6 +251,19 @@ func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
 	}
 	return r, waitsOf(opts, r)
 }
+
+// checkinMode reads --checkin-default; empty: it is not given.
+func checkinMode(given string) (string, error) {
+	mode := strings.ToLower(given)
+	if mode != "" && !slices.Contains(checkinModes, mode) {
+		hint := "use " + strings.Join(checkinModes[:len(checkinModes)-1], ", ") + " or " + checkinModes[len(checkinModes)-1]
+		return "", exit.New(exit.Usage, hint, "--checkin-default %q is not known", given)
+	}
+	return mode, nil
+}
+
+// checkinModes are what a peer can contribute after its training's end.
+var checkinModes = []string{"snapshot", "active", "inactive", "once"}
 
 // methodHint names the method that was meant; docs/reference/methods.md lists all with their parameters.
 func methodHint(text string) string {
@@ -288,6 +308,7 @@ func rulesText(r *swarmv1.Rules) string {
 	add(r.GetWeightCap() > 0, "weight cap %s", decimal(r.GetWeightCap()))
 	add(r.GetExport(), "models may be fetched")
 	add(r.GetNonFinite() != "", "not finite: %s", r.GetNonFinite())
+	add(r.GetCheckinDefault() != "", "check-in %s unless programs choose", r.GetCheckinDefault())
 	add(r.GetQuorumWaitMs() > 0, "quorum wait %s", wait(r.GetQuorumWaitMs()))
 	add(r.GetStallGraceMs() > 0, "stall grace %s", wait(r.GetStallGraceMs()))
 	add(r.GetMinPeersTimeoutMs() > 0, "min-peers timeout %s", wait(r.GetMinPeersTimeoutMs()))

@@ -75,6 +75,7 @@ func TestCheckinModes(t *testing.T) {
 	for mode, want := range map[string]float32{
 		"snapshot": 61.5, // sl-0 stays at 54+6: (60+60)/2, (60+66)/2, and the final round of 60 and 63
 		"active":   60,   // sl-0 gives the last merge: (54+60)/2, (57+63)/2, and the final round of 60 and 60
+		"once":     61.5, // as snapshot: sl-1 alone would be the model
 		"inactive": 66,   // sl-0 gives nothing: 60, 66, and there is nothing to merge in the final round
 	} {
 		t.Run(mode, func(t *testing.T) {

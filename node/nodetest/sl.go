@@ -58,6 +58,7 @@ func (n *sl) start() error {
 			Program: "program", Platform: "PYT", BridgeDir: filepath.Join(n.id.dir, "bridge"), Linger: 10 * time.Minute, Stdout: io.Discard,
 		},
 		SNs: []string{ownSN(n.swarm, n.id)}, FSPort: portFS, ExpectedPeers: n.swarm.cfg.ExpectedPeers, AllowPeers: n.swarm.cfg.AllowPeers[n.id.name],
+		CheckinDefault: n.swarm.cfg.CheckinDefault,
 	}
 	cfg.StateDir, cfg.SwarmID = n.state.path, SwarmID
 	if n.swarm.cfg.Containers {

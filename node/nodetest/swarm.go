@@ -36,12 +36,14 @@ type Config struct {
 	SNs, SLs      int // sn-0 … and sl-0 …; default 1 and 1
 	MinPeers      int // default: all SLs
 	ExpectedPeers int
-	QuorumWait    time.Duration // default 30 s
-	Steps         int           // default 5
-	Elements      int           // of the model; default 400, which is two leaves
-	Think         time.Duration // of one step; default 1 s
-	Late          []string      // SLs that do not start by themselves
-	Calm          time.Duration // how long the SNs are alone before the SLs start
+	// CheckinDefault is what SLs have for programs that choose no check-in mode; empty: nothing.
+	CheckinDefault string
+	QuorumWait     time.Duration // default 30 s
+	Steps          int           // default 5
+	Elements       int           // of the model; default 400, which is two leaves
+	Think          time.Duration // of one step; default 1 s
+	Late           []string      // SLs that do not start by themselves
+	Calm           time.Duration // how long the SNs are alone before the SLs start
 	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart adopts what Crash left.
 	Containers bool
 	// AllowPeers says by the name of an SL whose nodes it takes part with; none: all.

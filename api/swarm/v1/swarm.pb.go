@@ -2120,7 +2120,7 @@ type OpenSessionRequest struct {
 	ExpectedPeers uint32                 `protobuf:"varint,4,opt,name=expected_peers,json=expectedPeers,proto3" json:"expected_peers,omitempty"` // 0: unknown
 	SyncFrequency uint32                 `protobuf:"varint,5,opt,name=sync_frequency,json=syncFrequency,proto3" json:"sync_frequency,omitempty"` // start interval in batches
 	Adaptive      bool                   `protobuf:"varint,6,opt,name=adaptive,proto3" json:"adaptive,omitempty"`
-	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // "inactive", "snapshot", "active"
+	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // as its program chose: "inactive", "snapshot", "active", "once"; empty: it chose none
 	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 0..100
 	TotalEpochs   uint32                 `protobuf:"varint,9,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
 	Isolation     string                 `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`                              // what keeps the program in, as its SL says: see Session
@@ -2129,9 +2129,10 @@ type OpenSessionRequest struct {
 	StallGraceMs  uint32                 `protobuf:"varint,13,opt,name=stall_grace_ms,json=stallGraceMs,proto3" json:"stall_grace_ms,omitempty"` // likewise (SL_LEADER_FAILURE_BASE_TIMEOUT)
 	// The contract may be completed if the node has had a session of its terms in this run: then the session is there to fetch the
 	// final model, which the node could not take in time.
-	Late          bool `protobuf:"varint,14,opt,name=late,proto3" json:"late,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Late           bool   `protobuf:"varint,14,opt,name=late,proto3" json:"late,omitempty"`
+	CheckinDefault string `protobuf:"bytes,15,opt,name=checkin_default,json=checkinDefault,proto3" json:"checkin_default,omitempty"` // the mode that this node has for programs that choose none, unless the contract's rules have one; empty: none
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *OpenSessionRequest) Reset() {
@@ -2260,6 +2261,13 @@ func (x *OpenSessionRequest) GetLate() bool {
 		return x.Late
 	}
 	return false
+}
+
+func (x *OpenSessionRequest) GetCheckinDefault() string {
+	if x != nil {
+		return x.CheckinDefault
+	}
+	return ""
 }
 
 type OpenSessionResponse struct {
@@ -4104,9 +4112,10 @@ type Rules struct {
 	// Patterns likewise: only nodes of these own parts of the model, also those of weight 0. None: whoever has weight.
 	Owners []string `protobuf:"bytes,13,rep,name=owners,proto3" json:"owners,omitempty"`
 	// So many nodes of different parties merge each part of the model: its owner and witnesses. 0 and 1: the owner alone.
-	Witnesses     uint32 `protobuf:"varint,14,opt,name=witnesses,proto3" json:"witnesses,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Witnesses      uint32 `protobuf:"varint,14,opt,name=witnesses,proto3" json:"witnesses,omitempty"`
+	CheckinDefault string `protobuf:"bytes,15,opt,name=checkin_default,json=checkinDefault,proto3" json:"checkin_default,omitempty"` // check-in mode of sessions whose programs choose none; empty: as their nodes say
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Rules) Reset() {
@@ -4235,6 +4244,13 @@ func (x *Rules) GetWitnesses() uint32 {
 		return x.Witnesses
 	}
 	return 0
+}
+
+func (x *Rules) GetCheckinDefault() string {
+	if x != nil {
+		return x.CheckinDefault
+	}
+	return ""
 }
 
 // LostModel says that training went back to an older model.
@@ -4473,10 +4489,13 @@ type Session struct {
 	SpiffeId     string                 `protobuf:"bytes,17,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`              // that the node registered with
 	// What keeps the session's program in, in words of its SL, which the others must believe: "container, no network", or what
 	// was opened, such as "container, open: network hospital-lan", or "none: process runtime". At most 256 bytes.
-	Isolation     string `protobuf:"bytes,18,opt,name=isolation,proto3" json:"isolation,omitempty"`
-	NoShard       bool   `protobuf:"varint,19,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`          // it owns no part of a merge
-	SkippedSeq    uint64 `protobuf:"varint,20,opt,name=skipped_seq,json=skippedSeq,proto3" json:"skipped_seq,omitempty"` // the newest Sync number that was answered without a model; 0: none
-	Proof         string `protobuf:"bytes,22,opt,name=proof,proto3" json:"proof,omitempty"`                              // digest of the NodeProof of its node, hex; empty: there is none
+	Isolation   string `protobuf:"bytes,18,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	NoShard     bool   `protobuf:"varint,19,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`            // it owns no part of a merge
+	SkippedSeq  uint64 `protobuf:"varint,20,opt,name=skipped_seq,json=skippedSeq,proto3" json:"skipped_seq,omitempty"`   // the newest Sync number that was answered without a model; 0: none
+	Proof       string `protobuf:"bytes,22,opt,name=proof,proto3" json:"proof,omitempty"`                                // digest of the NodeProof of its node, hex; empty: there is none
+	CheckinFrom string `protobuf:"bytes,23,opt,name=checkin_from,json=checkinFrom,proto3" json:"checkin_from,omitempty"` // who chose checkin_mode: "rule", "node" or "none"; empty: its program
+	// In how many committed rounds what it left at its close had a weight above 0; counted where checkin_mode is "once" or nobody chose it.
+	ClosedRounds  uint64 `protobuf:"varint,24,opt,name=closed_rounds,json=closedRounds,proto3" json:"closed_rounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4656,6 +4675,20 @@ func (x *Session) GetProof() string {
 		return x.Proof
 	}
 	return ""
+}
+
+func (x *Session) GetCheckinFrom() string {
+	if x != nil {
+		return x.CheckinFrom
+	}
+	return ""
+}
+
+func (x *Session) GetClosedRounds() uint64 {
+	if x != nil {
+		return x.ClosedRounds
+	}
+	return 0
 }
 
 type CommittedRound struct {
@@ -5072,8 +5105,8 @@ type CloseSessionRequest struct {
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Contract      string                 `protobuf:"bytes,2,opt,name=contract,proto3" json:"contract,omitempty"`
 	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
-	CheckinMode   string                 `protobuf:"bytes,4,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"`
-	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"` // last Sync's number
+	CheckinMode   string                 `protobuf:"bytes,4,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // empty: as at the opening
+	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`                                   // last Sync's number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6705,7 +6738,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xd2\x03\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xfb\x03\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -6721,7 +6754,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bno_shard\x18\v \x01(\bR\anoShard\x12$\n" +
 	"\x0equorum_wait_ms\x18\f \x01(\rR\fquorumWaitMs\x12$\n" +
 	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\x12\x12\n" +
-	"\x04late\x18\x0e \x01(\bR\x04late\"I\n" +
+	"\x04late\x18\x0e \x01(\bR\x04late\x12'\n" +
+	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xb4\x01\n" +
 	"\rReportRequest\x123\n" +
@@ -6893,7 +6927,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03set\x18\x04 \x01(\x04H\x00R\x03set\x88\x01\x01\x12\x10\n" +
 	"\x03put\x18\x05 \x03(\fR\x03put\x12\x16\n" +
 	"\x06counts\x18\x06 \x03(\x04R\x06countsB\x06\n" +
-	"\x04_set\"\xc8\x03\n" +
+	"\x04_set\"\xf1\x03\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -6911,7 +6945,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x14min_peers_timeout_ms\x18\v \x01(\rR\x11minPeersTimeoutMs\x12\x14\n" +
 	"\x05allow\x18\f \x03(\tR\x05allow\x12\x16\n" +
 	"\x06owners\x18\r \x03(\tR\x06owners\x12\x1c\n" +
-	"\twitnesses\x18\x0e \x01(\rR\twitnesses\"|\n" +
+	"\twitnesses\x18\x0e \x01(\rR\twitnesses\x12'\n" +
+	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\"|\n" +
 	"\tLostModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
@@ -6931,7 +6966,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xc2\x04\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\x8a\x05\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -6957,7 +6992,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bno_shard\x18\x13 \x01(\bR\anoShard\x12\x1f\n" +
 	"\vskipped_seq\x18\x14 \x01(\x04R\n" +
 	"skippedSeq\x12\x14\n" +
-	"\x05proof\x18\x16 \x01(\tR\x05proof\"\xae\x02\n" +
+	"\x05proof\x18\x16 \x01(\tR\x05proof\x12!\n" +
+	"\fcheckin_from\x18\x17 \x01(\tR\vcheckinFrom\x12#\n" +
+	"\rclosed_rounds\x18\x18 \x01(\x04R\fclosedRounds\"\xae\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +

@@ -24,6 +24,7 @@ type node struct {
 // defaultWeight is the original's.
 const defaultWeight = 1
 
+// openNode opens the session. The original's client says snapshot where its program chooses no check-in mode, so that counts as chosen.
 func openNode(ctx context.Context, bridge program.Bridge, o frames.Opening, arrays []array.Array) (*node, error) {
 	n := &node{arrays: slices.Clone(arrays), index: make(map[string]int, len(arrays))}
 	req := wire.OpenRequest{

@@ -42,7 +42,7 @@ type OpenRequest struct {
 	MinPeers      int      `json:"min_peers"`          // at least 1
 	SyncFrequency int      `json:"sync_frequency"`     // batches between merges, at least 1
 	Adaptive      bool     `json:"adaptive"`
-	CheckinMode   string   `json:"checkin_mode,omitempty"` // snapshot (default), inactive or active
+	CheckinMode   string   `json:"checkin_mode,omitempty"` // snapshot, active, inactive or once; empty: the program chooses none
 	Weight        int      `json:"weight,omitempty"`       // 0 to 100; absent: 100. 0 takes part and contributes nothing
 	Method        string   `json:"method,omitempty"`       // name and parameters, any spelling; empty: the contract's
 	TotalEpochs   int      `json:"total_epochs,omitempty"` // 0: not known

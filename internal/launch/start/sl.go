@@ -46,6 +46,8 @@ type SL struct {
 	MaxModel      Size     `option:"max-model"`
 	AllowPeers    []string `option:"allow-peer"` // patterns of SPIFFE IDs
 	ExpectedPeers int      `option:"expected-peers"`
+	// CheckinDefault is one of those that state.ValidCheckin knows, in any case; "": none.
+	CheckinDefault string `option:"checkin-default"`
 	Waits
 	MinPeersTimeout Limit  `option:"min-peers-timeout"`
 	Linger          *Limit `option:"linger"` // nil: DefaultLinger

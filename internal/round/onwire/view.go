@@ -19,7 +19,7 @@ func View(v *swarmv1.ContractView) *round.View {
 		},
 		Rules: round.Rules{
 			Method: rules.GetMethod(), MinPeers: rules.GetMinPeers(), WeightCap: rules.GetWeightCap(), Export: rules.GetExport(),
-			Owners: rules.GetOwners(), Witnesses: rules.GetWitnesses(),
+			Owners: rules.GetOwners(), Witnesses: rules.GetWitnesses(), CheckinDefault: rules.GetCheckinDefault(),
 		},
 		Lost:    state.LostModel{Round: lost.GetRound(), Digest: lost.GetDigest(), ResumedRound: lost.GetResumedRound(), AtMS: lost.GetAtUnixMs()},
 		Adopted: round.Adopted{Round: a.GetRound(), LastRound: a.GetLastRound(), ProvenRound: a.GetProvenRound()},
@@ -99,7 +99,7 @@ func Open(o *round.Open) *swarmv1.OpenSessionRequest {
 		Terms: &swarmv1.Terms{
 			LayoutDigest: o.Terms.LayoutDigest, Layout: o.Terms.Layout, Method: o.Terms.Method, MinPeers: o.Terms.MinPeers,
 		},
-		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive, CheckinMode: o.CheckinMode, Weight: o.Weight,
+		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive, CheckinMode: o.CheckinMode, CheckinDefault: o.CheckinDefault, Weight: o.Weight,
 		TotalEpochs: o.TotalEpochs, Isolation: o.Isolation, NoShard: o.NoShard, QuorumWaitMs: o.QuorumWaitMS, StallGraceMs: o.StallGraceMS, Late: o.Late,
 	}
 }

@@ -218,6 +218,7 @@ type SLSpec struct {
 	Python   string
 	Image    string   // of the program's container, with Config.Containers
 	Env      []string // K=V for the program
+	Checkin  string   // check-in mode of a program that chooses none; empty: none
 	Linger   time.Duration
 }
 
@@ -260,6 +261,9 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 	}
 	if s.Python != "" {
 		args = append(args, "--python", s.Python)
+	}
+	if s.Checkin != "" {
+		args = append(args, "--checkin-default", s.Checkin)
 	}
 	if s.Linger > 0 {
 		args = append(args, "--linger", s.Linger.String())

@@ -64,6 +64,7 @@ type RunConfig struct {
 	DataDir  string // with placeholders; empty: none
 	Out      string
 	Env      []string // K=V, V with placeholders
+	Checkin  string   // check-in mode of programs that choose none; empty: none
 	Python   string   // interpreter; empty: find one
 	Runtime  string   // of the programs: "process", also if empty, or "docker"
 	Image    string   // of the programs' containers; empty: that of the platform

@@ -127,7 +127,7 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{
 			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program,
-			Platform: platforms[r.cfg.Platform], Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false),
+			Platform: platforms[r.cfg.Platform], Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false), Checkin: r.cfg.Checkin,
 		}); err != nil {
 			return nil, err
 		}
