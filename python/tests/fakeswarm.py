@@ -253,7 +253,7 @@ class FakeSwarm:
     def _close(self, session: Session, body: dict[str, Any]) -> dict[str, Any] | None:
         if not session.closed:
             session.closed = session.ready = True
-            if body["mode"] == "inactive":
+            if body.get("mode") == "inactive":
                 session.weight = 0
             self._merge()
         return self._wait(session, lambda: self._reply(session, True) if self.over else None)

@@ -7,7 +7,7 @@ import os
 import pathlib
 import socket
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_open_request(make_swarm: MakeSwarm) -> None:
     path, body = next((path, body) for _, path, body in swarm.log)
     assert path == "/v1/session"
     assert body == {
-        "contract": "mine", "min_peers": 1, "sync_frequency": 2, "adaptive": False, "checkin_mode": "snapshot",
+        "contract": "mine", "min_peers": 1, "sync_frequency": 2, "adaptive": False,
         "weight": 1, "total_epochs": 2, "client": "swarmlearning/0.1.0 numpy", "framework": "numpy",
         "tensors": [{"name": "w", "dtype": "float16", "shape": [2, 2]}],
     }  # fmt: skip
@@ -318,8 +318,9 @@ def test_late_joiner_takes_the_model(make_swarm: MakeSwarm, tmp_path: pathlib.Pa
     np.testing.assert_array_equal(second["w"], first["w"])
 
 
-@pytest.mark.parametrize("mode", ["snapshot", "inactive"])
-def test_checkin_mode(make_swarm: MakeSwarm, mode: str) -> None:
+# None is what nobody chose: it is left to the daemon.
+@pytest.mark.parametrize("mode", ["snapshot", "inactive", None])
+def test_checkin_mode(make_swarm: MakeSwarm, mode: Optional[str]) -> None:
     swarm = make_swarm(2, poll=0.05)
     models = [{"w": np.zeros(1)}, {"w": np.zeros(1)}]
     callbacks = [make(swarm, i, models[i], checkinModelOnTrainEnd=mode) for i in range(2)]
@@ -328,7 +329,7 @@ def test_checkin_mode(make_swarm: MakeSwarm, mode: str) -> None:
         lambda: train(callbacks[0], adding(models[0], 1.0), batches=0),
         lambda: train(callbacks[1], adding(models[1], 4.0), batches=2),
     )
-    assert [body["mode"] for _, path, body in swarm.log if path == "/v1/close"][0] == mode
+    assert [body.get("mode") for _, path, body in swarm.log if path == "/v1/close"][0] == mode
     np.testing.assert_array_equal(models[0]["w"], models[1]["w"])
     if mode == "inactive":
         np.testing.assert_array_equal(models[0]["w"], [8.0])

@@ -19,7 +19,7 @@ def check(**kwargs: object) -> _params.Params:
 
 def test_defaults() -> None:
     assert check().terms() == {
-        "contract": "c", "min_peers": 2, "sync_frequency": 4, "adaptive": False, "checkin_mode": "snapshot",
+        "contract": "c", "min_peers": 2, "sync_frequency": 4, "adaptive": False,
         "weight": 1, "total_epochs": 0,
     }  # fmt: skip
 
@@ -46,6 +46,15 @@ def test_merge_method(method: object, params: object, want: object) -> None:
     assert check(mergeMethod=method, mergeParams=params).terms().get("method") == want
 
 
+@pytest.mark.parametrize("mode", ["snapshot", "Active", "inactive", "once"])
+def test_checkin_mode_is_sent_if_it_is_chosen(mode: str) -> None:
+    assert check(checkinModelOnTrainEnd=mode).terms()["checkin_mode"] == mode.lower()
+
+
+def test_checkin_mode_of_none_is_not_chosen() -> None:
+    assert "checkin_mode" not in check(checkinModelOnTrainEnd=None).terms()
+
+
 def test_values_are_cast_and_case_ignored() -> None:
     got = check(syncFrequency="8", minPeers=3.0, nodeWeightage=np.int64(7), totalEpochs="5", mergeMethod="CoordMedian",
                 checkinModelOnTrainEnd="ACTIVE", useAdaptiveSync=True, adsValData=object())  # fmt: skip
@@ -66,7 +75,7 @@ def test_values_are_cast_and_case_ignored() -> None:
         ("trainingContract", None, "name of a contract"),
         ("trainingContract", "", "name of a contract"),
         ("totalEpochs", 0, "a whole number from 1"),
-        ("checkinModelOnTrainEnd", "sleep", "inactive, snapshot, active"),
+        ("checkinModelOnTrainEnd", "sleep", "inactive, snapshot, active, once"),
         ("nodeWeightage", 101, "from 0 to 100"),
         ("nodeWeightage", -1, "from 0 to 100"),
         ("mergeMethod", "", 'like "coordmedian" or "krum(f=1)"'),

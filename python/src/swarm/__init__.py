@@ -27,7 +27,7 @@ class SwarmCallback:
         use_adaptive_sync: bool = False,
         val_data: Any = None,
         val_batch_size: Optional[int] = None,
-        checkin_model_on_train_end: str = "snapshot",
+        checkin_model_on_train_end: Optional[str] = None,
         node_weightage: int = 1,
         ml_platform: Optional[str] = None,
         model_name: str = "swarm_model",

@@ -15,7 +15,7 @@ from swarmlearning._method import method_text
 from swarmlearning.errors import ParameterError
 
 DEFAULT_CONTRACT = "defaultbb.cqdb.sml.hpe"
-CHECKIN_MODES = ("inactive", "snapshot", "active")
+CHECKIN_MODES = ("inactive", "snapshot", "active", "once")
 LOG_FORMAT = "%(asctime)s : %(name)s : %(levelname)s : %(message)s"
 LOGGER_NAME = "SwarmCallback"
 MAX_WEIGHT = 100
@@ -49,7 +49,8 @@ class Params:
     min_peers: int
     contract: str = DEFAULT_CONTRACT
     total_epochs: int = 0
-    checkin_mode: str = "snapshot"
+    # Empty: the program chose none, so the contract's rules or the node decide.
+    checkin_mode: str = ""
     weight: int = 1
     method: str = ""
     adaptive: bool = False
@@ -63,10 +64,11 @@ class Params:
             "min_peers": self.min_peers,
             "sync_frequency": self.sync_frequency,
             "adaptive": self.adaptive,
-            "checkin_mode": self.checkin_mode,
             "weight": self.weight,
             "total_epochs": self.total_epochs,
         }
+        if self.checkin_mode:
+            terms["checkin_mode"] = self.checkin_mode
         if self.method:
             terms["method"] = self.method
         return terms
@@ -110,13 +112,13 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
     adaptive = boolean("useAdaptiveSync", options.get("useAdaptiveSync", False))
     if adaptive and options.get("adsValData") is None:
         raise ParameterError("useAdaptiveSync: is on without adsValData", "give validation data as adsValData")
-    checkin = options.get("checkinModelOnTrainEnd", "snapshot")
+    checkin = options.get("checkinModelOnTrainEnd")
     return Params(
         sync_frequency=positive("syncFrequency", sync_frequency),
         min_peers=positive("minPeers", min_peers),
         contract=_contract(contract),
         total_epochs=0 if total is None else positive("totalEpochs", total),
-        checkin_mode=_one_of("checkinModelOnTrainEnd", checkin, CHECKIN_MODES),
+        checkin_mode="" if checkin is None else _one_of("checkinModelOnTrainEnd", checkin, CHECKIN_MODES),
         # 0 is version 0.3's way to take part without contributing.
         weight=whole("nodeWeightage", options.get("nodeWeightage", 1), 0, MAX_WEIGHT),
         method=method_text(options.get("mergeMethod"), options.get("mergeParams")),

@@ -238,11 +238,13 @@ class Client:
         newer: Callable[[Merged], None],
         counts: Mapping[str, int] = NOTHING,
     ) -> Merged:
-        """Close the session and block until the final model is there.
+        """Close the session and block until the final model is there. Without a mode it is closed as it was opened.
 
         newer is called for each model that the others commit in the meantime.
         """
-        body = {"session": self._session, "seq": seq, "mode": mode, **counts}
+        body: dict[str, object] = {"session": self._session, "seq": seq, **counts}
+        if mode:
+            body["mode"] = mode
         seen = 0
         while True:
             reply = self._post("/v1/close", body)

@@ -91,8 +91,9 @@ def test_every_type_of_numpy(pair: RealSwarm, tmp_path: pathlib.Path) -> None:
 #                        round 2     round 3      round 4       final
 #   snapshot   (16)      (8+0)/2=4   (16+8)/2=12  (16+16)/2=16  (16+20)/2=18
 #   inactive   (none)    4           8            12            16
+#   once       (16), again and again: the other alone would be the model
 #   active     (merged)  4           (4+8)/2=6    (6+10)/2=8    (8+12)/2=10
-@pytest.mark.parametrize(("mode", "want"), [("snapshot", 18), ("inactive", 16), ("active", 10)])
+@pytest.mark.parametrize(("mode", "want"), [("snapshot", 18), ("once", 18), ("inactive", 16), ("active", 10)])
 def test_checkin_mode(pair: RealSwarm, tmp_path: pathlib.Path, mode: str, want: float) -> None:
     models = [value(0), value(0)]
     contract = f"checkin-{mode}"
