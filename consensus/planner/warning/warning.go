@@ -24,6 +24,7 @@ const (
 	NeverDue    Reason = "NEVER_DUE"       // a peer's training was shorter than its syncFrequency
 	MinPeers    Reason = "MIN_PEERS"       // a round needs more peers than will come
 	UnequalData Reason = "UNEQUAL_DATA"    // advice: peers' data differ much in size, their weights do not
+	Anchor      Reason = "FINISHED_COUNTS" // a peer has finished, and its last weights count on and on
 )
 
 // Limit bounds how many warnings are kept of a contract's run.
@@ -44,7 +45,7 @@ type Facts struct {
 }
 
 // finders are all that look for something.
-var finders = []func(Facts) []Warning{minPeers, unchanged, noData, hooksUnused, neverDue, unequalData}
+var finders = []func(Facts) []Warning{minPeers, unchanged, noData, hooksUnused, neverDue, anchors, unequalData}
 
 // Find returns what is probably wrong, in a stable order.
 func Find(f Facts) []Warning {

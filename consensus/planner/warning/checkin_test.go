@@ -1,0 +1,52 @@
+package warning_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/planner/warning"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// TestAnchor: a peer that has finished is warned of from the second merge on in which its last weights count, if nobody chose that.
+func TestAnchor(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(c *state.Contract, s *state.Session)
+		want   string // how the text begins; empty: nothing is wrong
+	}{
+		{"in the second merge", func(*state.Contract, *state.Session) {}, "sl-2 has finished; its last weights count 1/3 in every further merge; checkinModelOnTrainEnd='inactive' leaves them out"},
+		{"in the first merge they are new", func(_ *state.Contract, s *state.Session) { s.ClosedRounds = 1 }, ""},
+		{"as it chose", func(_ *state.Contract, s *state.Session) { s.CheckinFrom = "" }, ""},
+		{"as its node has it", func(_ *state.Contract, s *state.Session) { s.CheckinFrom = state.CheckinFromNode }, ""},
+		{"of a run before", func(_ *state.Contract, s *state.Session) { s.Run = 1 }, ""},
+		{"with more weight", func(_ *state.Contract, s *state.Session) { s.Weight = 2 }, "sl-2 has finished; its last weights count 1/2 in"},
+		{"beside one that counts no more", func(c *state.Contract, _ *state.Session) {
+			c.Sessions["b"].State, c.Sessions["b"].CheckinMode, c.Sessions["b"].ClosedRounds = state.SessionClosed, state.CheckinOnce, 1
+		}, "sl-2 has finished; its last weights count 1/2 in"},
+		{"beside one that contributes nothing", func(c *state.Contract, _ *state.Session) {
+			c.Sessions["b"].State, c.Sessions["b"].CheckinMode = state.SessionClosed, state.CheckinInactive
+		}, "sl-2 has finished; its last weights count 1/2 in"},
+		{"when all is over", func(c *state.Contract, _ *state.Session) { c.Over = true }, "sl-2 finished before the others; its last weights counted in 2 merges; "},
+		{"when it has left", func(_ *state.Contract, s *state.Session) { s.State = state.SessionEnded }, "sl-2 finished before the others; its last weights counted in 2 merges; "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &state.Session{
+				ID: "c", Node: "sl-2", Run: 2, Order: 3, Weight: 1, State: state.SessionClosed, Closed: true, CheckinMode: state.CheckinSnapshot,
+				CheckinFrom: state.CheckinFromNone, ClosedRounds: 2,
+			}
+			c := &state.Contract{Run: 2, Sessions: map[string]*state.Session{
+				"a": {ID: "a", Node: "sl-0", Run: 2, Order: 1, Weight: 1, State: state.SessionOpen},
+				"b": {ID: "b", Node: "sl-1", Run: 2, Order: 2, Weight: 1, State: state.SessionOpen}, "c": s,
+			}}
+			tt.change(c, s)
+			got := warning.Find(warning.Facts{Contract: c})
+			switch {
+			case tt.want == "" && len(got) > 0:
+				t.Errorf("got %+v, want nothing", got)
+			case tt.want != "" && (len(got) != 1 || got[0].Reason != warning.Anchor || got[0].Node != "sl-2" || !strings.HasPrefix(got[0].Text, tt.want)):
+				t.Errorf("got %+v, want %q", got, tt.want)
+			}
+		})
+	}
+}
