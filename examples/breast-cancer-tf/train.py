@@ -61,6 +61,7 @@ def main() -> None:
         syncFrequency=SYNC_FREQUENCY,
         minPeers=int(os.environ.get("MIN_PEERS", "2")),
         totalEpochs=epochs,
+        checkinModelOnTrainEnd="snapshot",  # what only this peer has seen stays in when it ends before the others
         adsValData=(x_test, y_test),
         adsValBatchSize=256,
     )

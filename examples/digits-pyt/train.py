@@ -55,15 +55,16 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     loss_function = nn.CrossEntropyLoss()
 
-    # swarm: merge the model with the peers every syncFrequency batches. The last five arguments are optional: the first
-    # of them chooses how models are merged; with the others the merged model is measured, so that loss and accuracy are
-    # shown while it trains.
+    # swarm: merge the model with the peers every syncFrequency batches. The last six arguments are optional: the first
+    # of them chooses how models are merged, the second that what only this peer has seen stays in when it ends before
+    # the others; with the rest the merged model is measured, so that loss and accuracy are shown while it trains.
     swarm = SwarmCallback(
         syncFrequency=SYNC_FREQUENCY,
         minPeers=int(os.environ.get("MIN_PEERS", "2")),
         model=model,
         totalEpochs=epochs,
         mergeMethod=os.environ.get("MERGE_METHOD"),
+        checkinModelOnTrainEnd="snapshot",
         adsValData=test,
         lossFunction="CrossEntropyLoss",
         metricFunction="Accuracy",

@@ -44,6 +44,7 @@ def main() -> None:
         minPeers=int(os.environ.get("MIN_PEERS", "2")),
         model=model,
         totalEpochs=epochs,
+        checkinModelOnTrainEnd="snapshot",  # what only this peer has seen stays in when it ends before the others
         adsValData=test,
     )
     swarm.on_train_begin()  # swarm: wait for the peers, start from one common model
