@@ -61,7 +61,7 @@ func (s *Session) chooses(mode string) {
 }
 
 // tracksClosed reports whether the rounds are counted in which what the session left at its close has a weight: where its weight
-// depends on it, and where it is told as nobody chose.
+// depends on it, and where nobody chose its mode, as that is warned of.
 func (s *Session) tracksClosed() bool {
 	return s.CheckinMode == CheckinOnce || s.CheckinFrom == CheckinFromNone
 }

@@ -65,7 +65,11 @@ def main() -> None:
     args = parser.parse_args()
     if not args.draw:
         measure(args.swarmctl.resolve(), args.seeds, args.case or list(CASES), args.results)
-    page.draw(trials.stored(args.results))
+    results = trials.stored(args.results)
+    if {one["case"] for one in results} == set(CASES):
+        page.draw(results)
+    else:
+        print(f"the page is left as it is: {args.results} has not all cases")
 
 
 if __name__ == "__main__":

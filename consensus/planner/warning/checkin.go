@@ -45,6 +45,9 @@ func (f Facts) counts(s *state.Session) string {
 	if all == 0 {
 		return s.Node + " has finished; its last weights count in every further merge"
 	}
+	if r := f.Contract.Rules; r != nil && r.WeightCapPPM > 0 && own*state.PPM > uint64(r.WeightCapPPM)*all {
+		own, all = uint64(r.WeightCapPPM), state.PPM
+	}
 	d := gcd(own, all)
 	return fmt.Sprintf("%s has finished; its last weights count %d/%d in every further merge", s.Node, own/d, all/d)
 }

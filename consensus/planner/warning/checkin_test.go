@@ -21,6 +21,9 @@ func TestAnchor(t *testing.T) {
 		{"as its node has it", func(_ *state.Contract, s *state.Session) { s.CheckinFrom = state.CheckinFromNode }, ""},
 		{"of a run before", func(_ *state.Contract, s *state.Session) { s.Run = 1 }, ""},
 		{"with more weight", func(_ *state.Contract, s *state.Session) { s.Weight = 2 }, "sl-2 has finished; its last weights count 1/2 in"},
+		{"with more weight than counts", func(c *state.Contract, s *state.Session) {
+			s.Weight, c.Rules = 8, &state.Rules{WeightCapPPM: 400_000}
+		}, "sl-2 has finished; its last weights count 2/5 in"},
 		{"beside one that counts no more", func(c *state.Contract, _ *state.Session) {
 			c.Sessions["b"].State, c.Sessions["b"].CheckinMode, c.Sessions["b"].ClosedRounds = state.SessionClosed, state.CheckinOnce, 1
 		}, "sl-2 has finished; its last weights count 1/2 in"},
