@@ -56,6 +56,7 @@ type Event struct {
 	ModelSHA256  string   `json:"model_sha256"` // hex; empty when unknown
 	Digest       string   `json:"digest"`       // the swarm's of the final model, hex; empty when unknown
 
+	DataSamples   int64             `json:"data_samples"`   // of one pass through the program's data; 0 when not known
 	SyncFrequency int64             `json:"sync_frequency"` // batches; 0 when the program does not tell it
 	Versions      map[string]string `json:"versions"`       // by what the program uses: python, torch, …
 }
@@ -74,7 +75,7 @@ func Parse(line []byte) (Event, error) {
 	default:
 		return Event{}, fmt.Errorf("parse metrics line: unknown event %.32q", e.Kind)
 	}
-	for _, n := range []int64{e.TotalEpochs, e.Epoch, e.Round, e.Rounds, e.SyncFrequency} {
+	for _, n := range []int64{e.TotalEpochs, e.Epoch, e.Round, e.Rounds, e.SyncFrequency, e.DataSamples} {
 		if n < 0 || n > maxNumber {
 			return Event{}, fmt.Errorf("parse metrics line: counter %d is out of range", n)
 		}

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,17 +20,16 @@ const (
 	maxDots        = 40   // of one curve: more would be a thick line; they still say their value when pointed at
 )
 
-type point struct{ X, Y float64 }
-
-// peerCharts is one peer's row of charts.
-type peerCharts struct {
-	Name   string
-	Charts []chart
+type point struct {
+	X, Y  float64
+	round int64 // of the model that was measured; 0: none, or a peer's own
 }
 
 // chart is one drawing, ready for the template: all coordinates are computed.
 type chart struct {
 	Title  string
+	Axis   string // epochs or rounds
+	Note   string
 	Width  float64
 	Height float64
 	Grid   []tick
@@ -45,7 +46,7 @@ type tick struct {
 }
 
 type curve struct {
-	Class string // "swarm" or "local"
+	Class string // "swarm", or "local" with that of the peer's colour
 	Label string
 	Path  string // SVG path data
 	Dense bool   // its dots are not drawn
@@ -57,71 +58,168 @@ type dot struct {
 	Text string
 }
 
-// charts draws accuracy and loss for each peer. All peers share the scales, so that they can be compared by eye.
-func (p *Page) charts() []peerCharts {
-	kinds := []struct {
-		title string
-		value func(metrics.Event) *float64
-	}{
+// line is a curve before it is drawn.
+type line struct {
+	class, label string
+	points       []point
+}
+
+// kinds of what is measured.
+func (p *Page) kinds() []kind {
+	return []kind{
 		{p.Summary.MetricTitle(), func(e metrics.Event) *float64 { return e.Metric }},
 		{"loss", func(e metrics.Event) *float64 { return e.Loss }},
 	}
-	out := make([]peerCharts, len(p.Peers))
-	for i, peer := range p.Peers {
-		out[i].Name = peer.Name
+}
+
+type kind struct {
+	title string
+	value func(metrics.Event) *float64
+}
+
+// charts draws metric and loss: the merged model once, and each peer's own model dashed, that of its run alone or, without one, what it
+// measured between merges.
+func (p *Page) charts() []chart {
+	axis := "epochs"
+	if !slices.ContainsFunc(p.Peers, Events.hasEpochs) {
+		axis = "rounds"
 	}
-	for _, kind := range kinds {
-		swarm, local := make([][]point, len(p.Peers)), make([][]point, len(p.Peers))
-		var all []point
+	var out []chart
+	for _, kind := range p.kinds() {
+		var lines []line
 		for i, peer := range p.Peers {
-			swarm[i] = thin(curvePoints(peer.Swarm, metrics.Merge, kind.value))
-			if len(swarm[i]) == 0 {
-				swarm[i] = thin(curvePoints(peer.Swarm, metrics.Epoch, kind.value))
+			own := epochPoints(peer.Local, kind.value)
+			if !p.baseline() {
+				own = epochPoints(peer.Swarm, kind.value)
 			}
-			local[i] = thin(curvePoints(peer.Local, metrics.Epoch, kind.value))
-			all = append(append(all, swarm[i]...), local[i]...)
+			if len(own) > 0 {
+				lines = append(lines, line{"local " + colour(i, len(p.Peers)), peer.Name + " " + p.ownWords(), thin(own)})
+			}
 		}
-		if len(all) == 0 {
+		merged, spread := mergedPoints(p.Peers, kind.value, axis)
+		if len(merged) > 0 {
+			lines = append(lines, line{"swarm", "merged model", thin(merged)})
+		}
+		if len(lines) == 0 {
 			continue
 		}
-		s := newScale(all)
-		for i := range p.Peers {
-			out[i].Charts = append(out[i].Charts, s.draw(kind.title, swarm[i], local[i]))
+		c := draw(lines, axis)
+		c.Title, c.Axis = kind.title, axis
+		if spread {
+			c.Note = "The merged model is one, but peers measured it on data of their own: the curve is their mean."
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// ownWords is what a peer's own curve is called.
+func (p *Page) ownWords() string {
+	if p.baseline() {
+		return "alone"
+	}
+	return "between merges"
+}
+
+func (p *Page) baseline() bool {
+	return slices.ContainsFunc(p.Peers, func(e Events) bool { return len(e.Local) > 0 })
+}
+
+// hasEpochs reports whether any event knows of an epoch.
+func (e Events) hasEpochs() bool {
+	known := func(e metrics.Event) bool { return e.Epoch > 0 }
+	return slices.ContainsFunc(e.Swarm, known) || slices.ContainsFunc(e.Local, known)
+}
+
+// colours are as many as the page's style has for peers; more peers share one.
+const colours = 6
+
+func colour(i, peers int) string {
+	if peers > colours {
+		return "p"
+	}
+	return fmt.Sprintf("p p%d", i)
+}
+
+// epochPoints returns value over epochs. What was measured last of an epoch counts. The value at the end of training closes a curve of a
+// peer that trained alone.
+func epochPoints(events []metrics.Event, value func(metrics.Event) *float64) []point {
+	var out []point
+	put := func(x, y float64) {
+		if n := len(out); n > 0 && out[n-1].X == x {
+			out[n-1].Y = y
+			return
+		}
+		out = append(out, point{X: x, Y: y})
+	}
+	for _, e := range events {
+		v := value(e)
+		switch {
+		case v == nil:
+		case e.Kind == metrics.Epoch:
+			put(float64(e.Epoch), *v)
+		case e.Kind == metrics.End && e.Loopback && len(out) > 0:
+			put(out[len(out)-1].X, *v)
 		}
 	}
 	return out
 }
 
-// curvePoints returns value over epochs. Rounds within one epoch share its number: they are spread over it evenly.
-// The value at the end of training closes the curve.
-func curvePoints(events []metrics.Event, kind string, value func(metrics.Event) *float64) []point {
-	perEpoch := map[int64]int{}
-	var last float64
+// mergePoints returns value over epochs, or rounds, at merges. Rounds within one epoch share its number: they are spread over it evenly.
+// The value of the final model closes the curve.
+func mergePoints(events []metrics.Event, value func(metrics.Event) *float64, axis string) []point {
+	perEpoch, seen := map[int64]int{}, map[int64]int{}
+	last := 0.0
 	for _, e := range events {
-		if e.Kind == kind {
+		if e.Kind == metrics.Merge {
 			perEpoch[e.Epoch]++
 		}
 		last = max(last, float64(e.Epoch))
 	}
-	seen := map[int64]int{}
 	var out []point
 	for _, e := range events {
-		v := value(e)
+		x := float64(e.Epoch) + float64(seen[e.Epoch])/float64(max(1, perEpoch[e.Epoch]))
 		switch e.Kind {
-		case kind:
-			x := float64(e.Epoch) + float64(seen[e.Epoch])/float64(perEpoch[e.Epoch])
+		case metrics.Merge:
 			seen[e.Epoch]++
-			if v != nil {
-				out = append(out, point{x, *v})
-				last = max(last, x)
-			}
 		case metrics.End:
-			if v != nil && len(out) > 0 {
-				out = append(out, point{last, *v})
-			}
+			x = max(last, x)
+		default:
+			continue
+		}
+		if axis == "rounds" {
+			x = float64(e.Round)
+		}
+		if v := value(e); v != nil {
+			out = append(out, point{x, *v, e.Round})
 		}
 	}
 	return out
+}
+
+// mergedPoints is the curve of the merged model, which is the same at all peers: in each round, the mean of what peers measured, where the
+// first of them was in its training. spread says that they measured different values.
+func mergedPoints(peers []Events, value func(metrics.Event) *float64, axis string) (out []point, spread bool) {
+	at, count := map[int64]int{}, []float64{}
+	for _, peer := range peers {
+		for _, m := range mergePoints(peer.Swarm, value, axis) {
+			i, known := at[m.round]
+			if !known {
+				at[m.round] = len(out)
+				out, count = append(out, m), append(count, 1)
+				continue
+			}
+			if first := out[i].Y; math.Abs(first-m.Y) > 1e-6*max(1, math.Abs(first)) {
+				spread = true
+			}
+			count[i]++
+			if next := out[i].Y + (m.Y-out[i].Y)/count[i]; !math.IsInf(next, 0) && !math.IsNaN(next) {
+				out[i].Y = next
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b point) int { return cmp.Compare(a.round, b.round) })
+	return out, spread
 }
 
 // thin keeps the first, the last and evenly many points between.
@@ -184,41 +282,54 @@ func (s scale) y(v float64) float64 {
 	return round1(chartH - bottom - max(0, min(1, part))*(chartH-top-bottom))
 }
 
-func (s scale) draw(title string, swarm, local []point) chart {
-	c := chart{Title: title, Width: chartW, Height: chartH, Left: left, Right: chartW - right, Base: chartH - bottom}
+// draw scales all lines alike.
+func draw(lines []line, axis string) chart {
+	var all []point
+	for _, l := range lines {
+		all = append(all, l.points...)
+	}
+	s := newScale(all)
+	c := chart{Width: chartW, Height: chartH, Left: left, Right: chartW - right, Base: chartH - bottom}
 	for i := range int(math.Round((s.maxY-s.minY)/s.step)) + 1 {
 		v := s.minY + s.step*float64(i)
 		c.Grid = append(c.Grid, tick{s.y(v), strconv.FormatFloat(v, 'g', 4, 64)})
 	}
-	step := max(1, math.Ceil(s.maxX/5))
+	step := roundStep(s.maxX / 6)
 	for v := 0.0; v <= s.maxX; v += step {
 		c.XTicks = append(c.XTicks, tick{s.x(v), strconv.FormatFloat(v, 'f', -1, 64)})
 	}
-	for _, l := range []struct {
-		class, label string
-		points       []point
-	}{{"local", "local only", local}, {"swarm", "swarm", swarm}} {
-		if len(l.points) > 0 {
-			c.Curves = append(c.Curves, s.curve(l.class, l.label, l.points))
-		}
+	for _, l := range lines {
+		c.Curves = append(c.Curves, s.curve(l, strings.TrimSuffix(axis, "s")))
 	}
 	return c
 }
 
-func (s scale) curve(class, label string, points []point) curve {
-	out := curve{Class: class, Label: label, Dense: len(points) > maxDots}
+func (s scale) curve(l line, unit string) curve {
+	out := curve{Class: l.class, Label: l.label, Dense: len(l.points) > maxDots || l.class != "swarm" && len(l.points) > maxDots/3}
 	var path strings.Builder
-	for i, p := range points {
+	for i, p := range l.points {
 		verb := "L"
 		if i == 0 {
 			verb = "M"
 		}
 		x, y := s.x(p.X), s.y(p.Y)
 		fmt.Fprintf(&path, "%s%g %g", verb, x, y)
-		out.Dots = append(out.Dots, dot{x, y, fmt.Sprintf("%s, epoch %.4g: %.4g", label, p.X, p.Y)})
+		out.Dots = append(out.Dots, dot{x, y, fmt.Sprintf("%s, %s %.4g: %.4g", l.label, unit, p.X, p.Y)})
 	}
 	out.Path = path.String()
 	return out
+}
+
+// roundStep is the least of 1, 2, 5, 10, 20, … that is not below f.
+func roundStep(f float64) float64 {
+	for power := 1.0; power < 1e18; power *= 10 {
+		for _, step := range []float64{1, 2, 5} {
+			if step*power >= f {
+				return step * power
+			}
+		}
+	}
+	return f
 }
 
 func round1(f float64) float64 { return math.Round(f*10) / 10 }

@@ -248,6 +248,7 @@ class Engine:
                 metric=metric,
                 model_sha256=self._sha256(),
                 digest=self._digest,
+                data_samples=self._counts.data,
                 loopback=self._loopback,
                 **self._named(metric),
             )
@@ -258,7 +259,13 @@ class Engine:
 
     def _write_epoch(self, loss: Optional[float], metric: Optional[float]) -> None:
         self._metrics.write(
-            "epoch", epoch=self._epochs, loss=loss, metric=metric, round=self._round, **self._named(metric)
+            "epoch",
+            epoch=self._epochs,
+            loss=loss,
+            metric=metric,
+            round=self._round,
+            data_samples=self._counts.data,
+            **self._named(metric),
         )
 
     def _finish(self, client: Client) -> None:
