@@ -213,7 +213,7 @@ func TestLocalRunInContainersNamesWhatIsWrong(t *testing.T) {
 		args       []string
 	}{
 		{"image that is not there", "swarmctl: the container engine has no image no-such-image\nhint: ", []string{"--ml-image", "no-such-image"}},
-		{"program that fails", "    ValueError: the data is torn", []string{"-e", "FAIL=sl-1"}},
+		{"program that fails", "ended with exit code 1, its last line: ValueError: the data is torn", []string{"-e", "FAIL=sl-1"}},
 		{"alone", "swarmctl: sl-1 alone ended with exit code 1", []string{"-e", "FAIL=sl-1", "--baseline"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -183,7 +183,7 @@ func TestLocalRunSaysThatAProgramUsedNoSwarm(t *testing.T) {
 	if err := p.Wait(); code(err) != 1 {
 		t.Errorf("exit code %d, want 1", code(err))
 	}
-	for _, want := range []string{"swarmctl: sl-2 ended with exit code 1: program train.py ended without a session", "\n    trains without a swarm\n"} {
+	for _, want := range []string{"swarmctl: sl-2 ended with exit code 1: program train.py ended without a session", "\nsl-2 | trains without a swarm\n"} {
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, p.stderr)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // These tests run the real binaries: a whole swarm, from the command line to equal models.
@@ -109,7 +110,14 @@ func TestLocalRunWithRealDaemons(t *testing.T) {
 			ModelSHA256   string   `json:"model_sha256"`
 			LocalAccuracy *float64 `json:"local_accuracy"`
 			SwarmAccuracy *float64 `json:"swarm_accuracy"`
+			ModelDigest   string   `json:"model_digest"`
+			SentBytes     int64    `json:"sent_bytes"`
+			ReceivedBytes int64    `json:"received_bytes"`
+			Contributed   int      `json:"contributed"`
+			Weight        int      `json:"weight"`
 		}
+		Method   string            `json:"method"`
+		Versions map[string]string `json:"versions"`
 	}
 	if err := json.Unmarshal(out, &s); err != nil {
 		t.Fatal(err)
@@ -124,6 +132,70 @@ func TestLocalRunWithRealDaemons(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "out", "sl-"+string(rune('0'+i)), "w.npy")); err != nil {
 			t.Error(err)
 		}
+		// The digest is the one that the program's own log names, and the swarm's ledger knows who contributed.
+		log, err := os.ReadFile(filepath.Join(dir, "out", "sl-"+string(rune('0'+i)), "program.log"))
+		if err != nil || len(p.ModelDigest) != 64 || !bytes.Contains(log, []byte("digest "+p.ModelDigest)) {
+			t.Errorf("peer %d: digest %s, %v, log:\n%s", i, p.ModelDigest, err, log)
+		}
+		// 4,008 bytes of model, of which each of three peers sends 4/3 in each round.
+		if least := int64(s.Rounds) * 4008; p.SentBytes < least || p.ReceivedBytes < least || p.Contributed != s.Rounds || p.Weight != 1 {
+			t.Errorf("peer %d: %s", i, out)
+		}
+	}
+	if s.Method != "mean" || s.Versions["numpy"] == "" || s.Versions["python"] == "" || s.Versions["swarmlearning"] == "" || s.Versions["swarmd"] == "" {
+		t.Errorf("summary: %s", out)
+	}
+}
+
+// A run that is stopped leaves what there was, and the next one moves that aside.
+func TestLocalRunLeavesItsReportWhenStopped(t *testing.T) {
+	bin := binary(t)
+	dir, args := project(t)
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), bin, append(args, "-e", "EPOCHS=1000000")...)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for merged := false; !merged; {
+		select {
+		case err := <-ended:
+			t.Fatalf("ended by itself: %v\n%s", err, &stderr)
+		case <-time.After(20 * time.Millisecond):
+			written, _ := os.ReadFile(filepath.Join(dir, "out", "sl-2", "swarm-metrics.jsonl"))
+			merged = bytes.Contains(written, []byte(`"round": 3,`))
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; code(err) != 130 {
+		t.Errorf("exit code %d, want 130\n%s", code(err), &stderr)
+	}
+	var s struct {
+		State  string
+		Reason string
+		Rounds int
+	}
+	stopped, err := os.ReadFile(filepath.Join(dir, "out", "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(stopped, &s); err != nil || s.State != "interrupted" || s.Reason == "" || s.Rounds < 3 {
+		t.Errorf("summary: %v\n%s", err, stopped)
+	}
+	if page, err := os.ReadFile(filepath.Join(dir, "out", "report.html")); err != nil || !bytes.Contains(page, []byte("This run was interrupted after")) {
+		t.Errorf("report: %v", err)
+	}
+	out, err := exec.CommandContext(t.Context(), bin, append(args, "-e", "EPOCHS=1")...).CombinedOutput()
+	aside := filepath.Join(dir, "out.1")
+	if err != nil || !bytes.Contains(out, []byte("the results of an earlier run were moved to "+aside)) {
+		t.Errorf("next run: %v\n%s", err, out)
+	}
+	if moved, err := os.ReadFile(filepath.Join(aside, "summary.json")); err != nil || !bytes.Equal(moved, stopped) {
+		t.Errorf("%s: %v", aside, err)
 	}
 }
 
@@ -136,7 +208,7 @@ func TestLocalRunNamesAProgramThatFails(t *testing.T) {
 	if err := cmd.Run(); code(err) != 1 {
 		t.Errorf("exit code %d, want 1", code(err))
 	}
-	if !strings.Contains(stderr.String(), "swarmctl: sl-1 ended with exit code 1") || !strings.Contains(stderr.String(), "    ValueError: the data is torn") {
+	if !strings.Contains(stderr.String(), "swarmctl: sl-1 ended with exit code 1, its last line: ValueError: the data is torn\n") {
 		t.Errorf("stderr:\n%s", stderr.String())
 	}
 }

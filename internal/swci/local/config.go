@@ -35,6 +35,7 @@ type API interface {
 	ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
+	ReadLedger(ctx context.Context, w io.Writer) (int64, error)
 }
 
 // Connect opens the API at the given addresses with the given identity; done is never nil.

@@ -101,7 +101,7 @@ func (r *run) baselineContainers() func(ctx context.Context, i int) error {
 			return context.Cause(ctx)
 		}
 		if ended.ExitCode != 0 {
-			return r.programFailure(cluster.Exit{Name: name, Code: ended.ExitCode, Reason: ended.Reason}, out.last(), filepath.Join(dir, programLog))
+			return r.failedAlone(cluster.Exit{Name: name, Code: ended.ExitCode, Reason: ended.Reason}, out.last())
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,10 @@ import (
 
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/report"
 )
 
-// marker stands in every output folder that a run made, so that a later run may replace what it finds there.
+// marker stands in every output folder that a run made, so that a later run may move what it finds there.
 const marker = ".swarm-run"
 
 // writableHint is the remedy where the output folder exists but can't be changed.
@@ -29,31 +31,19 @@ const (
 	baseline    = "local-only"
 )
 
-// prepareOut makes the output folder, taking away an earlier run's results, and copies the model directory for each peer.
-// What else lies there stays. Files of the same names that no run made are never removed: they are a conflict.
-func (c *RunConfig) prepareOut() error {
-	entries, err := os.ReadDir(c.Out)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.New(exit.Usage, "--out names a folder", "read output folder: %w", err)
-	}
-	foreign := notExist(filepath.Join(c.Out, marker))
-	for _, e := range entries {
-		n := e.Name()
-		if !ownName.MatchString(n) {
-			continue
-		}
-		if foreign {
-			return exit.New(exit.Conflict, "name another folder with --out", "output folder %s holds %q, which no earlier run made", c.Out, n)
-		}
-		if err := os.RemoveAll(filepath.Join(c.Out, n)); err != nil {
-			return exit.New(exit.Failed, writableHint, "remove earlier results: %w", err)
-		}
+// prepareOut makes the output folder and copies the model directory for each peer. The results of an earlier run are moved aside, into the
+// folder that is returned; those of one that came to no round are removed. What else lies there stays. Files of the same names that no run
+// made are never touched: they are a conflict.
+func (c *RunConfig) prepareOut() (moved string, err error) {
+	moved, err = c.clearOut()
+	if err != nil {
+		return "", err
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return exit.New(exit.Failed, "is the folder above it writable?", "make output folder: %w", err)
+		return "", exit.New(exit.Failed, "is the folder above it writable?", "make output folder: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(c.Out, marker), []byte("made by swarmctl local run, which may replace what it made here\n"), 0o644); err != nil {
-		return exit.New(exit.Failed, writableHint, "mark output folder: %w", err)
+	if err := writeMarker(c.Out); err != nil {
+		return "", err
 	}
 	for i := range c.Peers {
 		dirs := []string{c.peerDir(i)}
@@ -62,11 +52,79 @@ func (c *RunConfig) prepareOut() error {
 		}
 		for _, d := range dirs {
 			if err := c.copyModel(d); err != nil {
-				return fmt.Errorf("copy model directory: %w", err)
+				return "", fmt.Errorf("copy model directory: %w", err)
 			}
 		}
 	}
+	return moved, nil
+}
+
+func writeMarker(dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, marker), []byte("made by swarmctl local run, which may move what it made here\n"), 0o644); err != nil {
+		return exit.New(exit.Failed, writableHint, "mark output folder: %w", err)
+	}
 	return nil
+}
+
+// clearOut takes what an earlier run made out of the output folder.
+func (c *RunConfig) clearOut() (moved string, err error) {
+	entries, err := os.ReadDir(c.Out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", exit.New(exit.Usage, "--out names a folder", "read output folder: %w", err)
+	}
+	var own []string
+	for _, e := range entries {
+		if ownName.MatchString(e.Name()) {
+			own = append(own, e.Name())
+		}
+	}
+	switch {
+	case len(own) == 0:
+		return "", nil
+	case notExist(filepath.Join(c.Out, marker)):
+		return "", exit.New(exit.Conflict, "name another folder with --out", "output folder %s holds %q, which no earlier run made", c.Out, own[0])
+	case fruitless(filepath.Join(c.Out, summaryFile)):
+		for _, n := range own {
+			if err := os.RemoveAll(filepath.Join(c.Out, n)); err != nil {
+				return "", exit.New(exit.Failed, writableHint, "remove earlier results: %w", err)
+			}
+		}
+		return "", nil
+	}
+	return c.moveAside(own)
+}
+
+// fruitless reports whether the summary of an earlier run says that there was no round: then there is nothing to keep.
+func fruitless(summary string) bool {
+	data, err := os.ReadFile(summary)
+	if err != nil {
+		return false // it was killed, and may have left models
+	}
+	var s report.Summary
+	return json.Unmarshal(data, &s) == nil && s.Rounds == 0
+}
+
+// moveAside moves what an earlier run made into a folder beside the output folder, OUT.1, OUT.2, …: the first name that is free.
+func (c *RunConfig) moveAside(own []string) (string, error) {
+	for n := 1; ; n++ {
+		aside := fmt.Sprintf("%s.%d", c.Out, n)
+		err := os.Mkdir(aside, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = writeMarker(aside)
+		}
+		for _, name := range own {
+			if err == nil {
+				err = os.Rename(filepath.Join(c.Out, name), filepath.Join(aside, name))
+			}
+		}
+		if err != nil {
+			return "", exit.New(exit.Failed, "name another folder with --out", "move earlier results aside: %w", err)
+		}
+		return aside, nil
+	}
 }
 
 // ownName matches what a run makes in its output folder.

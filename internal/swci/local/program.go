@@ -16,11 +16,10 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
-	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
-// programTail is how many of a failed program's last lines are shown.
-const programTail = 20
+// programTail is how many of a program's last lines are looked at when it has failed: an exception's whole traceback should be among them.
+const programTail = 200
 
 // output keeps what one program prints: whole in a file, the last lines in memory. Safe for concurrent use.
 type output struct {
@@ -166,23 +165,9 @@ func (r *run) runBaseline(ctx context.Context, i int) error {
 	case <-p.Done():
 	}
 	if e := p.Exit(); e.Code != 0 {
-		return r.programFailure(e, out.last(), filepath.Join(dir, programLog))
+		return r.failedAlone(e, out.last())
 	}
 	return nil
-}
-
-// programFailure names the peer, how its program ended, and its last lines.
-func (r *run) programFailure(e cluster.Exit, last []string, log string) error {
-	if len(last) > 0 {
-		e.Tail = last
-	}
-	hint := "all that it printed is in " + log
-	for _, line := range last {
-		if more := r.remedy(line); more != "" {
-			hint = more
-		}
-	}
-	return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: hint}
 }
 
 // remedy is what to do about an error of Python that shows in one line of a program, "" for any other line.

@@ -59,6 +59,8 @@ type peerState struct {
 	phase       string
 	since       time.Time // when it began to start
 	ended       string    // why, once the process is gone
+	sent        int64     // bytes, in merges
+	received    int64
 }
 
 func newProgress(cfg *RunConfig, h Host, board *Board, api API) *progress {
@@ -81,8 +83,22 @@ func (p *progress) follow(ctx context.Context) (stop func()) {
 	return func() {
 		cancel()
 		<-done
-		p.poll(ctx)
+		p.poll(context.WithoutCancel(ctx)) // the swarm still lives, also when the run is being stopped
 	}
+}
+
+// contract is the name of the contract that the programs use, as far as it is known.
+func (p *progress) contract() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status.GetContract().GetName()
+}
+
+// traffic is what the node of the peer with index i has sent and received in merges, as it said last.
+func (p *progress) traffic(i int) (sent, received int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peers[i].sent, p.peers[i].received
 }
 
 // set notes what a peer does before its program can say it.
@@ -205,6 +221,8 @@ func (s *peerState) heed(x *swarmv1.Session) {
 		return
 	}
 	s.round = max(s.round, int64(x.GetLastRound()))
+	s.sent = max(s.sent, int64(min(x.GetProgress().GetSentBytes(), 1<<62)))
+	s.received = max(s.received, int64(min(x.GetProgress().GetReceivedBytes(), 1<<62)))
 	s.epoch = max(s.epoch, int64(x.GetProgress().GetEpochsDone()))
 	if s.totalEpochs == 0 {
 		s.totalEpochs = int64(x.GetProgress().GetTotalEpochs())

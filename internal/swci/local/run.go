@@ -1,11 +1,9 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,11 +13,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/swci/metrics"
 	"github.com/swarmd/swarmd/internal/swci/report"
 )
 
@@ -32,50 +28,52 @@ type run struct {
 	outputs  []*output // by peer
 	started  time.Time
 	progress *progress
-	python   launch.Package  // of baselines
-	results  []report.Events // what the programs wrote, once all have ended
-	failed   map[int]bool    // peers whose program failed
-	failure  error           // of the first of them
+	python   launch.Package // of baselines
+	failed   map[int]bool   // peers whose program failed
+	rounds   []report.Round // of the ledger
+	whole    bool           // all programs have ended, and enough of them well
 
-	mu      sync.Mutex
-	reasons map[string]string // by SL: what its daemon said last of its end
+	mu       sync.Mutex
+	failures []failure         // why, in the order in which they failed
+	reasons  map[string]string // by SL: what its daemon said last of its end
 }
 
 // Run trains cfg's program across peers of a swarm that lives as long as this call, and leaves the models, summary.json
-// and report.html in cfg.Out. It blocks until all is torn down. When ctx ends, its cause is returned.
+// and report.html in cfg.Out, also when it is stopped or fails. It blocks until all is torn down. When ctx ends, its cause is returned.
 func Run(ctx context.Context, cfg RunConfig, h Host) error {
 	r := &run{cfg: &cfg, host: h, started: h.Now(), board: NewBoard(h), failed: map[int]bool{}, reasons: map[string]string{}}
 	if err := cfg.check(ctx, h); err != nil {
 		return err
 	}
-	if err := cfg.prepareOut(); err != nil {
+	moved, err := cfg.prepareOut()
+	if err != nil {
 		return err
+	}
+	if moved != "" {
+		r.board.Log("the results of an earlier run were moved to " + moved)
 	}
 	if cfg.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, cfg.Timeout, exit.New(exit.TimedOut, "give it more with --timeout, or look into "+filepath.Join(cfg.Out, logsDir), "training took longer than %s", cfg.Timeout))
 		defer cancel()
 	}
-	summary, rounds, err := r.train(ctx)
-	if err != nil {
-		// Whatever broke first because we are being stopped, the stop is the reason.
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return err
+	err = r.train(ctx)
+	// Whatever broke first because we are being stopped, the stop is the reason.
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	return r.finish(summary, rounds)
+	return r.finish(err)
 }
 
 // train runs the swarm from its start to its end. When it returns nothing of it is left but the output folder.
-func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error) {
+func (r *run) train(ctx context.Context) error {
 	var err error
 	r.cluster, err = cluster.New(cluster.Config{
 		Swarmd: r.cfg.Swarmd, SNs: r.cfg.SNs, Spire: r.cfg.Spire, LogDir: filepath.Join(r.cfg.Out, logsDir), Keep: r.cfg.Keep,
 		Environ: r.host.Environ, OnLine: r.line, Containers: r.cfg.docker(), Nodes: r.cfg.Nodes,
 	})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer r.board.Close()
 	defer r.cluster.Close()
@@ -89,7 +87,7 @@ func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error
 	for i := range r.cfg.Peers {
 		out, err := openOutput(r.cfg.peerDir(i))
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		r.outputs = append(r.outputs, out)
 	}
@@ -100,25 +98,23 @@ func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error
 		g.Go(func() error { return r.runBaselines(gctx) })
 	}
 	if err := g.Wait(); err != nil {
-		return nil, nil, err
+		if errors.Is(err, errAlone) {
+			return r.failure()
+		}
+		return err
 	}
-	status, err := r.swarm(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	summary, rounds := r.collect(status)
-	return summary, rounds, nil
+	return r.swarm(ctx)
 }
 
-// swarm starts the SLs and waits until all have ended. It returns the contract's last status, which may be nil.
-func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, error) {
+// swarm starts the SLs and waits until all have ended.
+func (r *run) swarm(ctx context.Context) error {
 	api, closeAPI, err := r.host.Connect(ctx, r.cluster.APIs(), r.cluster.Identity())
 	if err != nil {
-		return nil, fmt.Errorf("connect to own swarm: %w", err)
+		return fmt.Errorf("connect to own swarm: %w", err)
 	}
 	defer closeAPI()
 	if err := letOut(ctx, api); err != nil {
-		return nil, err
+		return err
 	}
 	for _, w := range r.cfg.warnings() {
 		r.board.Log("WARNING: " + w.Text)
@@ -129,62 +125,78 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program,
 			Platform: platforms[r.cfg.Platform], Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false), Checkin: r.cfg.Checkin,
 		}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	r.progress = newProgress(r.cfg, r.host, r.board, api)
 	stop := r.progress.follow(ctx)
 	err = r.wait(ctx)
 	stop() // with one more look, so that the last rounds are on the page
-	if err != nil {
-		return nil, err
-	}
-	return r.progress.status, nil
+	r.rounds = ledgerRounds(ctx, api, r.progress.contract())
+	return err
 }
 
 // wait returns nil when all SLs have ended. It returns an error as soon as too many have failed for the rest to train on,
 // or another process ends.
 func (r *run) wait(ctx context.Context) error {
-	for left := r.cfg.Peers; left > 0; {
+	for left := r.cfg.Peers; left > 0; left-- {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case err := <-r.progress.hopeless:
 			return err
 		case e := <-r.cluster.Exits():
-			i, ok := r.peer(e.Name)
-			if !ok {
-				return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: "its whole log is " + filepath.Join(r.cfg.Out, logsDir, e.Name+".log")}
-			}
-			left--
-			if e.Code == 0 {
-				r.progress.ended(i, "done")
-				continue
-			}
-			r.progress.ended(i, "failed")
-			r.failed[i] = true
-			if r.failure == nil {
-				r.failure = r.slFailure(i, e)
+			if err := r.ended(e); err != nil {
+				return err
 			}
 			if r.cfg.Peers-len(r.failed) < r.cfg.MinPeers {
-				return r.failure
+				return r.allFailed(ctx, left-1)
 			}
-			r.board.Log(fmt.Sprintf("%s failed; the others go on, %d are enough", e.Name, r.cfg.MinPeers))
+			if e.Code != 0 {
+				r.board.Log(fmt.Sprintf("%s failed; the others go on, %d are enough", e.Name, r.cfg.MinPeers))
+			}
 		}
 	}
+	r.whole = true
+	return r.failure()
+}
+
+// ended notes that a process has ended. It returns an error if that is no SL.
+func (r *run) ended(e cluster.Exit) error {
+	i, ok := r.peer(e.Name)
+	if !ok {
+		return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: "its whole log is " + filepath.Join(r.cfg.Out, logsDir, e.Name+".log")}
+	}
+	if e.Code == 0 {
+		r.progress.ended(i, "done")
+		return nil
+	}
+	r.progress.ended(i, "failed")
+	r.failed[i] = true
+	r.add(r.slFailure(i, e))
 	return nil
 }
 
-// slFailure tells why the SL of the peer with index i failed.
-func (r *run) slFailure(i int, e cluster.Exit) error {
-	r.mu.Lock()
-	reason := r.reasons[e.Name]
-	r.mu.Unlock()
-	// That the program ended with an exit code is no reason: it stands there already.
-	if reason = strings.TrimSuffix(reason, "; last lines:"); !strings.Contains(reason, ": exit code ") {
-		e.Reason = reason
+// alike is how long a run that has failed waits for the other programs: what is wrong with one is often wrong with all.
+const alike = time.Second
+
+// allFailed returns why programs failed, those that do so now among them; so many have not ended yet.
+func (r *run) allFailed(ctx context.Context, left int) error {
+	limit := time.NewTimer(alike)
+	defer limit.Stop()
+	for ; left > 0; left-- {
+		select {
+		case <-ctx.Done():
+			return r.failure()
+		case <-limit.C:
+			return r.failure()
+		case e := <-r.cluster.Exits():
+			if r.ended(e) != nil {
+				return r.failure() // it is what came first that counts
+			}
+		}
 	}
-	return r.programFailure(e, r.outputs[i].last(), filepath.Join(r.cfg.peerDir(i), programLog)+", the daemon's log in "+filepath.Join(r.cfg.Out, logsDir, e.Name+".log"))
+	return r.failure()
 }
 
 // peer returns the index of the SL called name.
@@ -239,86 +251,6 @@ func (r *run) closeOutputs() {
 	for _, o := range r.outputs {
 		o.close()
 	}
-}
-
-// collect reads what the programs wrote.
-func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summary, []report.Round) {
-	var peers []report.Events
-	for i := range r.cfg.Peers {
-		e := report.Events{Name: cluster.SLName(i), ModelDir: r.cfg.peerDir(i), Failed: r.failed[i]}
-		e.Isolation = session(status, e.Name).GetIsolation()
-		e.Swarm = r.events(r.cfg.metricsPath(i, false))
-		if r.cfg.Baseline {
-			e.Local = r.events(r.cfg.metricsPath(i, true))
-		}
-		peers = append(peers, e)
-	}
-	c := status.GetContract()
-	s := &report.Summary{
-		WallSeconds: r.host.Now().Sub(r.started).Seconds(), Program: r.cfg.Program, Platform: r.cfg.Platform, Runtime: r.cfg.Runtime,
-		Contract: c.GetName(), SNs: r.cfg.SNs, MinPeers: r.cfg.MinPeers, Started: r.started.UTC().Format(time.RFC3339),
-	}
-	s.Warnings = r.cfg.warned(status)
-	s.Summarise(peers, int64(min(c.GetCommitted().GetRound(), 1<<40)))
-	r.results = peers
-	return s, report.MergeRounds(committed(status), peers)
-}
-
-func (r *run) events(path string) []metrics.Event {
-	events, skipped, err := metrics.ReadFile(path)
-	if err != nil {
-		r.board.Log(err.Error())
-	}
-	if skipped > 0 {
-		r.board.Log(fmt.Sprintf("%s: %d lines are no metrics and are left out", path, skipped))
-	}
-	return events
-}
-
-// committed converts the rounds that the swarm remembers.
-func committed(status *swarmv1.GetContractStatusResponse) []report.Round {
-	var out []report.Round
-	for _, x := range status.GetRecent() {
-		n := report.Round{
-			Round: int64(min(x.GetRound(), 1<<40)), Attempt: int64(min(x.GetAttempt(), 1<<40)),
-			Participants: x.GetParticipants(), Digest: x.GetDigest(), Final: x.GetFinal(),
-		}
-		if x.GetPlannedUnixMs() > 0 {
-			n.Seconds = max(0, float64(x.GetCommittedUnixMs()-x.GetPlannedUnixMs())/1000)
-		}
-		out = append(out, n)
-	}
-	return out
-}
-
-// finish writes summary and page and prints the table. It fails, loudly, when peers ended with different models, and when
-// a program failed.
-func (r *run) finish(s *report.Summary, rounds []report.Round) error {
-	page := report.Page{Summary: *s, Peers: r.results, Rounds: rounds}
-	var html, js bytes.Buffer
-	if err := errors.Join(page.WriteHTML(&html), s.WriteJSON(&js)); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(r.cfg.Out, reportFile), html.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(r.cfg.Out, summaryFile), js.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write summary: %w", err)
-	}
-	if r.cfg.JSON {
-		if err := s.WriteJSON(r.host.Stdout); err != nil {
-			return err
-		}
-	} else if err := r.printEnd(s); err != nil {
-		return err
-	}
-	if s.Differ() {
-		return exit.New(exit.Failed, "this must never happen: please report it with the folder "+r.cfg.Out, "THE PEERS' FINAL MODELS DIFFER\n%s", strings.Join(digests(s), "\n"))
-	}
-	if r.failure != nil {
-		return r.failure
-	}
-	return strictly(s, r.cfg.Strict)
 }
 
 func (r *run) printEnd(s *report.Summary) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/local"
 	"github.com/swarmd/swarmd/internal/swci/report"
@@ -42,6 +44,28 @@ func (f fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.Get
 
 func (fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
 	return &swarmv1.ContractView{Name: name, Rules: rules}, nil
+}
+
+// ReadLedger has the two rounds, with other weights in the second.
+func (fakeAPI) ReadLedger(_ context.Context, w io.Writer) (int64, error) {
+	var n int
+	head := ledger.Head{}
+	for i, weights := range [][]uint32{{1, 1}, {1, 3}} {
+		body := ledger.Round{Contract: "mine", Run: 1, Round: uint64(i + 1), Attempt: 1, Method: "mean", Model: strings.Repeat("d", 64)}
+		for k, weight := range weights {
+			body.Participants = append(body.Participants, ledger.Participant{Node: fmt.Sprintf("sl-%d", k), Weight: weight})
+		}
+		line, next, err := ledger.Append(head, 1000, body)
+		if err != nil {
+			return 0, err
+		}
+		head = next
+		k, err := w.Write(line)
+		if n += k; err != nil {
+			return int64(n), err
+		}
+	}
+	return int64(n), nil
 }
 
 // safeBuffer is written by many goroutines.
@@ -128,6 +152,22 @@ func (f *fixture) nothingLeft(t *testing.T) {
 	}
 }
 
+// summary reads summary.json, and holds that the page is there too.
+func (f *fixture) summary(t *testing.T) (s report.Summary) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(f.cfg.Out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	if html, err := os.ReadFile(filepath.Join(f.cfg.Out, "report.html")); err != nil || !bytes.Contains(html, []byte("</html>")) {
+		t.Errorf("report.html: %v", err)
+	}
+	return s
+}
+
 const goodProgram = `
 [ -f sub/helper ] && [ "$MIN_PEERS" = 2 ] || exit 9
 acc=0.9; [ -n "$SWARM_LOOPBACK" ] && acc=0.4
@@ -168,7 +208,7 @@ func TestRunTrainsAndReports(t *testing.T) {
 			t.Errorf("stderr lacks %q:\n%s", want, f.stderr)
 		}
 	}
-	if out := f.stdout.String(); !strings.Contains(out, "sl-0  0.4000      0.9000  000000000000  2") || !strings.Contains(out, "the same bytes") {
+	if out := f.stdout.String(); !strings.Contains(out, "sl-0  0.4000      0.9000  sha256:000000000000  2") || !strings.Contains(out, "the same bytes") {
 		t.Errorf("stdout:\n%s", out)
 	}
 	html, err := os.ReadFile(filepath.Join(f.cfg.Out, "report.html"))
@@ -180,25 +220,76 @@ func TestRunTrainsAndReports(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A second run replaces the first one's results.
+	p := s.Peers[1]
+	if p.Contributed == nil || *p.Contributed != 2 || p.Weight == nil || *p.Weight != 3 || p.TrainSeconds == nil || *p.TrainSeconds != 1 || *p.MergeSeconds != 0.1 {
+		t.Errorf("peer: %+v", p)
+	}
+	if s.State != report.Finished || s.Project != "model" || len(s.ProgramSHA256) != 64 || s.Ended == "" || s.Reason != "" {
+		t.Errorf("summary: %+v", s)
+	}
+	// A second run moves the first one's results aside.
+	aside := f.cfg.Out + ".2"
+	if err := os.Mkdir(f.cfg.Out+".1", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := local.Run(t.Context(), f.cfg, f.host); err != nil {
 		t.Errorf("second run: %v", err)
+	}
+	if moved, err := os.ReadFile(filepath.Join(aside, "summary.json")); err != nil || !bytes.Equal(moved, data) {
+		t.Errorf("%s has not the first run's summary: %v", aside, err)
+	}
+	if _, err := os.Stat(filepath.Join(aside, "sl-1/program.log")); err != nil || !strings.Contains(f.stderr.String(), "were moved to "+aside) {
+		t.Errorf("%v\n%s", err, f.stderr)
 	}
 }
 
 func TestRunNamesThePeerThatFails(t *testing.T) {
 	f := setup(t, "sleep 30 & \nif [ $SWARM_PEER = sl-1 ]; then echo one; echo 'ValueError: boom' >&2; exit 3; fi\nsleep 30")
+	// What an earlier run left that came to no round is not worth a folder.
+	if err := os.MkdirAll(filepath.Join(f.cfg.Out, "sl-9"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{".swarm-run": "", "summary.json": `{"rounds": 0}`} {
+		if err := os.WriteFile(filepath.Join(f.cfg.Out, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	err := local.Run(t.Context(), f.cfg, f.host)
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "sl-1 ended with exit code 3, last lines:\n    one\n    ValueError: boom") {
+	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "sl-1 ended with exit code 3, its last line: ValueError: boom") {
 		t.Errorf("error: %v", err)
 	}
-	if !strings.Contains(exit.Hint(err), "sl-1/program.log") {
+	if !strings.Contains(exit.Hint(err), "sl-*/program.log") {
 		t.Errorf("hint: %s", exit.Hint(err))
 	}
 	f.nothingLeft(t)
-	if _, err := os.Stat(filepath.Join(f.cfg.Out, "summary.json")); err == nil {
-		t.Error("a failed run left a summary")
+	for _, gone := range []string{f.cfg.Out + ".1", filepath.Join(f.cfg.Out, "sl-9")} {
+		if _, err := os.Stat(gone); err == nil {
+			t.Errorf("%s is there", gone)
+		}
 	}
+	if s := f.summary(t); s.State != report.Failed || !strings.Contains(s.Reason, "ValueError: boom") {
+		t.Errorf("summary: %+v", s)
+	}
+}
+
+const traceback = `
+echo 'Traceback (most recent call last):'
+echo '  File "'$MODEL_DIR'/train.py", line 7, in <module>'
+echo '    swarm.on_train_begin()'
+echo '  File "/tmp/x/swarmlearning/base.py", line 151, in train_begin'
+echo '    self._sync()'
+echo "swarmlearning.errors.TermsDifferError: tensor 0 is float64 here: use the same model, or begin anew: swarmctl reset contract c"
+exit 1
+`
+
+func TestRunNamesTheUsersOwnLineOnce(t *testing.T) {
+	f := setup(t, traceback)
+	err := local.Run(t.Context(), f.cfg, f.host)
+	want := "sl-0 and sl-1 ended with exit code 1: TermsDifferError: tensor 0 is float64 here: use the same model\n    at train.py, line 7: swarm.on_train_begin()"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	f.nothingLeft(t)
 }
 
 func TestRunGoesOnWithEnoughPeers(t *testing.T) {
@@ -217,7 +308,7 @@ func TestRunGoesOnWithEnoughPeers(t *testing.T) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Peers) != 2 || s.Peers[0].Failed || !s.Peers[1].Failed || !s.ModelsEqual {
+	if len(s.Peers) != 2 || s.Peers[0].Failed || !s.Peers[1].Failed || !s.ModelsEqual || s.State != report.Finished || !strings.HasPrefix(s.Reason, "sl-1 ended") {
 		t.Errorf("summary: %s", data)
 	}
 	if !strings.Contains(f.stdout.String(), "same bytes, but for 1 that failed") {
@@ -241,7 +332,7 @@ func TestRunStops(t *testing.T) {
 			if tt.environ != "" && testing.Short() {
 				t.Skip("waits for the grace time")
 			}
-			f := setup(t, "touch started; sleep 60 & sleep 60", tt.environ)
+			f := setup(t, strings.Split(goodProgram, "echo '{\"event\":\"end\"")[0]+"touch started; sleep 60 & sleep 60", tt.environ)
 			f.cfg.Timeout = tt.timeout
 			ctx, cancel := context.WithCancelCause(t.Context())
 			if tt.timeout == 0 {
@@ -260,6 +351,9 @@ func TestRunStops(t *testing.T) {
 			cancel(nil)
 			if got := exit.Code(err); got != tt.want {
 				t.Errorf("exit code %d, want %d (%v)", got, tt.want, err)
+			}
+			if s := f.summary(t); s.State != report.Interrupted || s.Reason == "" || tt.timeout == 0 && (s.Rounds != 2 || s.Peers[0].SwarmAccuracy == nil) {
+				t.Errorf("summary: %+v", s)
 			}
 			f.nothingLeft(t)
 		})

@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/local"
-	"github.com/swarmd/swarmd/internal/swci/report"
 )
 
 // warn has the swarm of a run warn.
@@ -21,19 +19,6 @@ func (f *fixture) warn(warnings ...*swarmv1.Warning) {
 	f.host.Connect = func(context.Context, []string, string) (local.API, func(), error) {
 		return fakeAPI{warnings}, func() {}, nil
 	}
-}
-
-// summary is what a run has left.
-func (f *fixture) summary(t *testing.T) (s report.Summary) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(f.cfg.Out, "summary.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func TestRunEndsWithWarnings(t *testing.T) {
