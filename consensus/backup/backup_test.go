@@ -264,6 +264,8 @@ func TestTheStateIsTheLedgers(t *testing.T) {
 	apply(
 		register("sn-0", "sn", "idsn0"), register("sn-1", "sn", "idsn1"), register("sl-1", "sl", "idsl1"), register("sl-2", "sl", "idsl2"),
 		state.BanNode{PeerID: "idsl2", AtMS: 6}, state.BanNode{PeerID: "idsn1", AtMS: 6}, state.UnbanNode{PeerID: "idsn1", AtMS: 7},
+		state.CreateContract{Contract: "study", AtMS: 7}, state.CreateContract{Contract: "other", AtMS: 7}, state.PauseContract{Contract: "study", AtMS: 8},
+		state.PauseContract{Contract: "other", AtMS: 8}, state.ResumeContract{Contract: "other", AtMS: 9},
 	)
 	had := s.LedgerHead()
 	recovery := ledger.Recovery{
@@ -280,6 +282,12 @@ func TestTheStateIsTheLedgers(t *testing.T) {
 		s.Nodes = maps.Clone(s.Nodes)
 		s.Nodes[name] = &n
 	}
+	halt := func(s *state.State, name string, h *state.Halt) {
+		c := *s.Contracts[name]
+		c.Halt = h
+		s.Contracts = maps.Clone(s.Contracts)
+		s.Contracts[name] = &c
+	}
 	other := recovery
 	other.PeerID = "idother"
 	for want, change := range map[string]func(*state.State){
@@ -288,6 +296,8 @@ func TestTheStateIsTheLedgers(t *testing.T) {
 			s.Bans = maps.Clone(s.Bans)
 			s.Bans["idsn1"] = &state.Ban{PeerID: "idsn1", AtMS: 6}
 		},
+		`differ in whether contract "study" is paused`:   func(s *state.State) { halt(s, "study", nil) },
+		`differ in whether contract "other" is paused`:   func(s *state.State) { halt(s, "other", &state.Halt{AtMS: 9}) },
 		"node sl-1 with another key or role than record": func(s *state.State) { node(s, "sl-1", func(n *state.Node) { n.PeerID = "idmine" }) },
 		"which is no registration":                       func(s *state.State) { node(s, "sl-1", func(n *state.Node) { n.Recorded = 1 }) },
 		"of another founding of the group of SNs":        func(s *state.State) { s.Recoveries = []ledger.Recovery{other} },

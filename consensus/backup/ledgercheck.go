@@ -8,7 +8,7 @@ import (
 )
 
 // ledgerCheck compares a state with its ledger, in what signatures in the ledger prove: who is banned, which key a name has, who may
-// join as an SN, which model is the newest, and who founded the group of SNs. A state that says otherwise was changed by who had the
+// join as an SN, which model is the newest, which trainings are paused, and who founded the group of SNs. A state that says otherwise was changed by who had the
 // file.
 type ledgerCheck struct {
 	state      *state.State
@@ -18,6 +18,7 @@ type ledgerCheck struct {
 	admitted map[string]string // by peer ID: the name
 	banned   map[string]bool   // by peer ID; false: the ban was lifted
 	models   map[string]model  // by contract: the newest one that was not lost
+	paused   map[string]bool   // by contract; false: the pause has ended
 	recovery string            // digest of the newest recovery; empty: there was none
 }
 
@@ -29,6 +30,7 @@ type model struct {
 func newLedgerCheck(s *state.State) *ledgerCheck {
 	l := &ledgerCheck{
 		state: s, registered: map[uint64]string{}, admitted: map[string]string{}, banned: map[string]bool{}, models: map[string]model{},
+		paused: map[string]bool{},
 	}
 	for name, n := range s.Nodes {
 		if n.Recorded > 0 {
@@ -64,6 +66,14 @@ func (l *ledgerCheck) add(seq uint64, body ledger.Body) error {
 		l.recovery = x.Digest()
 		clear(l.admitted)
 		l.admitted[x.PeerID] = x.Node
+	case ledger.Pause:
+		l.paused[x.Contract] = true
+	case ledger.Resume:
+		l.paused[x.Contract] = false
+	case ledger.End:
+		l.paused[x.Contract] = false
+	case ledger.Over:
+		l.paused[x.Contract] = false
 	case ledger.Round:
 		l.models[x.Contract] = model{x.Run, x.Model}
 	case ledger.AdoptedRound:
@@ -74,6 +84,7 @@ func (l *ledgerCheck) add(seq uint64, body ledger.Body) error {
 		delete(l.models, x.Contract)
 	case ledger.Deleted:
 		delete(l.models, x.Contract)
+		delete(l.paused, x.Contract)
 	}
 	return nil
 }
@@ -103,6 +114,11 @@ func (l *ledgerCheck) end() error {
 	}
 	if recovery != l.recovery {
 		return fmt.Errorf("%w: its state is of another founding of the group of SNs than its ledger", ErrDamaged)
+	}
+	for name, paused := range l.paused {
+		if c := s.Contracts[name]; c == nil || c.Halt.Pauses() != paused {
+			return fmt.Errorf("%w: its state and its ledger differ in whether contract %.80q is paused", ErrDamaged, name)
+		}
 	}
 	for name, m := range l.models {
 		c := s.Contracts[name]

@@ -30,6 +30,9 @@ var decoders = map[string]func([]byte) (Body, error){
 	Rules{}.Kind():        decodeAs[Rules],
 	Fetch{}.Kind():        decodeAs[Fetch],
 	Deleted{}.Kind():      decodeAs[Deleted],
+	Pause{}.Kind():        decodeAs[Pause],
+	Resume{}.Kind():       decodeAs[Resume],
+	End{}.Kind():          decodeAs[End],
 	Recovery{}.Kind():     decodeAs[Recovery],
 }
 
@@ -193,6 +196,36 @@ type Reset struct {
 
 // Kind implements Body.
 func (Reset) Kind() string { return "reset" }
+
+// Pause says that no round of a contract is planned from here on, also in later runs.
+type Pause struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Order    *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Pause) Kind() string { return "pause" }
+
+// Resume ends a pause.
+type Resume struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Order    *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Resume) Kind() string { return "resume" }
+
+// End makes the next round of a run the final one. If none can be held, Over follows with the model that there is.
+type End struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Order    *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (End) Kind() string { return "end" }
 
 // Deleted ends a contract. If there is one of its name again it begins with a run behind those of all that were deleted.
 type Deleted struct {

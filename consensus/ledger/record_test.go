@@ -24,6 +24,9 @@ var bodies = []ledger.Body{
 	ledger.LostModel{Contract: "c", Run: 1, Round: 2, Model: "m", Resumed: 1},
 	ledger.Ban{PeerID: "12D3", Node: "sl-0", Reason: "<why> & how", By: "spiffe://a.example/swarm/swci"},
 	ledger.Unban{PeerID: "12D3"},
+	ledger.Pause{Contract: "c", Run: 2},
+	ledger.Resume{Contract: "c", Run: 2},
+	ledger.End{Contract: "c", Run: 2},
 	ledger.Admission{Node: "sn-1", PeerID: "12D3", By: "spiffe://a.example/swarm/swci"},
 }
 

@@ -39,6 +39,12 @@ func (a *answer) wait(w Waiting) {
 	a.decision.Waiting = w
 }
 
+// paused waits until an operator resumes the contract.
+func (a *answer) paused() {
+	h := haltOf(a.facts.c)
+	a.wait(Waiting{Kind: WaitPaused, Since: h.Since, Rule: h.String()})
+}
+
 func (a *answer) propose(c state.Command, detail string) {
 	a.decision.Command = c
 	a.wait(Waiting{Kind: WaitCommand, Attempt: a.facts.c.Attempt, Detail: detail})

@@ -179,8 +179,13 @@ func (at *attempt) commit(done map[string]Report) {
 	}, fmt.Sprintf("round %d", p.Round))
 }
 
-// without repeats the attempt without those who are gone or excluded, or gives it up when too few remain.
+// without repeats the attempt without those who are gone or excluded, or gives it up when too few remain or an operator has paused the
+// contract.
 func (at *attempt) without(reason string) {
+	if at.facts.c.Halt.Pauses() {
+		at.answer.cancel(reason)
+		return
+	}
 	p := at.facts.c.Plan
 	out, _ := at.facts.gone()
 	parts := make([]state.Participant, 0, len(p.Participants))

@@ -29,6 +29,9 @@ type Decision struct {
 
 // Decide looks at one contract and says what to propose, at most one command, and what is waited for.
 //
+// While an operator has paused the contract nothing is planned, and no wait counts. An attempt that runs goes on to its end, and is not
+// tried again.
+//
 // When all who are ready have weight 0 there is nothing to merge: a due final round then ends the contract with the last
 // model, the first round fails when nobody else could come, any other waits, with that as its reason.
 func Decide(in Inputs) Decision {
@@ -46,6 +49,9 @@ func Decide(in Inputs) Decision {
 	switch {
 	case c.Over:
 		a.wait(Waiting{Kind: WaitCompleted, Round: c.Round()})
+	case c.Halt.Pauses() && c.Plan == nil:
+		mem.paused()
+		a.paused()
 	case ad.ahead():
 	case c.Plan != nil:
 		at := &attempt{

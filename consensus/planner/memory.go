@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
 )
@@ -18,6 +19,13 @@ type Memory struct {
 	out      exclusions
 	loss     lossHistory
 	said     saidReason
+}
+
+// paused begins all waits anew: what a pause lasts counts for none of them, nor for how long rounds take.
+func (m *Memory) paused() {
+	m.times = waitTimes{paces: m.times.paces, pacedRound: m.round}
+	m.recovery, m.adoption = recoveryTimes{}, adoptionTimes{inVain: m.adoption.inVain}
+	m.tries.failSince = time.Time{}
 }
 
 // of returns a copy that fits the contract as it is now: a new run or round forgets what belonged to the old one.

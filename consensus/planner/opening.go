@@ -135,23 +135,42 @@ func (o *opening) tooFew(w Waiting, enrolled []string) {
 	o.holdOn(w)
 }
 
-// holdOn waits; a final round that can't be held for one quorum wait ends the contract with the last model.
+// holdOn waits; a final round that can't be held for one quorum wait ends the contract with the last model. One that an operator ends
+// before it has a model fails then.
 func (o *opening) holdOn(w Waiting) {
-	if o.facts.c.FinalDue() && o.facts.c.HasModel() {
+	model := o.facts.c.HasModel()
+	if o.facts.c.FinalDue() && (model || o.facts.c.Halt.Ending()) {
 		if o.times.finalSince.IsZero() {
 			o.times.finalSince = o.facts.in.Now
 		}
-		if w.Until = o.times.finalSince.Add(o.facts.cfg.QuorumWait); !o.facts.in.Now.Before(w.Until) {
+		if w.Until = o.times.finalSince.Add(o.finalWait(w)); !o.facts.in.Now.Before(w.Until) {
 			reason := fmt.Sprintf("%d of %d peers for the final round", len(w.Have), w.Need)
 			if w.Rule != "" {
 				reason = "no final round: " + w.Rule
 			}
-			o.answer.finish(reason)
+			if model {
+				o.answer.finish(reason)
+			} else {
+				o.answer.fail("failed: ended by an operator before there was a model: "+reason, false)
+			}
 			return
 		}
-		w.Ends, w.Fails = true, false
+		w.Ends, w.Fails = model, !model
 	}
 	o.answer.wait(w)
+}
+
+// finalWait is how long a final round that can't be held is waited for. Programs whose training an operator ends know nothing of it until
+// their next Sync: they have twice the usual time between rounds, or the stall grace while too few rounds tell of one.
+func (o *opening) finalWait(w Waiting) time.Duration {
+	full := o.facts.cfg.QuorumWait
+	if !o.facts.c.Halt.Ending() || w.Kind != WaitTraining {
+		return full
+	}
+	if usual := time.Duration(o.facts.c.MedianIntervalMS()) * time.Millisecond; usual > 0 {
+		return max(full, 2*usual)
+	}
+	return max(full, o.facts.cfg.StallGrace)
 }
 
 // quorum reports whether a round that has minPeers waits for more, and for whom. The expected number of peers is a matter of

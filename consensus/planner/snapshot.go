@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ type Snapshot struct {
 	Planned    time.Time   // when the running attempt was planned; zero: none runs
 	LastFailed string      // why an earlier attempt of the round that is due was given up; empty: none was
 	Skips      state.Skips // of the run
+	Halt       Halt        // that an operator has paused or ends the training; zero: neither
 	Shared     []string    // SPIFFE IDs that more than one of the peers has, sorted
 	Shardless  bool        // all peers want to own no part of a merge, so all do
 	Curbed     []string    // nodes that ask for longer waits than count
@@ -27,6 +29,29 @@ type Snapshot struct {
 	QuorumWait time.Duration
 	StallGrace time.Duration // with the quorum wait: what holds
 	Peers      []Peer        // in the order of opening; ended sessions of nodes that have no other last
+}
+
+// Halt is that an operator has paused a training or ends it.
+type Halt struct {
+	Ends  bool
+	By    string // SPIFFE ID of the operator
+	Since time.Time
+}
+
+func haltOf(c *state.Contract) Halt {
+	if c.Halt == nil {
+		return Halt{}
+	}
+	return Halt{Ends: c.Halt.Ends, By: cmp.Or(c.Halt.By, "an operator"), Since: time.UnixMilli(c.Halt.AtMS)}
+}
+
+// String is one line for people. The time is UTC.
+func (h Halt) String() string {
+	what := "paused"
+	if h.Ends {
+		what = "being ended"
+	}
+	return fmt.Sprintf("%s by %s since %s UTC", what, h.By, h.Since.UTC().Format(time.DateTime))
 }
 
 // Activity is what a peer does.
@@ -71,6 +96,7 @@ func (ob *observer) snapshot() Snapshot {
 	if ob.facts.c.Skips != nil {
 		s.Skips = *ob.facts.c.Skips
 	}
+	s.Halt = haltOf(ob.facts.c)
 	if c := ob.facts.c.Committed; c != nil {
 		s.Committed = time.UnixMilli(c.CommittedMS)
 	}

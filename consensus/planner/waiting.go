@@ -29,6 +29,7 @@ const (
 	WaitRefusal   Kind = "refusal"   // too few of those who are ready accept one another
 	WaitModel     Kind = "model"     // nobody alive holds the committed model
 	WaitProof     Kind = "proof"     // nodes hold newer models than the SNs know of
+	WaitPaused    Kind = "paused"    // an operator has paused the contract
 	WaitCommand   Kind = "command"   // a decision was taken and is being committed
 	WaitCompleted Kind = "completed" // the contract is over
 )
@@ -73,7 +74,7 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
 		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitProof, WaitOwners, WaitWitnesses, WaitRefusal:
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitProof, WaitOwners, WaitWitnesses, WaitRefusal, WaitPaused:
 		b.WriteString(w.Rule)
 	case WaitCommand:
 		fmt.Fprintf(&b, "committing: %s", w.Detail)

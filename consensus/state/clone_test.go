@@ -18,7 +18,7 @@ func TestACloneSharesNothingThatIsChanged(t *testing.T) {
 	c := &state.Contract{}
 	fill(t, c)
 	sharesOnly(t, c, c.Clone(),
-		"Terms", "Committed", "Plan", "Due", "Skips", "RecentCommitMS", "Rules", "Lost", "Adopted", "Fetches", // replaced as a whole
+		"Terms", "Committed", "Plan", "Due", "Skips", "RecentCommitMS", "Rules", "Lost", "Adopted", "Fetches", "Halt", // replaced as a whole
 	)
 }
 

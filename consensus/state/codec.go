@@ -52,6 +52,9 @@ var decoders = map[string]func([]byte) (Command, error){
 	AdoptRound{}.Type():     decodeAs[AdoptRound],
 	RecordFetch{}.Type():    decodeAs[RecordFetch],
 	SkipRound{}.Type():      decodeAs[SkipRound],
+	PauseContract{}.Type():  decodeAs[PauseContract],
+	ResumeContract{}.Type(): decodeAs[ResumeContract],
+	EndContract{}.Type():    decodeAs[EndContract],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

@@ -128,6 +128,10 @@ var everyCommand = []state.Command{
 		CheckinDefault: state.CheckinOnce, KeepChooser: true, AtMS: 70,
 	},
 	state.CreateContract{Contract: "study", Rules: state.Rules{CheckinDefault: state.CheckinInactive}, AtMS: 71},
+	// Operators halt trainings.
+	state.PauseContract{Contract: "study", Run: 3, AtMS: 41, Order: anOrder("PauseContract")},
+	state.ResumeContract{Contract: "study", Run: 3, AtMS: 42, Order: anOrder("ResumeContract")},
+	state.EndContract{Contract: "study", Run: 3, AtMS: 43, Order: anOrder("EndContract")},
 }
 
 func anOrder(method string) *ledger.Order {

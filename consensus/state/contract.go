@@ -15,6 +15,7 @@ const (
 	PhaseUninitialised Phase = "uninitialised" // no session was opened in this run
 	PhaseEnrolling     Phase = "enrolling"     // sessions are there, the terms are not fixed or minPeers is not met
 	PhaseTraining      Phase = "training"
+	PhasePaused        Phase = "paused"     // an operator has paused it, whatever it was in before
 	PhaseFinalising    Phase = "finalising" // minPeers sessions have closed, the final round is due
 	PhaseCompleted     Phase = "completed"  // the committed model is final
 )
@@ -58,6 +59,8 @@ type Contract struct {
 	Fetches []Fetch `json:"fetches,omitempty"`
 	// FetchCount is how many fetches of this run the ledger has.
 	FetchCount uint32 `json:"fetch_count,omitempty"`
+	// Halt is that an operator has paused the training or ends it; nil: neither.
+	Halt *Halt `json:"halt,omitempty"`
 }
 
 // cloneContract returns a contract that may be changed. What its fields point to is never changed, only replaced, but for Sessions.
@@ -92,6 +95,9 @@ func (c *Contract) Phase() Phase {
 	if c.Over {
 		return PhaseCompleted
 	}
+	if c.Halt.Pauses() {
+		return PhasePaused
+	}
 	if c.FinalPending {
 		return PhaseFinalising
 	}
@@ -113,11 +119,14 @@ func (c *Contract) Phase() Phase {
 	}
 }
 
-// FinalDue reports whether minPeers sessions have closed, so that the next round is the last. A committed close counts even
-// if its SL died since.
+// FinalDue reports whether the next round is the last: minPeers sessions have closed, or an operator ends the training. A committed close
+// counts even if its SL died since.
 func (c *Contract) FinalDue() bool {
 	if c.Terms == nil || c.Over {
 		return false
+	}
+	if c.Halt.Ending() {
+		return true
 	}
 	closed := map[string]bool{}
 	for _, s := range c.Sessions {
@@ -172,6 +181,9 @@ func (c *Contract) settle() {
 			}
 		}
 	}
+	if c.Halt.Ending() && len(active) == 0 && !c.HasModel() {
+		c.Halt = nil // there is nothing left to end
+	}
 	c.fixTerms()
 	c.tidyLayouts()
 	c.prune()
@@ -219,6 +231,9 @@ func (r ResetContract) apply(s *State) (Result, error) {
 	}
 	next := newContract(old.Name, old.CreatedMS)
 	next.Run, next.NextOrder, next.Rules = old.Run+1, old.NextOrder, old.Rules // and an operator has it in hand now
+	if old.Halt.Pauses() {
+		next.Halt = old.Halt
+	}
 	active := old.Active()
 	open := 0
 	for _, session := range active {
@@ -274,7 +289,7 @@ func (f FinishContract) apply(s *State) (Result, error) {
 	}
 	final := *c.Committed
 	final.Final = true
-	c.Committed, c.Over, c.Plan = &final, true, nil
+	c.Committed, c.Over, c.Plan, c.Halt = &final, true, nil, c.Halt.whenOver()
 	c.PendingReason = Clip(fmt.Sprintf("ended without a final round: %s", f.Reason), maxShort)
 	c.settle()
 	result.Changed = true

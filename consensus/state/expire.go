@@ -5,10 +5,10 @@ import "github.com/swarmd/swarmd/consensus/ledger"
 // UnusedMS is after how long a contract that nobody needs goes by itself: 30 days.
 const UnusedMS = 30 * 24 * 3600 * 1000
 
-// Unused reports whether the contract goes by itself at a time: a session made it, no operator has touched it since, it has neither an
-// open session nor a model, and nobody has opened or ended a session for UnusedMS.
+// Unused reports whether the contract goes by itself at a time: a session made it, no operator has touched it since or has it paused, it
+// has neither an open session nor a model, and nobody has opened or ended a session for UnusedMS.
 func (c *Contract) Unused(atMS int64) bool {
-	return c.MadeBy != "" && c.Committed == nil && c.Plan == nil && c.Due == nil && c.Skips == nil && len(c.Active()) == 0 && c.Name != DefaultContract &&
+	return c.MadeBy != "" && c.Committed == nil && c.Plan == nil && c.Due == nil && c.Skips == nil && c.Halt == nil && len(c.Active()) == 0 && c.Name != DefaultContract &&
 		atMS-max(c.CreatedMS, c.UsedMS) >= UnusedMS
 }
 

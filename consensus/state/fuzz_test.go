@@ -205,7 +205,10 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		return []state.Command{
 			state.ResetContract{Contract: contract, Force: what%2 == 0, AtMS: at, Order: fuzzOrder(who, what)},
 			state.DeleteContract{Contract: contract, Run: c.Run * uint64(what%3%2), Force: what%2 == 0, AtMS: at, Order: fuzzOrder(who, what)},
-		}[what/8%2]
+			state.PauseContract{Contract: contract, Run: c.Run * uint64(what%3%2), AtMS: at, Order: fuzzOrder(who, what)},
+			state.ResumeContract{Contract: contract, AtMS: at, Order: fuzzOrder(who, what)},
+			state.EndContract{Contract: contract, Run: c.Run * uint64(what%3%2), AtMS: at, Order: fuzzOrder(who, what)},
+		}[what/8%5]
 	case 16:
 		rules := state.Rules{Method: atBound(what, 512), MinPeers: uint32(who) % 3, NonFinite: []string{"", "fail"}[what%2], Export: what/64%2 == 0}
 		if what%16 == 0 {

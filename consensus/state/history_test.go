@@ -96,6 +96,9 @@ func show(s *state.State, name string) string {
 	if c.PendingReason != "" {
 		fmt.Fprintf(&b, " (%s)", c.PendingReason)
 	}
+	if h := c.Halt; h != nil {
+		fmt.Fprintf(&b, " halted by %s at %d s, ends=%t", h.By, h.AtMS/1000, h.Ends)
+	}
 	b.WriteString("\n")
 	if c.Plan != nil {
 		fmt.Fprintf(&b, "> plan %d/%d final=%t:", c.Plan.Round, c.Plan.Attempt, c.Plan.Final)
@@ -287,6 +290,12 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 		return l
 	case "finish":
 		return state.FinishContract{Contract: contract, Run: run, Round: number(t, line, "round", c.Round()), Reason: "nobody came", AtMS: at}
+	case "pause":
+		return state.PauseContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("PauseContract")}
+	case "resume":
+		return state.ResumeContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("ResumeContract")}
+	case "finalise":
+		return state.EndContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("EndContract")}
 	case "delete":
 		return state.DeleteContract{Contract: contract, Run: number(t, line, "run", 0), Force: field(line, "force", "") == "true", AtMS: at}
 	case "expire":

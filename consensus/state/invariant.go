@@ -82,7 +82,7 @@ func (s *State) checkNode(name string, n *Node) error {
 }
 
 func (s *State) checkContract(c *Contract) error {
-	if err := errors.Join(s.checkSessions(c), c.checkCommitted(), c.checkDue()); err != nil {
+	if err := errors.Join(s.checkSessions(c), c.checkCommitted(), c.checkDue(), c.Halt.check(c.Over)); err != nil {
 		return err
 	}
 	switch {

@@ -20,7 +20,9 @@ type Ordered interface {
 	OrderOf() *ledger.Order
 }
 
-var _ = []Ordered{CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}}
+var _ = []Ordered{
+	CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}, PauseContract{}, ResumeContract{}, EndContract{},
+}
 
 // OrderOf implements Ordered.
 func (o CreateContract) OrderOf() *ledger.Order { return o.Order }

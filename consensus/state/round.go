@@ -118,6 +118,9 @@ func (p PlanRound) apply(s *State) (Result, error) {
 		c.Plan.Final == p.Final && c.Plan.Epoch == p.Epoch && slices.EqualFunc(c.Plan.Participants, p.Participants, Participant.Equal) {
 		return result, nil
 	}
+	if c.Halt.Pauses() {
+		return Result{}, reject(ReasonStalePlan, "", "contract %s is paused", c.Name)
+	}
 	if p.Round != c.Round()+1 || p.Attempt != c.Attempt+1 {
 		return Result{}, reject(ReasonStalePlan, "", "contract %s: round %d attempt %d is due, not round %d attempt %d",
 			c.Name, c.Round()+1, c.Attempt+1, p.Round, p.Attempt)
@@ -335,7 +338,9 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 	recent := append(slices.Clone(c.RecentCommitMS), r.AtMS)
 	c.RecentCommitMS = recent[max(0, len(recent)-maxRecent):]
 	c.Plan, c.Attempt, c.Due, c.PendingReason = nil, 0, nil, ""
-	c.Over = plan.Final
+	if c.Over = plan.Final; c.Over {
+		c.Halt = c.Halt.whenOver()
+	}
 }
 
 // median returns the middle value (of an even number the lower one), 0 for none. It sorts its argument.

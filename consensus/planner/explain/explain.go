@@ -27,7 +27,8 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 	if w.Kind == "" {
 		return []string{"the raft leader has not looked at this contract yet: ask again in a moment"}
 	}
-	lines := append(w.stand(now), w.reason(now))
+	lines := append(w.stand(now), w.halted(now)...)
+	lines = append(lines, w.reason(now))
 	if w.Kind != planner.WaitCompleted {
 		lines = append(lines, w.outlook(now)...)
 	}
@@ -84,6 +85,20 @@ func (w words) stand(now time.Time) []string {
 	return []string{head}
 }
 
+// halted says that an operator ends the training, or has paused it and a last attempt still runs.
+func (w words) halted(now time.Time) []string {
+	h := w.Snapshot.Halt
+	switch {
+	case h == (planner.Halt{}) || w.Kind == planner.WaitPaused:
+		return nil
+	case h.Ends && w.Kind == planner.WaitCompleted:
+		return []string{fmt.Sprintf("%s asked to end the training %s", h.By, ago(now, h.Since))}
+	case h.Ends:
+		return []string{fmt.Sprintf("%s ends the training, asked %s: the next round that is planned is the final one", h.By, ago(now, h.Since))}
+	}
+	return []string{h.String() + ": what runs ends, and nothing is planned after it"}
+}
+
 // reason says why the contract waits.
 func (w words) reason(now time.Time) string {
 	switch w.Kind {
@@ -111,6 +126,8 @@ func (w words) reason(now time.Time) string {
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
 	case planner.WaitRequired, planner.WaitShare, planner.WaitCap, planner.WaitMethod, planner.WaitWitnesses:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
+	case planner.WaitPaused:
+		return w.Rule + ", " + lasting(now, w.Since) + ": no round is planned, and no timeout runs, until an operator resumes it"
 	case planner.WaitModel, planner.WaitProof, planner.WaitOwners, planner.WaitRefusal:
 		return w.Rule + ", " + lasting(now, w.Since)
 	case planner.WaitCommand:
@@ -128,6 +145,8 @@ func (w words) outlook(now time.Time) []string {
 		return nil
 	case w.Kind == planner.WaitRetry:
 		return []string{fmt.Sprintf("the next attempt begins %s", until(now, w.Until))}
+	case w.Fails && w.Snapshot.Halt.Ends:
+		return []string{fmt.Sprintf("if nothing changes all sessions fail %s, as an operator ends the training and there is no model", until(now, w.Until))}
 	case w.Fails:
 		return []string{fmt.Sprintf("if nothing changes all sessions fail %s (min-peers-timeout)", until(now, w.Until))}
 	case w.Ends:
@@ -232,6 +251,8 @@ func (w words) remedy() string {
 		return "start the refused peers where --allow-peer of the others names them, or name them there; the logs of those who refuse say why"
 	case planner.WaitShare, planner.WaitCap, planner.WaitMethod, planner.WaitWitnesses:
 		return "start more peers, or end all sessions and change the rules: swarmctl create contract " + w.Snapshot.Contract
+	case planner.WaitPaused:
+		return "swarmctl resume contract " + w.Snapshot.Contract + " goes on; swarmctl end contract " + w.Snapshot.Contract + " holds a final round and ends the training"
 	case planner.WaitOwners:
 		return "start the nodes that are missing again"
 	case planner.WaitCompleted:

@@ -1,0 +1,68 @@
+package state_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// TestHaltsAreRecorded, with their order, each that changed something once.
+func TestHaltsAreRecorded(t *testing.T) {
+	pause, resume := anOrder("PauseContract"), anOrder("ResumeContract")
+	_, lines, kinds := chained(t, append(trained(),
+		state.PauseContract{Contract: "study", AtMS: 20, Order: pause},
+		state.PauseContract{Contract: "study", AtMS: 21, Order: pause},
+		state.ResumeContract{Contract: "study", AtMS: 22, Order: resume},
+		state.ResumeContract{Contract: "study", AtMS: 23, Order: resume},
+	)...)
+	n := len(kinds)
+	if d := cmp.Diff([]string{"bundle", "pause", "resume"}, kinds[n-3:]); d != "" {
+		t.Fatalf("records differ (-want +got):\n%s", d)
+	}
+	want := []ledger.Body{ledger.Pause{Contract: "study", Run: 2, Order: pause}, ledger.Resume{Contract: "study", Run: 2, Order: resume}}
+	for i, line := range lines[n-2:] {
+		if _, body, err := ledger.Parse(line); err != nil || !cmp.Equal(body, want[i]) {
+			t.Errorf("recorded %+v, %v, want %+v", body, err, want[i])
+		}
+	}
+}
+
+// TestEndIsRecordedBeforeTheEnd: the order, then the final round, then that training is over.
+func TestEndIsRecordedBeforeTheEnd(t *testing.T) {
+	commands := trained()[:11] // until its round is committed
+	end := anOrder("EndContract")
+	_, lines, kinds := chained(t, append(commands,
+		state.EndContract{Contract: "study", Run: 1, AtMS: 20, Order: end},
+		state.FinishContract{Contract: "study", Run: 1, Round: 1, Reason: "nobody came", AtMS: 21},
+	)...)
+	n := len(kinds)
+	if d := cmp.Diff([]string{"round", "end", "over"}, kinds[n-3:]); d != "" {
+		t.Fatalf("records differ (-want +got):\n%s", d)
+	}
+	if _, body, err := ledger.Parse(lines[n-2]); err != nil || !cmp.Equal(body, ledger.Body(ledger.End{Contract: "study", Run: 1, Order: end})) {
+		t.Errorf("recorded %+v, %v", body, err)
+	}
+}
+
+// TestPausedContractDoesNotExpire: the pause would go with it, and who comes next would train.
+func TestPausedContractDoesNotExpire(t *testing.T) {
+	s := applied(t, "register sl-0; open 1 contract=study node=sl-0; end 1 contract=study; pause contract=study")
+	if c := s.Contracts["study"]; c.Unused(1 << 50) {
+		t.Error("it goes by itself")
+	}
+	if _, _, err := s.Apply(state.ExpireContract{Contract: "study", Run: 1, AtMS: 1 << 50}); state.ReasonOf(err) != state.ReasonStalePlan {
+		t.Errorf("it went: %v", err)
+	}
+}
+
+// TestNoHaltNoBytes: a swarm that was never halted writes the snapshots that it wrote before there were halts.
+func TestNoHaltNoBytes(t *testing.T) {
+	plain := applied(t, "register sl-0; open 1 contract=study node=sl-0")
+	again := applied(t, "register sl-0; open 1 contract=study node=sl-0; pause contract=study; resume contract=study")
+	if d := cmp.Diff(encode(t, plain), encode(t, again)); d != "" {
+		t.Errorf("a pause that is over leaves something:\n%s", d)
+	}
+}
