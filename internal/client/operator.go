@@ -46,6 +46,37 @@ func (c Operator) DeleteContract(ctx context.Context, contract string, force boo
 	return res.GetRun(), err
 }
 
+// PauseContract has no round of a contract planned until it is resumed, and returns the contract as it is then. It names the run that it
+// pauses, as the next two do.
+func (c Operator) PauseContract(ctx context.Context, contract string) (*swarmv1.ContractView, error) {
+	run, err := c.runOf(ctx, contract)
+	if err != nil {
+		return nil, err
+	}
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.PauseContract, &swarmv1.PauseContractRequest{Contract: contract, Run: run})
+	return res.GetContract(), err
+}
+
+// ResumeContract ends a pause.
+func (c Operator) ResumeContract(ctx context.Context, contract string) (*swarmv1.ContractView, error) {
+	run, err := c.runOf(ctx, contract)
+	if err != nil {
+		return nil, err
+	}
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.ResumeContract, &swarmv1.ResumeContractRequest{Contract: contract, Run: run})
+	return res.GetContract(), err
+}
+
+// EndContract makes the next round of a contract the final one.
+func (c Operator) EndContract(ctx context.Context, contract string) (*swarmv1.ContractView, error) {
+	run, err := c.runOf(ctx, contract)
+	if err != nil {
+		return nil, err
+	}
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.EndContract, &swarmv1.EndContractRequest{Contract: contract, Run: run})
+	return res.GetContract(), err
+}
+
 // runOf returns the run that a contract is in; 0: there is no such contract.
 func (c Operator) runOf(ctx context.Context, contract string) (uint64, error) {
 	all, err := c.ListContracts(ctx)

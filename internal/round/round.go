@@ -93,6 +93,7 @@ type View struct {
 	Lost      state.LostModel      // the last committed model that no node held any more; of round 0 if there was none in this run
 	Adopted   Adopted              // zero if there was none
 	Skipped   string               // why the last round was given up that was
+	Halt      *state.Halt          // that an operator has paused the training or ends it; nil: neither
 }
 
 // Model is the contract's last committed model.

@@ -94,6 +94,44 @@ func (s *contractService) DeleteContract(ctx context.Context, req *connect.Reque
 	return connect.NewResponse(&swarmv1.DeleteContractResponse{Run: res.Run}), nil
 }
 
+// PauseContract has no round planned any more.
+func (s *contractService) PauseContract(ctx context.Context, req *connect.Request[swarmv1.PauseContractRequest]) (*connect.Response[swarmv1.PauseContractResponse], error) {
+	out, err := s.orderOf(ctx, req.Msg.GetContract(), req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.PauseContractResponse{Contract: out}), nil
+}
+
+// ResumeContract ends a pause.
+func (s *contractService) ResumeContract(ctx context.Context, req *connect.Request[swarmv1.ResumeContractRequest]) (*connect.Response[swarmv1.ResumeContractResponse], error) {
+	out, err := s.orderOf(ctx, req.Msg.GetContract(), req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.ResumeContractResponse{Contract: out}), nil
+}
+
+// EndContract makes the next round the final one.
+func (s *contractService) EndContract(ctx context.Context, req *connect.Request[swarmv1.EndContractRequest]) (*connect.Response[swarmv1.EndContractResponse], error) {
+	out, err := s.orderOf(ctx, req.Msg.GetContract(), req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.EndContractResponse{Contract: out}), nil
+}
+
+// orderOf carries out what an operator asks for of a contract, and shows the contract afterwards.
+func (s *contractService) orderOf(ctx context.Context, name string, m asking) (*swarmv1.ContractView, error) {
+	if !naming.ValidContract(name) {
+		return nil, badContractName(name)
+	}
+	if _, err := s.orders.order(ctx, m); err != nil {
+		return nil, err
+	}
+	return s.seen(name)
+}
+
 // CreateContract sets a contract's rules.
 func (s *contractService) CreateContract(ctx context.Context, req *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
 	name := req.Msg.GetContract()
@@ -103,10 +141,7 @@ func (s *contractService) CreateContract(ctx context.Context, req *connect.Reque
 	if _, err := rulesFromProto(req.Msg.GetRules()); err != nil {
 		return nil, err
 	}
-	if _, err := s.orders.order(ctx, req.Msg); err != nil {
-		return nil, err
-	}
-	out, err := s.seen(name)
+	out, err := s.orderOf(ctx, name, req.Msg)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 		Name: c.Name, Run: c.Run, Terms: termsToProto(c.Terms), Committed: committedToProto(c.Committed),
 		Plan: planToProto(s, c.Plan), Over: c.Over, Index: index, Phase: string(c.Phase()),
 		ExpectedPeers: c.Expected(), PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost), Skips: skipsToProto(c.Skips),
-		AdoptedRound: proven.Adopted(c.Adopted),
+		AdoptedRound: proven.Adopted(c.Adopted), Halt: haltToProto(c.Halt),
 	}
 	if out.Terms != nil {
 		out.Terms.Layout = nil
@@ -160,6 +160,13 @@ func lostToProto(l *state.LostModel) *swarmv1.LostModel {
 		return nil
 	}
 	return &swarmv1.LostModel{Round: l.Round, Digest: l.Digest, ResumedRound: l.ResumedRound, AtUnixMs: l.AtMS}
+}
+
+func haltToProto(h *state.Halt) *swarmv1.Halt {
+	if h == nil {
+		return nil
+	}
+	return &swarmv1.Halt{Ends: h.Ends, By: h.By, AtUnixMs: h.AtMS}
 }
 
 func skipsToProto(k *state.Skips) *swarmv1.Skips {

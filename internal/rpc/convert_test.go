@@ -174,10 +174,11 @@ func TestViewShowsEveryField(t *testing.T) {
 	round := filled[state.CommittedRound]()
 	full(t, rpc.CommittedToProto(&round))
 	rules, lost, skips, adopted := filled[state.Rules](), filled[state.LostModel](), filled[state.Skips](), filled[state.AdoptedRound]()
+	halt := filled[state.Halt]()
 	c := state.Contract{
 		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3},
 		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
-		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips, Adopted: &adopted,
+		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips, Adopted: &adopted, Halt: &halt,
 	}
 	view := rpc.ViewToProto(s, &c, 7)
 	full(t, view, "packed")
@@ -185,6 +186,7 @@ func TestViewShowsEveryField(t *testing.T) {
 	full(t, view.GetRules())
 	full(t, view.GetLostModel())
 	full(t, view.GetSkips())
+	full(t, view.GetHalt())
 	full(t, view.GetAdoptedRound())
 	session.Run, session.State = 2, state.SessionOpen
 	ended := session

@@ -32,6 +32,7 @@ func askings() map[string]asking {
 	for _, m := range []asking{
 		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.DeleteContractRequest{}, &swarmv1.ForgetNodeRequest{},
 		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{}, &swarmv1.AdmitNodeRequest{},
+		&swarmv1.PauseContractRequest{}, &swarmv1.ResumeContractRequest{}, &swarmv1.EndContractRequest{},
 	} {
 		all[methodOf(m)] = m
 	}
@@ -160,6 +161,12 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 		return state.ResetContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.DeleteContractRequest:
 		return state.DeleteContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.PauseContractRequest:
+		return state.PauseContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.ResumeContractRequest:
+		return state.ResumeContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.EndContractRequest:
+		return state.EndContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ForgetNodeRequest:
 		if view.Nodes[m.GetName()] == nil && !admittedAs(view, m.GetName()) {
 			return nil, unknownNode(m.GetName())

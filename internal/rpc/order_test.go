@@ -159,6 +159,9 @@ func TestAnSNCanChangeNothingOfAnOrder(t *testing.T) {
 		state.BanNode{PeerID: "x"},
 		state.UnbanNode{PeerID: "x"},
 		state.AdmitNode{Node: "sn-1", PeerID: "x"},
+		state.PauseContract{Contract: "c"},
+		state.ResumeContract{Contract: "c"},
+		state.EndContract{Contract: "c"},
 	} {
 		if _, err := s.server.Vet(c); rpc.ReasonOf(err) != "ORDER_MISSING" {
 			t.Errorf("%s of an SN's own making: %v", c.Type(), err)

@@ -75,14 +75,14 @@ func (mb *membership) watchMinPeers() {
 	}
 }
 
-// presentLocked counts the sessions of live nodes, and how many a round needs; none once training is over. Those of earlier runs
-// have all ended.
+// presentLocked counts the sessions of live nodes, and how many a round needs; none while an operator has paused training, nor once it is
+// over. Those of earlier runs have all ended.
 func (s *session) presentLocked() (have, need uint32) {
 	need = s.view.Terms.MinPeers
 	if need == 0 {
 		need = max(s.open.Terms.MinPeers, s.view.Rules.MinPeers)
 	}
-	if s.view.Over {
+	if s.view.Halt.Pauses() || s.view.Over {
 		need = 0
 	}
 	for _, m := range s.view.Sessions {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
@@ -32,6 +33,9 @@ func TestBelowMinPeers(t *testing.T) {
 		default:
 		}
 		live(false)
+		w.update(func(v *round.View) { v.Halt = &state.Halt{By: "an operator", AtMS: 1} })
+		time.Sleep(time.Hour) // paused: nothing counts
+		w.update(func(v *round.View) { v.Halt = nil })
 		began := time.Now()
 		a := <-got
 		var refusal *session.Error

@@ -51,6 +51,7 @@ type fakeContracts interface {
 	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 	ResetContract(ctx context.Context, name string, force bool) (uint64, error)
 	DeleteContract(ctx context.Context, name string, force bool) (uint64, error)
+	HaltContract(ctx context.Context, verb, name string, run uint64) (*swarmv1.ContractView, error)
 }
 
 // answering returns a client of the swarm, whose SNs are those that tell their health.
@@ -200,6 +201,21 @@ func (h handler) CreateContract(ctx context.Context, r *connect.Request[swarmv1.
 func (h handler) ResetContract(ctx context.Context, r *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
 	run, err := h.swarm.ResetContract(ctx, r.Msg.GetContract(), r.Msg.GetForce())
 	return answer(&swarmv1.ResetContractResponse{Run: run}, ordered(r.Msg.GetOrder(), err))
+}
+
+func (h handler) PauseContract(ctx context.Context, r *connect.Request[swarmv1.PauseContractRequest]) (*connect.Response[swarmv1.PauseContractResponse], error) {
+	view, err := h.swarm.HaltContract(ctx, "pause", r.Msg.GetContract(), r.Msg.GetRun())
+	return answer(&swarmv1.PauseContractResponse{Contract: view}, ordered(r.Msg.GetOrder(), err))
+}
+
+func (h handler) ResumeContract(ctx context.Context, r *connect.Request[swarmv1.ResumeContractRequest]) (*connect.Response[swarmv1.ResumeContractResponse], error) {
+	view, err := h.swarm.HaltContract(ctx, "resume", r.Msg.GetContract(), r.Msg.GetRun())
+	return answer(&swarmv1.ResumeContractResponse{Contract: view}, ordered(r.Msg.GetOrder(), err))
+}
+
+func (h handler) EndContract(ctx context.Context, r *connect.Request[swarmv1.EndContractRequest]) (*connect.Response[swarmv1.EndContractResponse], error) {
+	view, err := h.swarm.HaltContract(ctx, "end", r.Msg.GetContract(), r.Msg.GetRun())
+	return answer(&swarmv1.EndContractResponse{Contract: view}, ordered(r.Msg.GetOrder(), err))
 }
 
 func (h handler) DeleteContract(ctx context.Context, r *connect.Request[swarmv1.DeleteContractRequest]) (*connect.Response[swarmv1.DeleteContractResponse], error) {

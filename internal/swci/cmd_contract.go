@@ -88,7 +88,7 @@ type deletedJSON struct {
 type contractJSON struct {
 	Name          string  `json:"name" doc:"the contract's"`
 	Run           uint64  `json:"run" doc:"number of the run, from 1; higher from the start if contracts were deleted before"`
-	Phase         string  `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Phase         string  `json:"phase" doc:"uninitialised, enrolling, training, paused, finalising or completed"`
 	Round         uint64  `json:"round" doc:"last committed round of this run, 0 before the first"`
 	MinPeers      uint32  `json:"min_peers" doc:"least number of peers of a round, 0 before the first session"`
 	OpenSessions  uint32  `json:"open_sessions" doc:"programs that train"`
@@ -141,7 +141,7 @@ func (s *Session) printContracts(list *swarmv1.ListContractsResponse) error {
 type statusJSON struct {
 	Name          string        `json:"name" doc:"the contract's"`
 	Run           uint64        `json:"run" doc:"number of the run, from 1; higher from the start if contracts were deleted before"`
-	Phase         string        `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Phase         string        `json:"phase" doc:"uninitialised, enrolling, training, paused, finalising or completed"`
 	Over          bool          `json:"over" doc:"training is over"`
 	Method        string        `json:"method" doc:"how models are merged, empty before the first session"`
 	MinPeers      uint32        `json:"min_peers" doc:"least number of peers of a round"`
@@ -150,6 +150,7 @@ type statusJSON struct {
 	Skips         *skipsJSON    `json:"skips" doc:"rounds of this run that were given up, programs going on without a model; null when there was none"`
 	LostModel     *lostJSON     `json:"lost_model" doc:"the last committed model of this run that no node held any more, null when there was none"`
 	AdoptedRound  *adoptedJSON  `json:"adopted_round" doc:"the last model of this run that SNs took over from SLs, having been restored from a backup that does not know it; null when there was none"`
+	Halt          *haltJSON     `json:"halt" doc:"an operator has paused the training, or ends it or has ended it; null: neither"`
 	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
 	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
 	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
@@ -238,7 +239,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 		Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Over: c.GetOver(),
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
 		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()),
-		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
+		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), Halt: haltToJSON(c.GetHalt()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Training: warningsToJSON(st.GetTrainingWarnings()), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}

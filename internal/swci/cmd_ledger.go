@@ -274,6 +274,7 @@ type auditedContractJSON struct {
 	Rules        []ruleSetJSON      `json:"rules" doc:"that operators gave it, in order"`
 	Fetches      []fetchedByJSON    `json:"fetches" doc:"of its models by operators, in order"`
 	Deletions    []deletionJSON     `json:"deletions" doc:"of contracts of the name, in order"`
+	Halts        []haltOrderJSON    `json:"halts" doc:"operators paused, resumed or ended its training, in order"`
 	Adoptions    []adoptionJSON     `json:"adoptions" doc:"models that were taken over after the SNs were restored from a backup, in order"`
 	Deleted      bool               `json:"deleted" doc:"and not used again since"`
 }
@@ -283,6 +284,14 @@ type deletionJSON struct {
 	At     *string `json:"at" doc:"when, by the SN that led; RFC 3339, UTC"`
 	Run    uint64  `json:"run" doc:"its last"`
 	By     string  `json:"by" doc:"SPIFFE ID of the operator; empty: it went by itself, as nobody used it"`
+}
+
+type haltOrderJSON struct {
+	Record uint64  `json:"record" doc:"number of the ledger's record"`
+	At     *string `json:"at" doc:"when, by the SN that led; RFC 3339, UTC"`
+	Run    uint64  `json:"run" doc:"the contract's"`
+	Does   string  `json:"does" doc:"pause, resume or end"`
+	By     string  `json:"by" doc:"SPIFFE ID of the operator"`
 }
 
 type adoptionJSON struct {
@@ -348,12 +357,15 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 		out.Backwards = append(out.Backwards, backwardsJSON{b.Record, stamp(b.AtMS), stamp(b.LatestMS)})
 	}
 	for _, c := range r.Contracts {
-		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}, Deletions: []deletionJSON{}, Adoptions: []adoptionJSON{}, Deleted: c.Deleted}
+		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}, Deletions: []deletionJSON{}, Halts: []haltOrderJSON{}, Adoptions: []adoptionJSON{}, Deleted: c.Deleted}
 		for _, f := range c.Fetches {
 			x.Fetches = append(x.Fetches, fetchedByJSON{f.Record, stamp(f.AtMS), f.Run, f.Round, f.Node, f.By})
 		}
 		for _, d := range c.Deletions {
 			x.Deletions = append(x.Deletions, deletionJSON{d.Record, stamp(d.AtMS), d.Run, d.By})
+		}
+		for _, h := range c.Halts {
+			x.Halts = append(x.Halts, haltOrderJSON{h.Record, stamp(h.AtMS), h.Run, h.Does, h.By})
 		}
 		for _, a := range c.Adoptions {
 			x.Adoptions = append(x.Adoptions, adoptionJSON{a.Record, stamp(a.AtMS), a.Run, a.Last, a.Proven, a.Round, a.Signed, a.Participants})
@@ -387,6 +399,17 @@ func adoptionText(contract string, x audit.Adoption) string {
 		lacks, text.Line(contract), x.Run, x.Proven, x.Signed, many(x.Participants, "participant"), x.Round, x.Record, dated(x.AtMS))
 }
 
+// haltedWord is what became of a contract by such an order.
+func haltedWord(does string) string {
+	switch does {
+	case "pause":
+		return "paused"
+	case "resume":
+		return "resumed"
+	}
+	return "ended"
+}
+
 // printOrders says what operators did to contracts.
 func printOrders(w io.Writer, r *audit.Report) {
 	for _, c := range r.Contracts {
@@ -402,6 +425,11 @@ func printOrders(w io.Writer, r *audit.Report) {
 	for _, c := range r.Contracts {
 		for _, x := range c.Adoptions {
 			fmt.Fprintln(w, adoptionText(c.Name, x))
+		}
+	}
+	for _, c := range r.Contracts {
+		for _, x := range c.Halts {
+			fmt.Fprintf(w, "contract %s, run %d, was %s by %s (record %d, %s)\n", text.Line(c.Name), x.Run, haltedWord(x.Does), text.Line(x.By), x.Record, dated(x.AtMS))
 		}
 	}
 	for _, c := range r.Contracts {

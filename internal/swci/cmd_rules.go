@@ -110,7 +110,7 @@ type adoptedJSON struct {
 type explainJSON struct {
 	Name        string        `json:"name" doc:"the contract's"`
 	Run         uint64        `json:"run" doc:"number of the run, from 1"`
-	Phase       string        `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Phase       string        `json:"phase" doc:"uninitialised, enrolling, training, paused, finalising or completed"`
 	Round       uint64        `json:"round" doc:"last committed round of this run, 0 before the first"`
 	Waiting     string        `json:"waiting" doc:"the reason in one line, empty while a round runs"`
 	Explanation []string      `json:"explanation" doc:"line by line, for people"`

@@ -26,6 +26,7 @@ func statusNotes(s *Session, st *swarmv1.GetContractStatusResponse) fields {
 	if p := c.GetPlan(); p != nil {
 		f.add("MERGING", fmt.Sprintf("round %d, attempt %d, %d participants", p.GetRound(), p.GetAttempt(), len(p.GetParticipants())))
 	}
+	f = append(f, haltNotes(st)...)
 	if st.GetWaiting() != "" {
 		f.add("WAITING", fmt.Sprintf("%s (%s)", strings.TrimPrefix(st.GetWaiting(), "waiting "), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s")))
 	}

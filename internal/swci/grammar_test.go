@@ -193,6 +193,22 @@ func (f *fakeAPI) DeleteContract(_ context.Context, name string, force bool) (ui
 	return 3, nil
 }
 
+func (f *fakeAPI) HaltContract(_ context.Context, verb, name string, run uint64) (*swarmv1.ContractView, error) {
+	if run != 1 {
+		return nil, exit.New(exit.NotFound, "list contracts", "no contract %q in run %d", name, run)
+	}
+	c := &swarmv1.ContractView{Name: name, Run: 1, Phase: "training", Committed: &swarmv1.CommittedRound{Round: 4}}
+	halt := &swarmv1.Halt{By: "spiffe://a.example/swarm/swci/dr-who", AtUnixMs: 10_000}
+	switch verb {
+	case "pause":
+		c.Phase, c.Halt, c.Plan = "paused", halt, &swarmv1.Plan{Round: 5}
+	case "end":
+		halt.Ends = true
+		c.Phase, c.Halt = "finalising", halt
+	}
+	return c, nil
+}
+
 func run(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	state := t.TempDir()
@@ -270,6 +286,20 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
 		}, "contract study: method krum(f=1), min peers 5, expected peers 6, required a, b, each part merged by 3, weight share at least 0.8, weight cap 0.4, models may be fetched, not finite: fail, check-in once unless programs choose, quorum wait 1m0s, stall grace 1m30s, min-peers timeout 1h0m0s\n"},
 		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
 		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
+		{"pause", []string{"pause", "contract", "c", sn}, "contract c is paused, by spiffe://a.example/swarm/swci/dr-who since 1970-01-01 00:00:10 UTC: no round is planned until \"swarmctl resume contract c\"; round 5 is being merged, which still ends\n"},
+		{"resume", []string{"RESUME", "CONTRACT", "c", sn}, "contract c is not paused: rounds are planned again\n"},
+		{"end", []string{"end", "contract", "c", sn}, "contract c is being ended: the next round is the final one\n"},
+		{"pause as JSON", []string{"pause", "contract", "c", "-o=json", sn}, `{
+  "name": "c",
+  "run": 1,
+  "phase": "paused",
+  "halt": {
+    "ends": false,
+    "by": "spiffe://a.example/swarm/swci/dr-who",
+    "at": "1970-01-01T00:00:10.000Z"
+  }
+}
+`},
 		{"ban", []string{"ban", "node", "sl-0", "--reason", "key copied", sn}, "node sl-0 is banned; its node key is 12D3KooA\n"},
 		{"ban as JSON", []string{"ban", "node", "sl-0", "--reason=key copied", "-o", "json", sn}, `{
   "peer_id": "12D3KooA",
@@ -336,6 +366,7 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"no SN", "list nodes", "no SN is known", "--sn", exit.Usage},
 		{"no such context", "list nodes --context x", `context "x" does not exist`, "list contexts", exit.NotFound},
 		{"bad context name", "switch context ../x", "is not valid", "", exit.Usage},
+		{"pause of none", "pause contract none " + sn, `pause contract "none": no contract "none" in run 0`, "list contracts", exit.NotFound},
 		{"not found", "get contract status d " + sn, `get contract status of "d": no contract "d"`, "list contracts", exit.NotFound},
 		{"a command's first word", "bench", "unknown command", "swarmctl bench merge", exit.Usage},
 		{"live node", "forget node sn-0 " + sn, `forget node "sn-0": node "sn-0" is alive`, "stop it", exit.Conflict},

@@ -3698,7 +3698,7 @@ type ContractView struct {
 	Over          bool                   `protobuf:"varint,6,opt,name=over,proto3" json:"over,omitempty"`          // the committed model is final
 	Sessions      []*Session             `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	Index         uint64                 `protobuf:"varint,8,opt,name=index,proto3" json:"index,omitempty"` // raft index of this view: never goes back on one SN
-	Phase         string                 `protobuf:"bytes,9,opt,name=phase,proto3" json:"phase,omitempty"`  // "uninitialised", "enrolling", "training", "finalising", "completed"
+	Phase         string                 `protobuf:"bytes,9,opt,name=phase,proto3" json:"phase,omitempty"`  // "uninitialised", "enrolling", "training", "paused", "finalising", "completed"
 	ExpectedPeers uint32                 `protobuf:"varint,10,opt,name=expected_peers,json=expectedPeers,proto3" json:"expected_peers,omitempty"`
 	PendingReason string                 `protobuf:"bytes,11,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"` // why the last attempt was given up or repeated; empty after a commit
 	Rules         *Rules                 `protobuf:"bytes,12,opt,name=rules,proto3" json:"rules,omitempty"`                                      // by CreateContract; unset if there are none
@@ -3706,6 +3706,7 @@ type ContractView struct {
 	Skips         *Skips                 `protobuf:"bytes,14,opt,name=skips,proto3" json:"skips,omitempty"`                                      // rounds of this run that were given up; unset if there was none
 	Packed        *PackedView            `protobuf:"bytes,15,opt,name=packed,proto3" json:"packed,omitempty"`                                    // all of the view but index, which is beside it; only to who asked for it
 	AdoptedRound  *AdoptedRound          `protobuf:"bytes,16,opt,name=adopted_round,json=adoptedRound,proto3" json:"adopted_round,omitempty"`    // the last one of this run that SNs took over which had been restored from a backup; unset if there was none
+	Halt          *Halt                  `protobuf:"bytes,17,opt,name=halt,proto3" json:"halt,omitempty"`                                        // an operator has paused the training, or ends it or has ended it; unset: neither
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3848,6 +3849,13 @@ func (x *ContractView) GetPacked() *PackedView {
 func (x *ContractView) GetAdoptedRound() *AdoptedRound {
 	if x != nil {
 		return x.AdoptedRound
+	}
+	return nil
+}
+
+func (x *ContractView) GetHalt() *Halt {
+	if x != nil {
+		return x.Halt
 	}
 	return nil
 }
@@ -4253,6 +4261,67 @@ func (x *Rules) GetCheckinDefault() string {
 	return ""
 }
 
+// Halt is an operator's word that training stops.
+type Halt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ends          bool                   `protobuf:"varint,1,opt,name=ends,proto3" json:"ends,omitempty"` // the next round is the final one; false: no round is planned until an operator resumes
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`      // SPIFFE ID of the operator
+	AtUnixMs      int64                  `protobuf:"varint,3,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Halt) Reset() {
+	*x = Halt{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Halt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Halt) ProtoMessage() {}
+
+func (x *Halt) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Halt.ProtoReflect.Descriptor instead.
+func (*Halt) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *Halt) GetEnds() bool {
+	if x != nil {
+		return x.Ends
+	}
+	return false
+}
+
+func (x *Halt) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Halt) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 // LostModel says that training went back to an older model.
 type LostModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4266,7 +4335,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4278,7 +4347,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4291,7 +4360,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -4336,7 +4405,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4348,7 +4417,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4361,7 +4430,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -4412,7 +4481,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4424,7 +4493,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4437,7 +4506,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4502,7 +4571,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4583,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4596,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Session) GetId() string {
@@ -4708,7 +4777,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4720,7 +4789,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4733,7 +4802,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4817,7 +4886,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4829,7 +4898,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4842,7 +4911,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -4935,7 +5004,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4947,7 +5016,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4960,7 +5029,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Participant) GetSession() string {
@@ -5058,7 +5127,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5070,7 +5139,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5083,7 +5152,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -5113,7 +5182,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5125,7 +5194,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5138,7 +5207,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -5185,7 +5254,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5197,7 +5266,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5210,7 +5279,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -5233,7 +5302,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5245,7 +5314,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5258,7 +5327,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -5304,7 +5373,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +5385,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +5398,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 type ListContractsRequest struct {
@@ -5340,7 +5409,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5352,7 +5421,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5365,7 +5434,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 type ListContractsResponse struct {
@@ -5378,7 +5447,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5390,7 +5459,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5403,7 +5472,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -5436,7 +5505,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5448,7 +5517,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5461,7 +5530,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5529,7 +5598,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5541,7 +5610,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5554,7 +5623,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5581,7 +5650,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5593,7 +5662,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5606,7 +5675,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5683,7 +5752,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5695,7 +5764,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5708,7 +5777,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5741,7 +5810,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5753,7 +5822,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5766,7 +5835,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5791,7 +5860,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5803,7 +5872,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5816,7 +5885,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5876,7 +5945,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5888,7 +5957,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5901,7 +5970,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 type ListModelsRequest struct {
@@ -5913,7 +5982,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5925,7 +5994,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5938,7 +6007,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -5962,7 +6031,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5974,7 +6043,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5987,7 +6056,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -6046,7 +6115,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6058,7 +6127,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6071,7 +6140,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -6125,7 +6194,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6137,7 +6206,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6150,7 +6219,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -6169,7 +6238,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6181,7 +6250,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6194,7 +6263,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -6212,7 +6281,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6224,7 +6293,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6237,7 +6306,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 type BackupChunk struct {
@@ -6249,7 +6318,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6261,7 +6330,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6274,7 +6343,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -6296,7 +6365,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6308,7 +6377,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6321,7 +6390,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -6361,7 +6430,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6373,7 +6442,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6386,7 +6455,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -6408,7 +6477,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6420,7 +6489,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6433,7 +6502,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -6473,7 +6542,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6485,7 +6554,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6498,7 +6567,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6506,6 +6575,318 @@ func (x *DeleteContractResponse) GetRun() uint64 {
 		return x.Run
 	}
 	return 0
+}
+
+type PauseContractRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"` // the run to pause, so that a repeated call does no harm; 0: whichever it is
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseContractRequest) Reset() {
+	*x = PauseContractRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseContractRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseContractRequest) ProtoMessage() {}
+
+func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
+func (*PauseContractRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *PauseContractRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *PauseContractRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *PauseContractRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type PauseContractResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      *ContractView          `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseContractResponse) Reset() {
+	*x = PauseContractResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseContractResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseContractResponse) ProtoMessage() {}
+
+func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
+func (*PauseContractResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *PauseContractResponse) GetContract() *ContractView {
+	if x != nil {
+		return x.Contract
+	}
+	return nil
+}
+
+type ResumeContractRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"` // likewise
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeContractRequest) Reset() {
+	*x = ResumeContractRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeContractRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeContractRequest) ProtoMessage() {}
+
+func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
+func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *ResumeContractRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *ResumeContractRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ResumeContractRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type ResumeContractResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      *ContractView          `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeContractResponse) Reset() {
+	*x = ResumeContractResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeContractResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeContractResponse) ProtoMessage() {}
+
+func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
+func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *ResumeContractResponse) GetContract() *ContractView {
+	if x != nil {
+		return x.Contract
+	}
+	return nil
+}
+
+type EndContractRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"` // likewise
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndContractRequest) Reset() {
+	*x = EndContractRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndContractRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndContractRequest) ProtoMessage() {}
+
+func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
+func (*EndContractRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *EndContractRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *EndContractRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *EndContractRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type EndContractResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      *ContractView          `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndContractResponse) Reset() {
+	*x = EndContractResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndContractResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndContractResponse) ProtoMessage() {}
+
+func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
+func (*EndContractResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *EndContractResponse) GetContract() *ContractView {
+	if x != nil {
+		return x.Contract
+	}
+	return nil
 }
 
 // ErrorReason travels as an error detail: clients match on it and never on text.
@@ -6519,7 +6900,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6531,7 +6912,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6544,7 +6925,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -6886,7 +7267,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\x04R\rreceivedBytes\"J\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x16\n" +
-	"\x06packed\x18\x02 \x01(\bR\x06packed\"\xe1\x04\n" +
+	"\x06packed\x18\x02 \x01(\bR\x06packed\"\x85\x05\n" +
 	"\fContractView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
@@ -6905,7 +7286,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\x12%\n" +
 	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\x12,\n" +
 	"\x06packed\x18\x0f \x01(\v2\x14.swarm.v1.PackedViewR\x06packed\x12;\n" +
-	"\radopted_round\x18\x10 \x01(\v2\x16.swarm.v1.AdoptedRoundR\fadoptedRound\"^\n" +
+	"\radopted_round\x18\x10 \x01(\v2\x16.swarm.v1.AdoptedRoundR\fadoptedRound\x12\"\n" +
+	"\x04halt\x18\x11 \x01(\v2\x0e.swarm.v1.HaltR\x04halt\"^\n" +
 	"\n" +
 	"PackedView\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
@@ -6946,7 +7328,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05allow\x18\f \x03(\tR\x05allow\x12\x16\n" +
 	"\x06owners\x18\r \x03(\tR\x06owners\x12\x1c\n" +
 	"\twitnesses\x18\x0e \x01(\rR\twitnesses\x12'\n" +
-	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\"|\n" +
+	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\"H\n" +
+	"\x04Halt\x12\x12\n" +
+	"\x04ends\x18\x01 \x01(\bR\x04ends\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\"|\n" +
 	"\tLostModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
@@ -7129,7 +7516,25 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x03 \x01(\x04R\x03run\x12%\n" +
 	"\x05order\x18\x04 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"*\n" +
 	"\x16DeleteContractResponse\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\x04R\x03run\"=\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\"k\n" +
+	"\x14PauseContractRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"K\n" +
+	"\x15PauseContractResponse\x122\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"l\n" +
+	"\x15ResumeContractRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"L\n" +
+	"\x16ResumeContractResponse\x122\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"i\n" +
+	"\x12EndContractRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"I\n" +
+	"\x13EndContractResponse\x122\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\xcd\x01\n" +
@@ -7185,7 +7590,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\x10\x01 \x01\x12U\n" +
 	"\n" +
 	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse\"\f\x82\xce\x18\b\n" +
-	"\x02sl\x10\x01 \x012\x9d\x04\n" +
+	"\x02sl\x10\x01 \x012\xba\x06\n" +
 	"\x0fContractService\x12j\n" +
 	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\"\x18\x82\xce\x18\x14\n" +
 	"\x02sn\n" +
@@ -7200,6 +7605,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12^\n" +
 	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12^\n" +
+	"\rPauseContract\x12\x1e.swarm.v1.PauseContractRequest\x1a\x1f.swarm.v1.PauseContractResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12a\n" +
+	"\x0eResumeContract\x12\x1f.swarm.v1.ResumeContractRequest\x1a .swarm.v1.ResumeContractResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12X\n" +
+	"\vEndContract\x12\x1c.swarm.v1.EndContractRequest\x1a\x1d.swarm.v1.EndContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12a\n" +
 	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x012\xcd\x01\n" +
@@ -7238,7 +7649,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -7296,162 +7707,182 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ViewUpdate)(nil),                 // 53: swarm.v1.ViewUpdate
 	(*ViewRun)(nil),                    // 54: swarm.v1.ViewRun
 	(*Rules)(nil),                      // 55: swarm.v1.Rules
-	(*LostModel)(nil),                  // 56: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 57: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 58: swarm.v1.Skips
-	(*Session)(nil),                    // 59: swarm.v1.Session
-	(*CommittedRound)(nil),             // 60: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 61: swarm.v1.Plan
-	(*Participant)(nil),                // 62: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 63: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 64: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 65: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 66: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 67: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 68: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 69: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 70: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 71: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 72: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 73: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 74: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 75: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 76: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 77: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 78: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 79: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 80: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 81: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 82: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 83: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 84: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 85: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 86: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 87: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),                // 88: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 89: google.protobuf.MethodOptions
+	(*Halt)(nil),                       // 56: swarm.v1.Halt
+	(*LostModel)(nil),                  // 57: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 58: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 59: swarm.v1.Skips
+	(*Session)(nil),                    // 60: swarm.v1.Session
+	(*CommittedRound)(nil),             // 61: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 62: swarm.v1.Plan
+	(*Participant)(nil),                // 63: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 64: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 65: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 66: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 67: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 68: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 69: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 70: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 71: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 72: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 73: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 74: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 75: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 76: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 77: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 78: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 79: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 80: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 81: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 82: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 83: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 84: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 85: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 86: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 87: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 88: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 89: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 90: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 91: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 92: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 93: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 94: swarm.v1.EndContractResponse
+	(*ErrorReason)(nil),                // 95: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 96: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
-	6,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
-	5,  // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
-	7,  // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
-	6,  // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	6,  // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	15, // 5: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
-	10, // 6: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
-	6,  // 7: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	27, // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	24, // 9: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
-	22, // 10: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	23, // 11: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
-	10, // 12: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
-	10, // 13: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	27, // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	10, // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	32, // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	51, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	40, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	5,  // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	39, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	37, // 21: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
-	38, // 22: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	44, // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	45, // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	48, // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	49, // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	43, // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	42, // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	41, // 29: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	61, // 30: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	45, // 31: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	46, // 32: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	47, // 33: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	32, // 34: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	60, // 35: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	61, // 36: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	59, // 37: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	55, // 38: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	56, // 39: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	58, // 40: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	52, // 41: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	57, // 42: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	54, // 43: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	54, // 44: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	54, // 45: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	49, // 46: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	62, // 47: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	63, // 48: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	51, // 49: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	70, // 50: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	22, // 51: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	51, // 52: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	60, // 53: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	22, // 54: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	38, // 55: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	55, // 56: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	10, // 57: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	51, // 58: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	79, // 59: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	59, // 60: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	10, // 61: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	10, // 62: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	89, // 63: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,  // 64: swarm.v1.access:type_name -> swarm.v1.Access
-	1,  // 65: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,  // 66: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	8,  // 67: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	11, // 68: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	13, // 69: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	20, // 70: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	16, // 71: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	18, // 72: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	28, // 73: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	30, // 74: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	25, // 75: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	33, // 76: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	35, // 77: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	50, // 78: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	64, // 79: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	66, // 80: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	68, // 81: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	71, // 82: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	73, // 83: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	84, // 84: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	86, // 85: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	77, // 86: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	75, // 87: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	80, // 88: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	82, // 89: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,  // 90: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,  // 91: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	9,  // 92: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	12, // 93: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	14, // 94: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	21, // 95: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	17, // 96: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	19, // 97: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	29, // 98: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	31, // 99: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	26, // 100: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	34, // 101: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	36, // 102: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	51, // 103: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	65, // 104: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	67, // 105: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	69, // 106: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	72, // 107: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	74, // 108: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	85, // 109: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	87, // 110: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	78, // 111: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	76, // 112: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	81, // 113: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	83, // 114: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	90, // [90:115] is the sub-list for method output_type
-	65, // [65:90] is the sub-list for method input_type
-	64, // [64:65] is the sub-list for extension type_name
-	63, // [63:64] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	6,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
+	5,   // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
+	7,   // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
+	6,   // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	6,   // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	15,  // 5: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
+	10,  // 6: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
+	6,   // 7: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	27,  // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	24,  // 9: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
+	22,  // 10: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	23,  // 11: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
+	10,  // 12: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	10,  // 13: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	27,  // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	10,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	32,  // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	51,  // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	40,  // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	5,   // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	39,  // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	37,  // 21: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	38,  // 22: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	44,  // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	45,  // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	48,  // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	49,  // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	43,  // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	42,  // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	41,  // 29: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	62,  // 30: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	45,  // 31: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	46,  // 32: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	47,  // 33: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	32,  // 34: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	61,  // 35: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	62,  // 36: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	60,  // 37: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	55,  // 38: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	57,  // 39: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	59,  // 40: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	52,  // 41: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	58,  // 42: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	56,  // 43: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	54,  // 44: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	54,  // 45: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	54,  // 46: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	49,  // 47: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	63,  // 48: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	64,  // 49: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	51,  // 50: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	71,  // 51: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	22,  // 52: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	51,  // 53: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	61,  // 54: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	22,  // 55: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	38,  // 56: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	55,  // 57: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	10,  // 58: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	51,  // 59: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	80,  // 60: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	60,  // 61: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	10,  // 62: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	10,  // 63: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	10,  // 64: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	51,  // 65: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	10,  // 66: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	51,  // 67: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	10,  // 68: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	51,  // 69: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	96,  // 70: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 71: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 72: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 73: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	8,   // 74: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	11,  // 75: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	13,  // 76: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	20,  // 77: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	16,  // 78: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	18,  // 79: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	28,  // 80: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	30,  // 81: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	25,  // 82: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	33,  // 83: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	35,  // 84: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	50,  // 85: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	65,  // 86: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	67,  // 87: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	69,  // 88: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	72,  // 89: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	74,  // 90: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	85,  // 91: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	89,  // 92: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	91,  // 93: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	93,  // 94: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	87,  // 95: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	78,  // 96: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	76,  // 97: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	81,  // 98: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	83,  // 99: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 100: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 101: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	9,   // 102: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	12,  // 103: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	14,  // 104: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	21,  // 105: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	17,  // 106: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	19,  // 107: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	29,  // 108: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	31,  // 109: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	26,  // 110: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	34,  // 111: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	36,  // 112: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	51,  // 113: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	66,  // 114: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	68,  // 115: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	70,  // 116: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	73,  // 117: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	75,  // 118: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	86,  // 119: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	90,  // 120: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	92,  // 121: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	94,  // 122: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	88,  // 123: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	79,  // 124: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	77,  // 125: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	82,  // 126: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	84,  // 127: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	100, // [100:128] is the sub-list for method output_type
+	72,  // [72:100] is the sub-list for method input_type
+	71,  // [71:72] is the sub-list for extension type_name
+	70,  // [70:71] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -7466,7 +7897,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   89,
+			NumMessages:   96,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

@@ -87,6 +87,7 @@ type Contract struct {
 	Runs         []*Run // with rounds, in order
 	Fetches      []Fetched
 	Deletions    []Deletion
+	Halts        []Halt     // in order
 	Adoptions    []Adoption // models that were taken over after a backup was restored
 	Deleted      bool       // and not made again since, as far as the ledger tells
 }
@@ -225,6 +226,12 @@ func (a *auditor) judge(body ledger.Body) {
 		a.contracts.reset(b)
 	case ledger.Deleted:
 		a.contracts.deleted(b)
+	case ledger.Pause:
+		a.contracts.pause(b)
+	case ledger.Resume:
+		a.contracts.resume(b)
+	case ledger.End:
+		a.contracts.end(b)
 	case ledger.LostModel:
 		a.contracts.lost(b)
 	case ledger.AdoptedRound:

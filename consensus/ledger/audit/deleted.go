@@ -36,7 +36,7 @@ func (k *contracts) begin(c *course, run uint64) {
 	if !fits && !(k.report.Late && run > c.shown.Run) {
 		run = from[len(from)-1] + 1
 	}
-	c.shown.Deleted, c.records = false, 0
+	c.shown.Deleted, c.records, c.paused = false, 0, false
 	c.goTo(run)
 }
 

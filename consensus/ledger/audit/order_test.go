@@ -100,6 +100,25 @@ func TestOrdersThatNobodyGave(t *testing.T) {
 		{"of a run that is over", "the operator asked to reset run 7", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.ResetContractRequest{Contract: study, Run: 7})}
 		}},
+		{"a pause", "", func(b *builder, _ *ledger.Order) ledger.Body {
+			return ledger.Pause{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.PauseContractRequest{Contract: study, Run: 1})}
+		}},
+		{"a pause that nobody signed", "order: it is missing", func(*builder, *ledger.Order) ledger.Body { return ledger.Pause{Contract: study, Run: 1} }},
+		{"a pause that was asked as an end", "order.method", func(b *builder, _ *ledger.Order) ledger.Body {
+			return ledger.Pause{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.EndContractRequest{Contract: study})}
+		}},
+		{"a pause of another contract", `the operator asked for run 0 of contract "other"`, func(b *builder, _ *ledger.Order) ledger.Body {
+			return ledger.Pause{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.PauseContractRequest{Contract: "other"})}
+		}},
+		{"a pause of another run", "contract study is in run 1, not 2", func(b *builder, _ *ledger.Order) ledger.Body {
+			return ledger.Pause{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.PauseContractRequest{Contract: study})}
+		}},
+		{"the resumption of what is not paused", "contract study is not paused", func(b *builder, _ *ledger.Order) ledger.Body {
+			return ledger.Resume{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.ResumeContractRequest{Contract: study})}
+		}},
+		{"an end", "", func(b *builder, _ *ledger.Order) ledger.Body {
+			return ledger.End{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.EndContractRequest{Contract: study})}
+		}},
 		{"a deletion", "", func(b *builder, _ *ledger.Order) ledger.Body { return op.deletes(b, 1) }},
 		{"a deletion that nobody signed", "order: it is missing", func(*builder, *ledger.Order) ledger.Body { return ledger.Deleted{Contract: study, Run: 1} }},
 		{"a deletion of another run", "contract study is in run 1, not 2", func(b *builder, _ *ledger.Order) ledger.Body { return op.deletes(b, 2) }},

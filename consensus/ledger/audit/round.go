@@ -31,6 +31,7 @@ type course struct {
 	// runShares are those of the run that is under way.
 	runShares map[string]*Share
 	records   int // that told of it since it was made
+	paused    bool
 	floor     int // what was the last of floors when one of its name was deleted
 }
 
@@ -193,7 +194,7 @@ func (k *contracts) tiles(r ledger.Round) {
 func (k *contracts) over(o ledger.Over) {
 	c := k.course(o.Contract, o.Run)
 	k.newest(c, o.Contract, o.Run, o.Round, o.Model)
-	c.shown.Over, c.shown.LastRound, c.shown.Model = true, o.Round, o.Model
+	c.shown.Over, c.shown.LastRound, c.shown.Model, c.paused = true, o.Round, o.Model, false
 	c.run().Over = true
 }
 

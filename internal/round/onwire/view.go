@@ -24,6 +24,9 @@ func View(v *swarmv1.ContractView) *round.View {
 		Lost:    state.LostModel{Round: lost.GetRound(), Digest: lost.GetDigest(), ResumedRound: lost.GetResumedRound(), AtMS: lost.GetAtUnixMs()},
 		Adopted: round.Adopted{Round: a.GetRound(), LastRound: a.GetLastRound(), ProvenRound: a.GetProvenRound()},
 	}
+	if h := v.GetHalt(); h != nil {
+		out.Halt = &state.Halt{Ends: h.GetEnds(), By: h.GetBy(), AtMS: h.GetAtUnixMs()}
+	}
 	all := make([]round.Session, len(v.GetSessions())) // one allocation: a view comes with each change
 	for i, m := range v.GetSessions() {
 		all[i] = round.Session{

@@ -98,6 +98,15 @@ const (
 	// ContractServiceResetContractProcedure is the fully-qualified name of the ContractService's
 	// ResetContract RPC.
 	ContractServiceResetContractProcedure = "/swarm.v1.ContractService/ResetContract"
+	// ContractServicePauseContractProcedure is the fully-qualified name of the ContractService's
+	// PauseContract RPC.
+	ContractServicePauseContractProcedure = "/swarm.v1.ContractService/PauseContract"
+	// ContractServiceResumeContractProcedure is the fully-qualified name of the ContractService's
+	// ResumeContract RPC.
+	ContractServiceResumeContractProcedure = "/swarm.v1.ContractService/ResumeContract"
+	// ContractServiceEndContractProcedure is the fully-qualified name of the ContractService's
+	// EndContract RPC.
+	ContractServiceEndContractProcedure = "/swarm.v1.ContractService/EndContract"
 	// ContractServiceDeleteContractProcedure is the fully-qualified name of the ContractService's
 	// DeleteContract RPC.
 	ContractServiceDeleteContractProcedure = "/swarm.v1.ContractService/DeleteContract"
@@ -716,6 +725,14 @@ type ContractServiceClient interface {
 	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
 	// ResetContract begins a new run. Refused with OPEN_SESSIONS while sessions are open, unless force is set.
 	ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error)
+	// PauseContract has no round planned until ResumeContract; an attempt that runs goes on to its end. Programs block at their next Sync,
+	// and no timeout runs. A pause outlives ResetContract. Idempotent. Refused with CONTRACT_OVER once training is over or being ended.
+	PauseContract(context.Context, *connect.Request[v1.PauseContractRequest]) (*connect.Response[v1.PauseContractResponse], error)
+	// ResumeContract ends a pause. Idempotent.
+	ResumeContract(context.Context, *connect.Request[v1.ResumeContractRequest]) (*connect.Response[v1.ResumeContractResponse], error)
+	// EndContract makes the next round the final one, also of a contract that is paused. If too few peers come for it in time, training ends
+	// with the last model, or fails if there is none. Idempotent. Refused with NO_MODEL where there is nothing to end with.
+	EndContract(context.Context, *connect.Request[v1.EndContractRequest]) (*connect.Response[v1.EndContractResponse], error)
 	// DeleteContract removes a contract. Refused with OPEN_SESSIONS while sessions are open, unless force is set. A contract that is
 	// made under the name again has a run that none had before.
 	DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error)
@@ -756,6 +773,24 @@ func NewContractServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(contractServiceMethods.ByName("ResetContract")),
 			connect.WithClientOptions(opts...),
 		),
+		pauseContract: connect.NewClient[v1.PauseContractRequest, v1.PauseContractResponse](
+			httpClient,
+			baseURL+ContractServicePauseContractProcedure,
+			connect.WithSchema(contractServiceMethods.ByName("PauseContract")),
+			connect.WithClientOptions(opts...),
+		),
+		resumeContract: connect.NewClient[v1.ResumeContractRequest, v1.ResumeContractResponse](
+			httpClient,
+			baseURL+ContractServiceResumeContractProcedure,
+			connect.WithSchema(contractServiceMethods.ByName("ResumeContract")),
+			connect.WithClientOptions(opts...),
+		),
+		endContract: connect.NewClient[v1.EndContractRequest, v1.EndContractResponse](
+			httpClient,
+			baseURL+ContractServiceEndContractProcedure,
+			connect.WithSchema(contractServiceMethods.ByName("EndContract")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteContract: connect.NewClient[v1.DeleteContractRequest, v1.DeleteContractResponse](
 			httpClient,
 			baseURL+ContractServiceDeleteContractProcedure,
@@ -771,6 +806,9 @@ type contractServiceClient struct {
 	getContractStatus *connect.Client[v1.GetContractStatusRequest, v1.GetContractStatusResponse]
 	createContract    *connect.Client[v1.CreateContractRequest, v1.CreateContractResponse]
 	resetContract     *connect.Client[v1.ResetContractRequest, v1.ResetContractResponse]
+	pauseContract     *connect.Client[v1.PauseContractRequest, v1.PauseContractResponse]
+	resumeContract    *connect.Client[v1.ResumeContractRequest, v1.ResumeContractResponse]
+	endContract       *connect.Client[v1.EndContractRequest, v1.EndContractResponse]
 	deleteContract    *connect.Client[v1.DeleteContractRequest, v1.DeleteContractResponse]
 }
 
@@ -794,6 +832,21 @@ func (c *contractServiceClient) ResetContract(ctx context.Context, req *connect.
 	return c.resetContract.CallUnary(ctx, req)
 }
 
+// PauseContract calls swarm.v1.ContractService.PauseContract.
+func (c *contractServiceClient) PauseContract(ctx context.Context, req *connect.Request[v1.PauseContractRequest]) (*connect.Response[v1.PauseContractResponse], error) {
+	return c.pauseContract.CallUnary(ctx, req)
+}
+
+// ResumeContract calls swarm.v1.ContractService.ResumeContract.
+func (c *contractServiceClient) ResumeContract(ctx context.Context, req *connect.Request[v1.ResumeContractRequest]) (*connect.Response[v1.ResumeContractResponse], error) {
+	return c.resumeContract.CallUnary(ctx, req)
+}
+
+// EndContract calls swarm.v1.ContractService.EndContract.
+func (c *contractServiceClient) EndContract(ctx context.Context, req *connect.Request[v1.EndContractRequest]) (*connect.Response[v1.EndContractResponse], error) {
+	return c.endContract.CallUnary(ctx, req)
+}
+
 // DeleteContract calls swarm.v1.ContractService.DeleteContract.
 func (c *contractServiceClient) DeleteContract(ctx context.Context, req *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error) {
 	return c.deleteContract.CallUnary(ctx, req)
@@ -809,6 +862,14 @@ type ContractServiceHandler interface {
 	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
 	// ResetContract begins a new run. Refused with OPEN_SESSIONS while sessions are open, unless force is set.
 	ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error)
+	// PauseContract has no round planned until ResumeContract; an attempt that runs goes on to its end. Programs block at their next Sync,
+	// and no timeout runs. A pause outlives ResetContract. Idempotent. Refused with CONTRACT_OVER once training is over or being ended.
+	PauseContract(context.Context, *connect.Request[v1.PauseContractRequest]) (*connect.Response[v1.PauseContractResponse], error)
+	// ResumeContract ends a pause. Idempotent.
+	ResumeContract(context.Context, *connect.Request[v1.ResumeContractRequest]) (*connect.Response[v1.ResumeContractResponse], error)
+	// EndContract makes the next round the final one, also of a contract that is paused. If too few peers come for it in time, training ends
+	// with the last model, or fails if there is none. Idempotent. Refused with NO_MODEL where there is nothing to end with.
+	EndContract(context.Context, *connect.Request[v1.EndContractRequest]) (*connect.Response[v1.EndContractResponse], error)
 	// DeleteContract removes a contract. Refused with OPEN_SESSIONS while sessions are open, unless force is set. A contract that is
 	// made under the name again has a run that none had before.
 	DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error)
@@ -845,6 +906,24 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 		connect.WithSchema(contractServiceMethods.ByName("ResetContract")),
 		connect.WithHandlerOptions(opts...),
 	)
+	contractServicePauseContractHandler := connect.NewUnaryHandler(
+		ContractServicePauseContractProcedure,
+		svc.PauseContract,
+		connect.WithSchema(contractServiceMethods.ByName("PauseContract")),
+		connect.WithHandlerOptions(opts...),
+	)
+	contractServiceResumeContractHandler := connect.NewUnaryHandler(
+		ContractServiceResumeContractProcedure,
+		svc.ResumeContract,
+		connect.WithSchema(contractServiceMethods.ByName("ResumeContract")),
+		connect.WithHandlerOptions(opts...),
+	)
+	contractServiceEndContractHandler := connect.NewUnaryHandler(
+		ContractServiceEndContractProcedure,
+		svc.EndContract,
+		connect.WithSchema(contractServiceMethods.ByName("EndContract")),
+		connect.WithHandlerOptions(opts...),
+	)
 	contractServiceDeleteContractHandler := connect.NewUnaryHandler(
 		ContractServiceDeleteContractProcedure,
 		svc.DeleteContract,
@@ -861,6 +940,12 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 			contractServiceCreateContractHandler.ServeHTTP(w, r)
 		case ContractServiceResetContractProcedure:
 			contractServiceResetContractHandler.ServeHTTP(w, r)
+		case ContractServicePauseContractProcedure:
+			contractServicePauseContractHandler.ServeHTTP(w, r)
+		case ContractServiceResumeContractProcedure:
+			contractServiceResumeContractHandler.ServeHTTP(w, r)
+		case ContractServiceEndContractProcedure:
+			contractServiceEndContractHandler.ServeHTTP(w, r)
 		case ContractServiceDeleteContractProcedure:
 			contractServiceDeleteContractHandler.ServeHTTP(w, r)
 		default:
@@ -886,6 +971,18 @@ func (UnimplementedContractServiceHandler) CreateContract(context.Context, *conn
 
 func (UnimplementedContractServiceHandler) ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.ResetContract is not implemented"))
+}
+
+func (UnimplementedContractServiceHandler) PauseContract(context.Context, *connect.Request[v1.PauseContractRequest]) (*connect.Response[v1.PauseContractResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.PauseContract is not implemented"))
+}
+
+func (UnimplementedContractServiceHandler) ResumeContract(context.Context, *connect.Request[v1.ResumeContractRequest]) (*connect.Response[v1.ResumeContractResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.ResumeContract is not implemented"))
+}
+
+func (UnimplementedContractServiceHandler) EndContract(context.Context, *connect.Request[v1.EndContractRequest]) (*connect.Response[v1.EndContractResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.EndContract is not implemented"))
 }
 
 func (UnimplementedContractServiceHandler) DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error) {

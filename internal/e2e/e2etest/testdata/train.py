@@ -56,5 +56,7 @@ for batch in range(number("BATCHES", 6)):
         print("about to give up", file=sys.stderr)
         sys.exit(number("EXIT_CODE", 0))
     callback.on_batch_end(batch)
+    if callback.training_over and os.environ.get("STOP_WHEN_OVER"):
+        break
 callback.on_train_end()
 hold("HOLD_END")
