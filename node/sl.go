@@ -197,7 +197,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 			return p.bridge.OpenSlots(n, local, committed)
 		},
 		Swarm:     func() string { return s.base.swarm.Epoch().String() },
-		Isolation: s.runner.Isolation(), Journal: s.runner.Journal(), Timeouts: s.cfg.Timeouts, Trust: p.guard, Sign: s.base.key.Sign, Compare: control.Compare, Settled: settled,
+		Isolation: s.runner.Isolation(), Program: s.runner.Program, Journal: s.runner.Journal(), Timeouts: s.cfg.Timeouts, Trust: p.guard, Sign: s.base.key.Sign, Compare: control.Compare, Settled: settled,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.SpillDir, MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	files.Owner, files.SpillAs = s.runner.Owner()

@@ -30,6 +30,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	Rules{}.Kind():        decodeAs[Rules],
 	Fetch{}.Kind():        decodeAs[Fetch],
 	Deleted{}.Kind():      decodeAs[Deleted],
+	Program{}.Kind():      decodeAs[Program],
 	Pause{}.Kind():        decodeAs[Pause],
 	Resume{}.Kind():       decodeAs[Resume],
 	End{}.Kind():          decodeAs[End],
@@ -196,6 +197,19 @@ type Reset struct {
 
 // Kind implements Body.
 func (Reset) Kind() string { return "reset" }
+
+// Program says which program a session is for, as the session's node said when it was opened. Nobody has signed it.
+type Program struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Session  string `json:"session"`
+	Node     string `json:"node"`
+	PeerID   string `json:"peer_id"`
+	Program  string `json:"program"` // "train.py sha256:HEX", and the image of its container
+}
+
+// Kind implements Body.
+func (Program) Kind() string { return "program" }
 
 // Pause says that no round of a contract is planned from here on, also in later runs.
 type Pause struct {

@@ -24,6 +24,7 @@ var bodies = []ledger.Body{
 	ledger.LostModel{Contract: "c", Run: 1, Round: 2, Model: "m", Resumed: 1},
 	ledger.Ban{PeerID: "12D3", Node: "sl-0", Reason: "<why> & how", By: "spiffe://a.example/swarm/swci"},
 	ledger.Unban{PeerID: "12D3"},
+	ledger.Program{Contract: "c", Run: 2, Session: "s", Node: "sl-0", PeerID: "12D3", Program: "train.py sha256:00"},
 	ledger.Pause{Contract: "c", Run: 2},
 	ledger.Resume{Contract: "c", Run: 2},
 	ledger.End{Contract: "c", Run: 2},

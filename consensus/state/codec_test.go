@@ -128,6 +128,10 @@ var everyCommand = []state.Command{
 		CheckinDefault: state.CheckinOnce, KeepChooser: true, AtMS: 70,
 	},
 	state.CreateContract{Contract: "study", Rules: state.Rules{CheckinDefault: state.CheckinInactive}, AtMS: 71},
+	// Which program runs.
+	state.OpenSession{
+		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, CheckinMode: "active", Weight: 10, Program: "train.py sha256:00, image x:1", AtMS: 70,
+	},
 	// Operators halt trainings.
 	state.PauseContract{Contract: "study", Run: 3, AtMS: 41, Order: anOrder("PauseContract")},
 	state.ResumeContract{Contract: "study", Run: 3, AtMS: 42, Order: anOrder("ResumeContract")},

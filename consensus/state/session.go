@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -114,8 +115,10 @@ type OpenSession struct {
 	// CheckinDefault is the mode that its node has for programs that choose none. Empty: none.
 	CheckinDefault string `json:"checkin_default,omitempty"`
 	// KeepChooser has it kept with the session that its program chose no mode. False in logs of before.
-	KeepChooser bool  `json:"keep_chooser,omitempty"`
-	AtMS        int64 `json:"at_ms"`
+	KeepChooser bool `json:"keep_chooser,omitempty"`
+	// Program is which program runs, in the words of its SL: at most MaxProgram bytes of one line. It goes to the ledger alone.
+	Program string `json:"program,omitempty"`
+	AtMS    int64  `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -184,6 +187,16 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	return Result{Changed: true, Contract: c.Name, Run: c.Run, Session: o.Session, EndReason: c.Sessions[o.Session].EndReason}, nil
 }
 
+func (o OpenSession) records(_, next *State) (int64, []ledger.Body) {
+	if o.Program == "" { // also in logs of before
+		return o.AtMS, nil
+	}
+	c := next.Contracts[o.Contract]
+	return o.AtMS, []ledger.Body{ledger.Program{
+		Contract: o.Contract, Run: c.Run, Session: o.Session, Node: o.Node, PeerID: next.Nodes[o.Node].PeerID, Program: o.Program,
+	}}
+}
+
 // tookPart reports whether a node of this very key had a session in this run, on the terms that hold.
 func (c *Contract) tookPart(n *Node) bool {
 	for _, s := range c.Sessions {
@@ -235,6 +248,9 @@ func (o OpenSession) check(s *State) error {
 		return badCheckin(o.CheckinDefault)
 	case !fits(MaxIsolation, o.Isolation) || !oneLine(o.Isolation):
 		return reject(ReasonBadCommand, "", "the words on a program's isolation are %d bytes, at most %d, of one line", encodedLen(o.Isolation), MaxIsolation)
+	}
+	if !fits(MaxProgram, o.Program) || !oneLine(o.Program) {
+		return reject(ReasonBadCommand, "", "the words on a program are %d bytes, at most %d, of one line", encodedLen(o.Program), MaxProgram)
 	}
 	if err := checkContractName(o.Contract); err != nil {
 		return err

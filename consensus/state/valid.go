@@ -15,6 +15,7 @@ const (
 	// MaxPlannedWeight bounds the weights of a plan under a cap, which are scaled up so that the cap rounds little.
 	MaxPlannedWeight = 10_000
 	MaxIsolation     = 256 // of Session.Isolation
+	MaxProgram       = 256 // of OpenSession.Program
 	MaxRequired      = 64  // nodes that rules require
 	MaxWaitMS        = 7 * 24 * 3600 * 1000
 	MaxEnded         = 256 // ended sessions that a contract keeps, besides those that count as closed

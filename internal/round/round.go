@@ -60,6 +60,7 @@ type Open struct {
 	NoShard        bool   `json:"noShard,omitempty"`      // the node wants to own no part of a merge
 	QuorumWaitMS   uint32 `json:"quorumWaitMs,omitempty"` // what the node asks for; 0: nothing
 	StallGraceMS   uint32 `json:"stallGraceMs,omitempty"` // likewise
+	Program        string `json:"program,omitempty"`      // which program runs: its file's digest, and its image
 	Late           bool   `json:"late,omitempty"`         // the contract may be completed if the node has had a session of its terms in this run
 }
 

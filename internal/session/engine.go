@@ -32,6 +32,8 @@ type Config struct {
 	Settled string
 	// Isolation says what keeps programs in, for the other peers to see.
 	Isolation string
+	// Program says which program opens a session, for the ledger; nil: nothing is said.
+	Program func() string
 	// ModelDir keeps committed models on disk; empty: none are kept.
 	ModelDir string
 	// ScratchDir takes files that methods need beside the weight files and no program sees; empty: the system's directory for

@@ -85,6 +85,9 @@ func (e *Engine) newSession(parent context.Context, req round.Open, layout *merg
 	req.Session = hex.EncodeToString(id)
 	req.Terms.LayoutDigest, req.Terms.Layout = layout.Digest().String(), layout.Canonical()
 	req.ExpectedPeers, req.Isolation, req.CheckinDefault = e.cfg.ExpectedPeers, e.cfg.Isolation, e.cfg.CheckinDefault
+	if e.cfg.Program != nil {
+		req.Program = e.cfg.Program()
+	}
 	e.cfg.Timeouts.request(&req)
 	s := sessionOf(ctx, cancel, e, &req, models.Form{Layout: layout})
 	s.model.slots, s.program.localName, s.program.progress.TotalEpochs = slots, slots.LocalName(), req.TotalEpochs

@@ -330,11 +330,12 @@ type backwardsJSON struct {
 }
 
 type auditedShareJSON struct {
-	Node     string  `json:"node" doc:"name"`
-	SpiffeID string  `json:"spiffe_id" doc:"that it registered with"`
-	PeerID   string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
-	Rounds   int     `json:"rounds" doc:"that it signed"`
-	Share    float64 `json:"share" doc:"of the contract's total weight, 0 to 1"`
+	Node     string   `json:"node" doc:"name"`
+	SpiffeID string   `json:"spiffe_id" doc:"that it registered with"`
+	PeerID   string   `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Rounds   int      `json:"rounds" doc:"that it signed"`
+	Share    float64  `json:"share" doc:"of the contract's total weight, 0 to 1"`
+	Programs []string `json:"programs" doc:"that it ran, as its SL said: file with SHA-256, and the image of its container; nobody signed that"`
 }
 
 type ledgerProblemJSON struct {

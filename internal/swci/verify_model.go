@@ -43,6 +43,8 @@ type found struct {
 	history audit.History
 	rules   []audit.RuleSet
 	signed  bool
+	// backwards are records that are dated before earlier ones, of the whole ledger.
+	backwards []audit.Backwards
 }
 
 // inLedger holds all that a file says of its model to a copy of the ledger, and that to an audit. Without certificates it takes the
@@ -76,7 +78,7 @@ func inLedger(opts *cli.Context, getenv func(string) string, m modelfile.Meta) (
 	if err := differences(report, run, m); err != nil {
 		return nil, fmt.Errorf("ledger %s: %w", path, err)
 	}
-	out := &found{model: run.Model(m.Round), history: run.History(m.Round), signed: !o.Unsigned}
+	out := &found{model: run.Model(m.Round), history: run.History(m.Round), signed: !o.Unsigned, backwards: report.Backwards}
 	for _, c := range report.Contracts {
 		if c.Name == m.Contract {
 			out.rules = c.RulesAt(out.model.Record)
@@ -147,6 +149,9 @@ func (f *found) words(run uint64) []string {
 		fmt.Sprintf("committed: the ledger has it, in record %d", f.model.Record),
 		fmt.Sprintf("made in %s of run %d, %s, by %s, from %s; %s", rounds, run, span(h.FirstMS, h.LastMS), text.Line(strings.Join(h.Methods, ", ")), strings.Join(from, ", "), checked),
 	}
+	if programs := f.programs(); programs != "" {
+		out = append(out, "programs, as their SLs said: "+programs)
+	}
 	if n := len(f.rules); n > 0 {
 		last := f.rules[n-1]
 		rules := rulesText(last.Rules)
@@ -155,7 +160,40 @@ func (f *found) words(run uint64) []string {
 		}
 		out = append(out, fmt.Sprintf("rules: %s (record %d, %s, by %s)", text.Line(rules), last.Record, dated(last.AtMS), text.Line(last.By)))
 	}
+	if n := len(f.backwards); n > 0 {
+		b := f.backwards[0]
+		out = append(out, fmt.Sprintf("times: record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record", b.Record, dated(b.AtMS), dated(b.LatestMS)))
+		if n > 1 {
+			out = append(out, fmt.Sprintf("times: and %s more: see swarmctl verify ledger", many(n-1, "such record")))
+		}
+	}
 	return out
+}
+
+// programs says which programs ran, each once, and where.
+func (f *found) programs() string {
+	var order []string
+	at := map[string][]string{}
+	for _, c := range f.history.Contributors {
+		ran := c.Programs
+		if len(ran) == 0 {
+			ran = []string{""}
+		}
+		for _, p := range ran {
+			if at[p] == nil {
+				order = append(order, p)
+			}
+			at[p] = append(at[p], text.Line(c.Node))
+		}
+	}
+	if len(order) == 1 && order[0] == "" {
+		return "" // a ledger of before programs were recorded
+	}
+	var said []string
+	for _, p := range order {
+		said = append(said, fmt.Sprintf("%s (%s)", first(text.Line(p), "not said"), strings.Join(at[p], ", ")))
+	}
+	return strings.Join(said, "; ")
 }
 
 // percent writes a share without digits that say nothing.
@@ -195,7 +233,7 @@ func ruleSetsToJSON(sets []audit.RuleSet) []ruleSetJSON {
 func sharesToJSON(shares []*audit.Share) []auditedShareJSON {
 	out := []auditedShareJSON{}
 	for _, p := range shares {
-		out = append(out, auditedShareJSON{p.Node, p.SPIFFEID, p.PeerID, p.Rounds, p.Share})
+		out = append(out, auditedShareJSON{p.Node, p.SPIFFEID, p.PeerID, p.Rounds, p.Share, append([]string{}, p.Programs...)})
 	}
 	return out
 }

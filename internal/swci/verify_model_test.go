@@ -127,6 +127,7 @@ func (c *committed) train(layout merge.Digest, rounds uint64, method, model stri
 		Node: "hospital-a", Role: "sl", SPIFFEID: sl.ID.String(), PeerID: id.String(), Chain: identity.RawChain(sl),
 		Signature: signed(t, sl, identity.OwnershipMessage("s", "hospital-a", id.String())),
 	})
+	c.add(ledger.Program{Contract: "c", Run: 1, Node: "hospital-a", PeerID: id.String(), Program: "train.py sha256:00"})
 	for n := uint64(1); n <= rounds; n++ {
 		c.at = c.at.Add(10 * time.Second)
 		digest := merge.Sum([]byte{byte(n)}).String()
@@ -175,11 +176,19 @@ func TestVerifyModelHoldsAllThatTheFileSays(t *testing.T) {
 	out, err := swarmctl("verify", "model", file, "--ledger", genuine.file(), "--bundle", genuine.bundle)
 	for _, want := range []string{
 		"made in rounds 1–4 of run 1, 22 Nov 2026 19:12–19:12 UTC, by krum(f=1), from hospital-a 100 %; signatures checked",
+		"programs, as their SLs said: train.py sha256:00 (hospital-a)",
 		"rules: min peers 1, models may be fetched (record 3, 22 Nov 2026 19:12 UTC, by spiffe://a.example/swarm/swci/dr-who)",
 	} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("want %q: %v\n%s", want, err, out)
 		}
+	}
+	late := newCommitted(t)
+	late.train(layout.Digest(), 4, "krum(f=1)", digest)
+	late.at = late.at.Add(-time.Hour)
+	late.add(ledger.Bundle{TrustDomain: "b.example", Certificates: [][]byte{late.ca.Raw}})
+	if out, err := swarmctl("verify", "model", file, "--ledger", late.file()); err != nil || !strings.Contains(out, "times: record 11 is dated 22 Nov 2026 18:12 UTC, before an earlier one of 22 Nov 2026 19:12 UTC") {
+		t.Errorf("with a time that goes back: %v\n%s", err, out)
 	}
 	if out, err := swarmctl("verify", "model", file, "--ledger", genuine.file()); err != nil || !strings.Contains(out, "the chain is whole; signatures were not checked") {
 		t.Errorf("without --bundle: %v\n%s", err, out)

@@ -2131,6 +2131,7 @@ type OpenSessionRequest struct {
 	// final model, which the node could not take in time.
 	Late           bool   `protobuf:"varint,14,opt,name=late,proto3" json:"late,omitempty"`
 	CheckinDefault string `protobuf:"bytes,15,opt,name=checkin_default,json=checkinDefault,proto3" json:"checkin_default,omitempty"` // the mode that this node has for programs that choose none, unless the contract's rules have one; empty: none
+	Program        string `protobuf:"bytes,16,opt,name=program,proto3" json:"program,omitempty"`                                     // which program runs, as its SL says: "train.py sha256:HEX", and the image of its container; at most 256 bytes, for the ledger
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2266,6 +2267,13 @@ func (x *OpenSessionRequest) GetLate() bool {
 func (x *OpenSessionRequest) GetCheckinDefault() string {
 	if x != nil {
 		return x.CheckinDefault
+	}
+	return ""
+}
+
+func (x *OpenSessionRequest) GetProgram() string {
+	if x != nil {
+		return x.Program
 	}
 	return ""
 }
@@ -7119,7 +7127,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xfb\x03\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\x95\x04\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -7136,7 +7144,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0equorum_wait_ms\x18\f \x01(\rR\fquorumWaitMs\x12$\n" +
 	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\x12\x12\n" +
 	"\x04late\x18\x0e \x01(\bR\x04late\x12'\n" +
-	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\"I\n" +
+	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\x12\x18\n" +
+	"\aprogram\x18\x10 \x01(\tR\aprogram\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xb4\x01\n" +
 	"\rReportRequest\x123\n" +

@@ -62,7 +62,7 @@ func (k *contracts) adopted(b ledger.AdoptedRound) {
 			s.Weight += uint64(p.Weight)
 		}
 	}
-	k.committed(run, r)
+	k.committed(run, r, c.programs)
 	run.models[r.Round].base, run.models[r.Round].missing = b.Last, r.Round-min(r.Round, b.Last+1)
 	k.resumed(run, ledger.LostModel{Round: b.Round - 1, Resumed: r.Round})
 	c.shown.Adoptions = append(c.shown.Adoptions, Adoption{

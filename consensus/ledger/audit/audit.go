@@ -105,9 +105,10 @@ type RuleSet struct {
 // Share is one node's part in a contract.
 type Share struct {
 	Node, SPIFFEID, PeerID string
-	Rounds                 int     // that it signed
-	Weight                 uint64  // summed over them
-	Share                  float64 // of all weights of the contract, 0 to 1
+	Rounds                 int      // that it signed
+	Weight                 uint64   // summed over them
+	Share                  float64  // of all weights of the contract, 0 to 1
+	Programs               []string // that its SL said it ran in these rounds; none: it said nothing
 }
 
 // auditor is the state of an audit after some records. Each part judges the records of its kind.
@@ -226,6 +227,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.contracts.reset(b)
 	case ledger.Deleted:
 		a.contracts.deleted(b)
+	case ledger.Program:
+		a.contracts.program(b)
 	case ledger.Pause:
 		a.contracts.pause(b)
 	case ledger.Resume:

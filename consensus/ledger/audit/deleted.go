@@ -43,7 +43,7 @@ func (k *contracts) begin(c *course, run uint64) {
 // goTo begins another run.
 func (c *course) goTo(run uint64) {
 	c.shown.Run, c.shown.LastRound, c.shown.Model, c.shown.Over = run, 0, "", false
-	c.models, c.runShares = map[uint64]string{}, map[string]*Share{}
+	c.models, c.runShares, c.programs = map[uint64]string{}, map[string]*Share{}, map[string]string{}
 }
 
 func (k *contracts) deleted(d ledger.Deleted) {

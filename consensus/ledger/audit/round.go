@@ -27,7 +27,9 @@ type contracts struct {
 type course struct {
 	shown  *Contract
 	models map[uint64]string // of this run, by round
-	shares map[string]*Share // by node
+	// programs are those of the sessions of this run, by session.
+	programs map[string]string
+	shares   map[string]*Share // by node
 	// runShares are those of the run that is under way.
 	runShares map[string]*Share
 	records   int // that told of it since it was made
@@ -73,9 +75,10 @@ func (k *contracts) round(r ledger.Round) {
 		for _, s := range []*Share{k.share(c.shares, &c.shown.Participants, p), k.share(c.runShares, &run.Participants, p)} {
 			s.Rounds++
 			s.Weight += uint64(p.Weight)
+			s.ran(c.programs[p.Session])
 		}
 	}
-	k.committed(run, r)
+	k.committed(run, r, c.programs)
 }
 
 // share returns a participant's, begun if it is new.

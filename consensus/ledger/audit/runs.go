@@ -30,8 +30,9 @@ type Model struct {
 }
 
 type part struct {
-	node   string
-	weight uint32
+	node    string
+	weight  uint32
+	program string
 }
 
 // History is how a model came to be.
@@ -113,10 +114,31 @@ func (r *Run) History(round uint64) History {
 			}
 			s.Rounds++
 			s.Weight += uint64(p.weight)
+			s.ran(p.program)
 		}
 	}
 	divide(h.Contributors)
 	return h
+}
+
+// ran notes a program, once.
+func (s *Share) ran(program string) {
+	if program != "" && !slices.Contains(s.Programs, program) {
+		s.Programs = append(s.Programs, program)
+	}
+}
+
+// program notes which program a session is for. It tells of no use of the contract: a session that was opened and ended leaves nothing.
+func (k *contracts) program(p ledger.Program) {
+	c := k.course(p.Contract, p.Run)
+	c.records--
+	if p.Run != c.shown.Run {
+		k.bad("run", "contract %s is in run %d, not %d", p.Contract, c.shown.Run, p.Run)
+	}
+	if known := k.members.nodes[p.Node]; known != nil && known.PeerID != p.PeerID {
+		k.bad("peer_id", "node %s registered with node key %s, not %.80s", p.Node, known.PeerID, p.PeerID)
+	}
+	c.programs[p.Session] = p.Program
 }
 
 // divide works out the shares of weights.
@@ -143,10 +165,10 @@ func (c *course) run() *Run {
 }
 
 // committed notes a round's model, after its participants.
-func (k *contracts) committed(r *Run, b ledger.Round) {
+func (k *contracts) committed(r *Run, b ledger.Round, programs map[string]string) {
 	m := &Model{Record: k.seq, Round: b.Round, AtMS: k.atMS, Digest: b.Model, Layout: b.Layout, Method: b.Method, base: b.Round - 1}
 	for _, p := range b.Participants {
-		m.parts = append(m.parts, part{p.Node, p.Weight})
+		m.parts = append(m.parts, part{p.Node, p.Weight, programs[p.Session]})
 	}
 	r.models[b.Round] = m
 	if r.Rounds == 0 {

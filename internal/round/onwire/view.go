@@ -103,7 +103,7 @@ func Open(o *round.Open) *swarmv1.OpenSessionRequest {
 			LayoutDigest: o.Terms.LayoutDigest, Layout: o.Terms.Layout, Method: o.Terms.Method, MinPeers: o.Terms.MinPeers,
 		},
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive, CheckinMode: o.CheckinMode, CheckinDefault: o.CheckinDefault, Weight: o.Weight,
-		TotalEpochs: o.TotalEpochs, Isolation: o.Isolation, NoShard: o.NoShard, QuorumWaitMs: o.QuorumWaitMS, StallGraceMs: o.StallGraceMS, Late: o.Late,
+		TotalEpochs: o.TotalEpochs, Isolation: o.Isolation, Program: o.Program, NoShard: o.NoShard, QuorumWaitMs: o.QuorumWaitMS, StallGraceMs: o.StallGraceMS, Late: o.Late,
 	}
 }
 
