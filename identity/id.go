@@ -34,6 +34,8 @@ const (
 	RoleSWOP Role = naming.RoleSWOP
 	// RoleSWCI is a user's command shell, swarmctl.
 	RoleSWCI Role = naming.RoleSWCI
+	// RoleAudit is an auditor's swarmctl: it may read ledger, nodes, contracts and health, and nothing else.
+	RoleAudit Role = naming.RoleAudit
 )
 
 // Roles lists all roles in a fixed order. The caller owns the slice.

@@ -44,6 +44,8 @@ type SourceConfig struct {
 	Socket string
 	// Role is the node's role. "" takes any swarm role, as a tool does that only shows its identity.
 	Role Role
+	// Else is another role that is taken where there is no SVID of Role; "" is none.
+	Else Role
 	// Name is the node's name: an SVID /swarm/<role>/<Name> is preferred, and once one was used a shared
 	// /swarm/<role> is never taken again.
 	Name string
@@ -225,8 +227,19 @@ func (s *WorkloadSource) OnX509ContextWatchError(err error) {
 	}
 }
 
-// pick chooses the SVID of the node's own name, else a shared one of its role unless an own one was ever used.
+// pick chooses an SVID of the node's role, else of the other one that it takes.
 func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error) {
+	svid, id, err := s.pickOf(s.cfg.Role, svids)
+	if err != nil && s.cfg.Else != "" {
+		if svid, id, err := s.pickOf(s.cfg.Else, svids); err == nil {
+			return svid, id, nil
+		}
+	}
+	return svid, id, err
+}
+
+// pickOf chooses the SVID of the node's own name, else a shared one of a role unless an own one was ever used.
+func (s *WorkloadSource) pickOf(role Role, svids []*x509svid.SVID) (*x509svid.SVID, ID, error) {
 	var (
 		shared   *x509svid.SVID
 		sharedID ID
@@ -235,7 +248,7 @@ func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error
 	for _, svid := range svids {
 		got = append(got, svid.ID.String())
 		svid, id, err := s.read(svid)
-		if err != nil || s.cfg.Role != "" && id.Role() != s.cfg.Role {
+		if err != nil || role != "" && id.Role() != role {
 			continue
 		}
 		switch {

@@ -53,6 +53,8 @@ type FilesConfig struct {
 	Prefix identity.Prefix
 	// Role is the node's role; "" takes any.
 	Role identity.Role
+	// Else is another role that is taken too; "" is none.
+	Else identity.Role
 	// Name is the node's name: a SPIFFE ID with another one is refused; "" takes any.
 	Name string
 	// TrustDomains are those accepted beside the own one; CAs that name no trust domain are trusted for them too.
@@ -343,7 +345,7 @@ func (s *FileSource) readPair(cas []*x509.Certificate) (*x509svid.SVID, identity
 
 // isOurs checks that an identity is of this node's role and name.
 func (s *FileSource) isOurs(id identity.ID) error {
-	if s.cfg.Role != "" && id.Role() != s.cfg.Role {
+	if s.cfg.Role != "" && id.Role() != s.cfg.Role && (s.cfg.Else == "" || id.Role() != s.cfg.Else) {
 		return fmt.Errorf("the certificate is for the role %s, this node is of the role %s", id.Role(), s.cfg.Role)
 	}
 	if name := id.NodeName(); s.cfg.Name != "" && name != "" && name != s.cfg.Name {

@@ -10,6 +10,8 @@ const (
 	RoleSL   = "sl"   // Swarm Learning node: trains beside its data
 	RoleSWOP = "swop" // operator node: executes tasks on its host
 	RoleSWCI = "swci" // a user's command shell, swarmctl
+
+	RoleAudit = "audit" // an auditor's swarmctl: it reads, and changes nothing
 )
 
 // Role is what other parts derive from a role.
@@ -18,6 +20,8 @@ type Role struct {
 	Title string // in words
 	DNS   string // DNS name in the SVIDs of SPIRE; empty: none, as it serves nothing
 	Node  bool   // nodes of it are registered, and others see them
+	Shell bool   // it is taken by swarmctl
+	Other bool   // it is no component of its own: nothing is run, and to be stopped, in this role
 	Beats bool   // its nodes register with an SN and send heartbeats to the leader
 }
 
@@ -27,7 +31,8 @@ func Roles() []Role {
 		{Name: RoleSN, Title: "SN", DNS: "swarm-network-node", Node: true},
 		{Name: RoleSL, Title: "SL", DNS: "swarm-learning-node", Node: true, Beats: true},
 		{Name: RoleSWOP, Title: "SWOP", DNS: "swarm-operator-node", Node: true, Beats: true},
-		{Name: RoleSWCI, Title: "SWCI"},
+		{Name: RoleSWCI, Title: "SWCI", Shell: true},
+		{Name: RoleAudit, Title: "auditor", Shell: true, Other: true},
 	}
 }
 

@@ -90,11 +90,19 @@ func newPlan(nodes, federates []string) (*plan, error) {
 	return p, nil
 }
 
+// taker is the role by which the agent's plugin knows the program that takes a role: it sees swarmctl, and not what it is for.
+func taker(role identity.Role) identity.Role {
+	if naming.RoleOf(string(role)).Shell {
+		return identity.RoleSWCI
+	}
+	return role
+}
+
 // entryOf is the entry of a role, or of one of its nodes. Its IDs have no trust domain yet.
 func entryOf(role identity.Role, name string) content {
 	c := content{
 		ID: "swarm." + string(role), SPIFFEID: "/swarm/" + string(role), ParentID: AgentPath(role, name),
-		Selectors: []string{"swarm:node-type:" + string(role)}, DNSNames: roleDNS(role),
+		Selectors: []string{"swarm:node-type:" + string(taker(role))}, DNSNames: roleDNS(role),
 	}
 	if name != "" {
 		c.ID += "." + name

@@ -72,7 +72,7 @@ func parseRoles(given []string) (map[identity.Role][]uint32, error) {
 		name, users, ok := strings.Cut(g, "=")
 		role, err := identity.ParseRole(name)
 		if !ok || err != nil {
-			return nil, fmt.Errorf("--roles %s: want ROLE=USER[,USER…] with one of the roles sn, sl, swop, swci", g)
+			return nil, fmt.Errorf("--roles %s: want ROLE=USER[,USER…] with one of the roles sn, sl, swop, swci; auditors take swci's", g)
 		}
 		for _, u := range strings.Split(users, ",") {
 			uid, err := userID(u)

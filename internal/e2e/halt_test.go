@@ -40,6 +40,15 @@ func TestPausedAndEnded(t *testing.T) {
 	swarmctl("waiting    paused by spiffe://", "get", "contract", "status", "study")
 	swarmctl("swarmctl resume contract study", "explain", "contract", "study")
 	swarmctl("contract study is paused, by spiffe://", "pause", "contract", "study")
+	auditor := func(args ...string) (int, string) { // may look, and no more
+		return w.tool(append(append([]string{"swarmctl"}, args...), "--sn", w.Addr(1)+":30304", "--identity", w.Path("ca", "audit.sock"))...)
+	}
+	if code, out := auditor("explain", "contract", "study"); code != 0 || !strings.Contains(out, "is paused") {
+		t.Errorf("an auditor's explain: exit code %d, %s", code, out)
+	}
+	if code, out := auditor("resume", "contract", "study"); code == 0 || !strings.Contains(out, "audit") {
+		t.Errorf("an auditor's order: exit code %d, %s", code, out)
+	}
 	swarmctl("contract study is not paused: rounds are planned again", "resume", "contract", "study")
 	w.Until("a round after the pause", func() bool { return round() > paused })
 	swarmctl("contract study is being ended", "end", "contract", "study")
@@ -49,7 +58,9 @@ func TestPausedAndEnded(t *testing.T) {
 	}
 	swarmctl("contract study is over: the model of round ", "end", "contract", "study")
 	swarmctl("ended      by spiffe://", "get", "contract", "status", "study")
-	swarmctl("", "get", "ledger", "--out", ledger)
+	if code, out := auditor("get", "ledger", "--out", ledger); code != 0 {
+		t.Errorf("an auditor's copy: exit code %d, %s", code, out)
+	}
 	for _, does := range []string{"paused", "resumed", "ended"} {
 		swarmctl("contract study, run 1, was "+does+" by spiffe://", "verify", "ledger", ledger, "--bundle", ca)
 	}

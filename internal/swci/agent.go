@@ -121,7 +121,7 @@ func openAgent(ctx context.Context, env Env, target Context, prefix identity.Pre
 	}
 	wait, cancel := context.WithTimeout(ctx, agentWait)
 	defer cancel()
-	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Prefix: prefix, Log: slog.New(notices{env.Stderr})})
+	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Else: identity.RoleAudit, Prefix: prefix, Log: slog.New(notices{env.Stderr})})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, exit.New(exit.Unreachable, "the lines above say what it waited for", "no identity from the SPIRE agent within %v", agentWait)

@@ -72,7 +72,7 @@ func openFiles(ctx context.Context, target Context) (identity.Provider, identity
 	}
 	source, err := certs.OpenFiles(ctx, certs.FilesConfig{
 		Cert: q.Get("cert"), Key: q.Get("key"), CACert: q.Get("cacert"), CAPath: q.Get("capath"), Roles: q.Get("cert-roles"),
-		Role: identity.RoleSWCI, TrustDomains: target.TrustDomains, Prefix: prefix, Log: slog.New(slog.DiscardHandler),
+		Role: identity.RoleSWCI, Else: identity.RoleAudit, TrustDomains: target.TrustDomains, Prefix: prefix, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, identity.Domains{}, exit.New(exit.Usage, "swarmctl cert issue swci makes a certificate for swarmctl, swarmctl cert show FILE explains one", "open identity: %w", err)

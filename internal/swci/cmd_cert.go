@@ -38,7 +38,7 @@ func certCommands() []*Command {
 		{
 			Pattern: "cert issue [ID]", Group: "This host",
 			Summary: "Issue a certificate for a node, or renew it",
-			Details: "ID is ROLE/NAME or ROLE, where ROLE is sn, sl, swop or swci: sl/hospital-a is for the node with --name hospital-a alone, sl for any SL. Writes a certificate and its key (mode 0600) into --out; issuing again replaces both, which a running node notices within seconds.\n\n" +
+			Details: "ID is ROLE/NAME or ROLE, where ROLE is sn, sl, swop, swci or audit: sl/hospital-a is for the node with --name hospital-a alone, sl for any SL; audit/dr-who is for an auditor, whose swarmctl reads and changes nothing. Writes a certificate and its key (mode 0600) into --out; issuing again replaces both, which a running node notices within seconds.\n\n" +
 				"--cn makes a certificate without SPIFFE ID instead, by a CA that cert init --cn-roles made.",
 			Example: "cert issue sl/hospital-a --host sl.hospital-a.example --days 90",
 			Flags: []cli.Flag{
@@ -193,7 +193,7 @@ func useCert(cfg certs.IssueConfig, out issuedJSON) string {
 		role, _ = certs.RoleOfCN(cfg.CN) // it was checked when the certificate was issued
 		options += " --cert-roles cn"
 	}
-	if name != "" && role != identity.RoleSWCI {
+	if name != "" && role != identity.RoleSWCI && role != identity.RoleAudit {
 		options = "--name " + name + " " + options
 	}
 	switch role {
@@ -203,6 +203,9 @@ func useCert(cfg certs.IssueConfig, out issuedJSON) string {
 		return "swarmd run-sl " + options + " --host-ip ADDRESS --sn-ip ADDRESS --model-dir DIR --model-program FILE"
 	case identity.RoleSWCI:
 		return "swarmctl list nodes --sn HOST:30304 " + options
+	}
+	if role == identity.RoleAudit {
+		return "swarmctl get ledger --sn HOST:30304 --out ledger.jsonl " + options
 	}
 	return "start the node with " + options
 }

@@ -106,7 +106,7 @@ func OpenIdentity(env Env) Identify {
 		}
 		wait, cancel := context.WithTimeout(ctx, identityWait)
 		defer cancel()
-		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
+		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Else: identity.RoleAudit, Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			hint := first(spire.ExplainHost(identity.RoleSWCI, "")(err), "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?")
 			return nil, identity.Domains{}, exit.New(exit.Unreachable, hint, "get SVID from %s: %w", socket, err)

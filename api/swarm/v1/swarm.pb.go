@@ -30,7 +30,7 @@ const (
 // Access is who may call a method, and what a call carries. SNs read it from here: a method without roles is denied to everybody.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those that an SVID's path names: sn, sl, swop, swci.
+	// Those that an SVID's path names: sn, sl, swop, swci, audit.
 	Roles []string `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
 	// The call speaks for a node: it carries the node's name and token.
 	Token bool `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
@@ -7546,18 +7546,20 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\xcd\x01\n" +
-	"\fSwarmService\x12]\n" +
-	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\"\x1a\x82\xce\x18\x16\n" +
+	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\xdb\x01\n" +
+	"\fSwarmService\x12d\n" +
+	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\"!\x82\xce\x18\x1d\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
-	"\x04swci\x18\x01\x12^\n" +
-	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x04swci\n" +
+	"\x05audit\x18\x01\x12e\n" +
+	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
-	"\x04swci2\x9d\x06\n" +
+	"\x04swci\n" +
+	"\x05audit2\xa4\x06\n" +
 	"\vNodeService\x12^\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\"\x18\x82\xce\x18\x14\n" +
 	"\x02sl\n" +
@@ -7568,12 +7570,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swop\x18\x01 \x01\x12P\n" +
 	"\tGetProofs\x12\x1a.swarm.v1.GetProofsRequest\x1a\x1b.swarm.v1.GetProofsResponse\"\n" +
 	"\x82\xce\x18\x06\n" +
-	"\x02sl\x10\x01\x12^\n" +
-	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x02sl\x10\x01\x12e\n" +
+	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
-	"\x04swci\x12X\n" +
+	"\x04swci\n" +
+	"\x05audit\x12X\n" +
 	"\tLeaveNode\x12\x1a.swarm.v1.LeaveNodeRequest\x1a\x1b.swarm.v1.LeaveNodeResponse\"\x12\x82\xce\x18\x0e\n" +
 	"\x02sl\n" +
 	"\x04swop\x10\x01 \x01\x12U\n" +
@@ -7599,18 +7602,20 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\x10\x01 \x01\x12U\n" +
 	"\n" +
 	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse\"\f\x82\xce\x18\b\n" +
-	"\x02sl\x10\x01 \x012\xba\x06\n" +
-	"\x0fContractService\x12j\n" +
-	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x02sl\x10\x01 \x012\xc8\x06\n" +
+	"\x0fContractService\x12q\n" +
+	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
-	"\x04swci\x12x\n" +
-	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\"\x1a\x82\xce\x18\x16\n" +
+	"\x04swci\n" +
+	"\x05audit\x12\x7f\n" +
+	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\"!\x82\xce\x18\x1d\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
-	"\x04swci \x01\x12a\n" +
+	"\x04swci\n" +
+	"\x05audit \x01\x12a\n" +
 	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12^\n" +
 	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse\"\f\x82\xce\x18\b\n" +
@@ -7631,14 +7636,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swop\n" +
 	"\x04swci \x01\x12X\n" +
 	"\vRecordFetch\x12\x1c.swarm.v1.RecordFetchRequest\x1a\x1d.swarm.v1.RecordFetchResponse\"\f\x82\xce\x18\b\n" +
-	"\x02sl\x10\x01 \x012m\n" +
-	"\rLedgerService\x12\\\n" +
+	"\x02sl\x10\x01 \x012t\n" +
+	"\rLedgerService\x12c\n" +
 	"\n" +
-	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk\"\x18\x82\xce\x18\x14\n" +
+	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
-	"\x04swci0\x012_\n" +
+	"\x04swci\n" +
+	"\x05audit0\x012_\n" +
 	"\rBackupService\x12N\n" +
 	"\n" +
 	"ReadBackup\x12\x1b.swarm.v1.ReadBackupRequest\x1a\x15.swarm.v1.BackupChunk\"\n" +

@@ -78,7 +78,9 @@ type selector struct {
 func (o *Options) selectors() []selector {
 	out := []selector{{"--all", &o.All}, {"--apls", &o.APLS}, {"--" + engine.RoleSpireServer, &o.SpireServer}, {"--sl-pyt", &o.SLPYT}, {"--sl-tf", &o.SLTF}}
 	for _, r := range naming.Roles() {
-		out = append(out, selector{"--" + r.Name, o.of(r.Name)})
+		if !r.Other {
+			out = append(out, selector{"--" + r.Name, o.of(r.Name)})
+		}
 	}
 	return append(out, selector{"--keep", &o.Keep})
 }
@@ -124,7 +126,9 @@ func (o Options) Wants(role, platform string) bool {
 func order() []string {
 	out := []string{engine.RoleSpireServer}
 	for _, r := range naming.Roles() {
-		out = append(out, r.Name)
+		if !r.Other {
+			out = append(out, r.Name)
+		}
 	}
 	slices.Reverse(out)
 	return out
