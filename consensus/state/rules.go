@@ -246,7 +246,7 @@ func (o CreateContract) apply(s *State) (Result, error) {
 	}
 	if active := c.Active(); len(active) > 0 {
 		return Result{}, reject(ReasonOpenSessions, "wait until they end, or end them: swarmctl reset contract "+c.Name+" force",
-			"contract %s has %d open sessions, which its rules can't change under", c.Name, len(active))
+			"contract %s has %d open sessions: its rules can't be changed while sessions are open", c.Name, len(active))
 	}
 	if c.Terms != nil && !c.Over && !rules.fit(*c.Terms) {
 		return Result{}, reject(ReasonTermsMismatch, "begin anew: swarmctl reset contract "+c.Name,

@@ -36,5 +36,5 @@ func TestBanCutsOffOneOfASharedIdentity(t *testing.T) {
 	w.Agree(1, 2)
 	again := w.SL(3)
 	again.Fails("is banned: laptop was stolen")
-	swarmctl("is not banned", "unban", "node", name)
+	swarmctl("is no longer banned", "unban", "node", name)
 }

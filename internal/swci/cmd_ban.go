@@ -44,7 +44,7 @@ type banJSON struct {
 
 // unbannedJSON is `unban node NAME -o json`.
 type unbannedJSON struct {
-	Name string `json:"name" doc:"as it was given; it is not banned"`
+	Name string `json:"name" doc:"as it was given; it is no longer banned"`
 }
 
 func banToJSON(b *swarmv1.Ban) banJSON {
@@ -75,7 +75,7 @@ func unbanNode(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, unbannedJSON{name})
 		}
-		fmt.Fprintf(s.Env.Stdout, "node %s is not banned\n", text.Line(name))
+		fmt.Fprintf(s.Env.Stdout, "node %s is no longer banned\n", text.Line(name))
 		return nil
 	})
 }

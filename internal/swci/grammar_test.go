@@ -172,7 +172,7 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 
 func (*fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
 	if name == "busy" {
-		return nil, exit.New(exit.Conflict, "wait until they end", "contract busy has 2 open sessions, which its rules can't change under")
+		return nil, exit.New(exit.Conflict, "wait until they end", "contract busy has 2 open sessions: its rules can't be changed while sessions are open")
 	}
 	return &swarmv1.ContractView{Name: name, Run: 1, Rules: rules}, nil
 }
@@ -309,7 +309,7 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
   "at": "1970-01-01T00:00:10.000Z"
 }
 `},
-		{"unban", []string{"unban", "node", "12D3KooB", sn}, "node 12D3KooB is not banned\n"},
+		{"unban", []string{"unban", "node", "12D3KooB", sn}, "node 12D3KooB is no longer banned\n"},
 		{"admit who waits", []string{"admit", "node", "sn-1", sn}, "SN sn-1 may join; its node key is 12D3KooC\n"},
 		{"admit a key", []string{"ADMIT", "NODE", "sn-2", "--peer-id", "12D3KooE", sn}, "SN sn-2 may join; its node key is 12D3KooE\n"},
 		{"admit as JSON", []string{"admit", "node", "sn-4", "--peer-id=12D3KooG", "-o", "json", sn}, "{\n  \"name\": \"sn-4\",\n  \"peer_id\": \"12D3KooG\"\n}\n"},
