@@ -7,6 +7,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/version"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -27,7 +28,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 		log.Warn("not all SNs that were named are of one swarm", "which", differ)
 	}
 	err = api.Register(ctx, client.Registration{
-		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runner.Runtime()}, //nolint:gosec // checked port
+		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runner.Runtime(), Version: version.Read().String()}, //nolint:gosec // checked port
 		Key:  s.base.key,
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ type Node struct {
 	// APIService is HOST:PORT under which others than the SN itself reach its API, through a proxy; empty: Host and APIPort.
 	APIService string `json:"api_service,omitempty"`
 	Runtime    string `json:"runtime,omitempty"` // how an SL runs its program: "process" or "docker"
+	Version    string `json:"version,omitempty"` // that it says it runs; empty: it registered before versions were told
 	Sentinel   bool   `json:"sentinel,omitempty"`
 
 	// TokenHashes are hex SHA-256 of the newest registration tokens, newest first. Two are kept, so that registering
@@ -193,9 +194,9 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
 	case !fitsRole(n.SPIFFEID, n.Role):
 		return reject(ReasonBadCommand, "register in the role that the SPIFFE ID names", "node %s is no %s by its SPIFFE ID %s", n.Name, n.Role, clip(n.SPIFFEID, maxShort))
-	case !fits(maxSPIFFEID, n.SPIFFEID) || !fits(maxShort, n.Host, n.Runtime, n.APIService):
+	case !fits(maxSPIFFEID, n.SPIFFEID) || !fits(maxShort, n.Host, n.Runtime, n.APIService, n.Version):
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
-	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime) || !printable(n.APIService):
+	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime) || !printable(n.APIService) || !oneLine(n.Version):
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
 	case n.APIService != "" && (n.Role != naming.RoleSN || !validHostPort(n.APIService)):
 		return reject(ReasonBadCommand, "use HOST:PORT of an SN's API", "bad API service %s of node %s", clip(n.APIService, 80), n.Name)

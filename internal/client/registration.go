@@ -33,6 +33,7 @@ type NodeInfo struct {
 	Host    string        // advertised address or host name
 	FSPort  uint32        // 0 for a node without file server
 	Runtime string        // "process" or "docker"
+	Version string        // of the program
 }
 
 // Registration is what it takes to register a node, now and again when the swarm refuses the token.
@@ -280,7 +281,7 @@ func (r *registrar) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.Re
 	}
 	return &swarmv1.RegisterRequest{
 		Node: &swarmv1.Node{
-			Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime,
+			Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime, Version: n.Version,
 		},
 		NodePublicKey: public, Nonce: nonce, NodeSignature: nodeSig, SvidSignature: svidSig,
 	}, nil

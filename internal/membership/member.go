@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // Options say how an SN finds its swarm.
@@ -210,7 +211,7 @@ func (s *Member) registration() (state.RegisterNode, error) {
 		Node: state.Node{
 			Name: s.cfg.Name, Role: string(identity.RoleSN), SPIFFEID: s.cfg.Source.ID().String(), PeerID: s.cfg.PeerID, Host: s.cfg.Host,
 			P2PPort: uint16(s.cfg.P2PPort), APIPort: uint16(s.cfg.APIPort), FSPort: uint16(s.cfg.FSPort), //nolint:gosec // checked ports
-			APIService: s.cfg.APIService, Runtime: "process", Sentinel: s.sentinel,
+			APIService: s.cfg.APIService, Runtime: "process", Version: version.Read().String(), Sentinel: s.sentinel,
 		},
 		TokenHash: hex.EncodeToString(hash[:]), AtMS: nowMS(),
 	})

@@ -52,7 +52,7 @@ func nodeToProto(n *state.Node) *swarmv1.Node {
 	return &swarmv1.Node{
 		Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, PeerId: n.PeerID, Host: n.Host,
 		P2PPort: uint32(n.P2PPort), ApiPort: uint32(n.APIPort), FsPort: uint32(n.FSPort),
-		ApiService: n.APIService, Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime,
+		ApiService: n.APIService, Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime, Version: n.Version,
 	}
 }
 
@@ -61,6 +61,9 @@ func useToProto(u state.Use) *swarmv1.Use {
 		OpenSessions: uint32(u.Open), EndedSessions: uint32(u.Ended), Contracts: uint32(u.Contracts), Bytes: uint64(u.Bytes), //nolint:gosec // counts
 	}
 }
+
+// maxVersion bounds what a node says that it runs, in bytes.
+const maxVersion = 64
 
 // nodeFromProto takes what a node tells of itself. Who it is comes from its connection; whether it lives and is the
 // Sentinel is not for it to say.
@@ -73,7 +76,7 @@ func nodeFromProto(n *swarmv1.Node) (state.Node, error) {
 	return state.Node{
 		Name: n.GetName(), Role: n.GetRole(), SPIFFEID: n.GetSpiffeId(), PeerID: n.GetPeerId(), Host: n.GetHost(),
 		P2PPort: uint16(n.GetP2PPort()), APIPort: uint16(n.GetApiPort()), FSPort: uint16(n.GetFsPort()), //nolint:gosec // checked above
-		Runtime: n.GetRuntime(), APIService: n.GetApiService(),
+		Runtime: n.GetRuntime(), APIService: n.GetApiService(), Version: spoken(n.GetVersion(), maxVersion),
 	}, nil
 }
 

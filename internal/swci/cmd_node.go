@@ -65,6 +65,7 @@ type nodeJSON struct {
 	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
 	Leader     bool    `json:"leader" doc:"the raft leader now"`
 	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
+	Version    string  `json:"version" doc:"that it says it runs, with the commit; empty: it registered before versions were told"`
 	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
 	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
 	Use        useJSON `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
@@ -99,13 +100,13 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 }
 
 func (s *Session) printNodes(list *swarmv1.ListNodesResponse) error {
-	t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "NOTE"}}
+	t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "VERSION", "NOTE"}}
 	for _, n := range list.GetNodes() {
 		state, since := nodeState(n, list.GetNoQuorum())
-		t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), since), nodeNote(n))
+		t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), since), n.GetVersion(), nodeNote(n))
 	}
 	for _, b := range strangers(list.GetBans(), list.GetNodes()) {
-		t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "no node is registered with this key")
+		t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "", "no node is registered with this key")
 	}
 	t.addCandidates(list.GetCandidates(), func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
 	return t.print(s.Env.Stdout)
@@ -159,7 +160,7 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
 		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
-		Runtime: n.GetRuntime(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
+		Runtime: n.GetRuntime(), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }

@@ -61,11 +61,11 @@ func TestListNodesShowsWhoLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `NAME  ROLE  ADDRESS         STATE   FOR  NOTE
-sl-0  sl    10.0.0.2:30305  left    1s   training is over
-sl-1  sl    10.0.0.3:30305  banned  1s   -
-sl-2  sl    10.0.0.4:30305  left    1s   stopped sn-9
-sl-3  sl    10.0.0.5:30305  dead    1s   -
+	want := `NAME  ROLE  ADDRESS         STATE   FOR  VERSION  NOTE
+sl-0  sl    10.0.0.2:30305  left    1s   -        training is over
+sl-1  sl    10.0.0.3:30305  banned  1s   -        -
+sl-2  sl    10.0.0.4:30305  left    1s   -        stopped sn-9
+sl-3  sl    10.0.0.5:30305  dead    1s   -        -
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

@@ -10,6 +10,9 @@ type Info struct {
 	Go      string // the Go release that built it; empty if nothing is known
 }
 
+// String is the version with its commit, in a line: "v1.2.3 (0123456789ab)".
+func (v Info) String() string { return v.Version + " (" + v.Commit + ")" }
+
 // Read returns what this binary was built as.
 func Read() Info {
 	v := Info{Version: "devel", Commit: "unknown"}

@@ -14,3 +14,10 @@ func TestRead(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+// TestString names version and commit.
+func TestString(t *testing.T) {
+	if got := (version.Info{Version: "v1.2.3", Commit: "0123456789ab"}).String(); got != "v1.2.3 (0123456789ab)" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -457,6 +457,7 @@ type Node struct {
 	Banned          bool                   `protobuf:"varint,15,opt,name=banned,proto3" json:"banned,omitempty"`
 	LeftReason      string                 `protobuf:"bytes,16,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"` // not empty: it left, and why; it is not live, and that is no fault
 	Use             *Use                   `protobuf:"bytes,17,opt,name=use,proto3" json:"use,omitempty"`                                 // only in ListNodes
+	Version         string                 `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`                         // that it says it runs, such as "v1.2.3 (0123456789ab)"; empty: it registered before versions were told
 	ApiService      string                 `protobuf:"bytes,18,opt,name=api_service,json=apiService,proto3" json:"api_service,omitempty"` // SN only: HOST:PORT under which others reach its API, through a proxy; empty: host and api_port
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -609,6 +610,13 @@ func (x *Node) GetUse() *Use {
 		return x.Use
 	}
 	return nil
+}
+
+func (x *Node) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 func (x *Node) GetApiService() string {
@@ -7005,7 +7013,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vleft_reason\x18\f \x01(\tR\n" +
-	"leftReason\"\xe1\x03\n" +
+	"leftReason\"\xfb\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -7025,7 +7033,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06banned\x18\x0f \x01(\bR\x06banned\x12\x1f\n" +
 	"\vleft_reason\x18\x10 \x01(\tR\n" +
 	"leftReason\x12\x1f\n" +
-	"\x03use\x18\x11 \x01(\v2\r.swarm.v1.UseR\x03use\x12\x1f\n" +
+	"\x03use\x18\x11 \x01(\v2\r.swarm.v1.UseR\x03use\x12\x18\n" +
+	"\aversion\x18\x13 \x01(\tR\aversion\x12\x1f\n" +
 	"\vapi_service\x18\x12 \x01(\tR\n" +
 	"apiService\"\x85\x01\n" +
 	"\x03Use\x12#\n" +
