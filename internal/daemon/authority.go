@@ -35,8 +35,8 @@ func authorityCommand(e Env) *cli.Command {
 }
 
 func versionCommand(e Env) *cli.Command {
-	return command("version", "print the version", nil, func(*cli.Context) error {
-		_, err := fmt.Fprintln(e.Stdout, "swarmd", version.Read().Version)
+	return command("version", "print the version and the commit", nil, func(*cli.Context) error {
+		_, err := fmt.Fprintln(e.Stdout, "swarmd", version.Read().String())
 		return err
 	})
 }

@@ -86,6 +86,9 @@ func Main(args []string, env Env) int {
 	if isPlugin(args) {
 		args = []string{args[0], attestor.Command}
 	}
+	if len(args) == 2 && args[1] == "--version" {
+		args = []string{args[0], "version"}
+	}
 	app := newApp(env)
 	normal, err := normalise(app, args, env)
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -263,6 +264,7 @@ NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WEIGHT  ISOLATION             
 sl-0  open   ready  4      1/3    0.5000  -       0       container, no network         -
 sl-1  open   -      0      0      -       -       0       container, open: network lan  node is dead
 `},
+		{"version", []string{"--version"}, "swarmctl devel unknown " + runtime.Version() + "\n"},
 		{"explain", []string{"explain", "contract", "c", sn}, "contract c, run 1, is training: round 5 is due\nwaiting for 1 more peer\n"},
 		{"explain as JSON", []string{"explain", "contract", "c", "-o", "json", sn}, `{
   "name": "c",

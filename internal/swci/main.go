@@ -106,6 +106,9 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 		}
 		s.Grammar = g
 	}
+	if len(args) == 1 && args[0] == "--version" {
+		args = []string{"version"}
+	}
 	s.argv = args
 	l, err := s.Grammar.split(args)
 	c := s.Grammar.named(l.Words)
