@@ -199,6 +199,33 @@ func TestARequiredNodeIsNotLeftOut(t *testing.T) {
 	}
 }
 
+// TestWhoNamesARequiredNodeIsLeftOut: a link does not carry, and the end of it that the rules require reports a failure of its own that it
+// lays to nobody, or to itself. It can't be spared, so the other end goes.
+func TestWhoNamesARequiredNodeIsLeftOut(t *testing.T) {
+	for _, says := range []word{saw(""), saw("sl-0")} {
+		for _, late := range []bool{false, true} { // whether the third comes while the two try
+			b := newTableOf(t, state.Rules{Required: []string{"sl-0"}}, 3, func(int, *state.OpenSession) {})
+			b.ready(1, 0, 1)
+			b.now = b.now.Add(time.Minute)
+			attempts := 0
+			with, took := b.play(func(planned []int) map[int]word {
+				if attempts++; attempts == 3 || !late {
+					b.ready(1, 2)
+				}
+				words := all(planned, word{done: true})
+				if slices.Contains(planned, 1) {
+					words = all(planned, heard("sl-0", "sl-1"))
+					words[0], words[1] = says, saw("sl-0")
+				}
+				return words
+			})
+			if slices.Sort(with); !slices.Equal(with, []int{0, 2}) || took > 80*time.Second {
+				t.Errorf("the required one says %+v: %v went on after %s", says, with, took)
+			}
+		}
+	}
+}
+
 // TestWhoJoinsLaterHelps: all three are needed and one link is cut; a fourth makes a set without it.
 func TestWhoJoinsLaterHelps(t *testing.T) {
 	b := newTableOf(t, state.Rules{}, 4, func(_ int, o *state.OpenSession) { o.Terms.MinPeers = 3 })
