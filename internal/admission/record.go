@@ -10,7 +10,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/fetch"
 )
 
 const (
@@ -44,7 +44,7 @@ type release struct {
 }
 
 // Record returns when the fetch is on record. An error says why the model stays here.
-func (l *Releases) Record(ctx context.Context, by string, req p2p.FetchRequest) error {
+func (l *Releases) Record(ctx context.Context, by string, req fetch.Request) error {
 	what := release{req.Contract, req.Run, req.Round, req.Digest, by}
 	l.mu.Lock()
 	known := l.done[what]

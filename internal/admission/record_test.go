@@ -12,7 +12,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/admission"
-	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/fetch"
 )
 
 // noting keeps what is to be recorded.
@@ -39,7 +39,7 @@ func TestNoModelIsLetOutThatIsNotOnRecord(t *testing.T) {
 	api := &noting{err: errors.New("no leader")}
 	out := &admission.Releases{API: api, Key: key, Node: "sl-0", SwarmID: func() string { return "s" }}
 	const by = "spiffe://a.example/swarm/swci/dr-who"
-	req := p2p.FetchRequest{Kind: "model", Contract: "c", Run: 1, Round: 4, Digest: "d"}
+	req := fetch.Request{Kind: "model", Contract: "c", Run: 1, Round: 4, Digest: "d"}
 	if err := out.Record(t.Context(), by, req); err == nil || !strings.Contains(err.Error(), "not let out: no leader") {
 		t.Errorf("without a record: %v", err)
 	}

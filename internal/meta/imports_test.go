@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
 	{"0a", []string{"internal/round"}},
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
@@ -26,7 +26,7 @@ var ranks = []struct {
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
-	{"1+", []string{"internal/bridge/original", "internal/invited", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
+	{"1+", []string{"internal/bridge/original", "internal/fetch", "internal/invited", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
 	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                                                                        // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                                                                                                         // the latter know the API, neither the other
 	{"2+", []string{"internal/runner", "internal/admission", "internal/membership"}},

@@ -23,6 +23,8 @@ import (
 //	name of the parent, proof  ---->
 //	       <----------------------- proof
 //
+// The name is the parent's, or that of an answer to what the acceptor has asked for (see reverse.go).
+//
 // A proof is made with the parent's TLS exporter value, which only its two ends know, over the new connection's. So
 // whoever has a node key and an SVID, but not the parent, can't hang on to it and live as long as it is renewed.
 const (
@@ -54,18 +56,18 @@ func (v binding) equal(other binding) bool { return hmac.Equal(v[:], other[:]) }
 // DialDedicated is DialFit for bulk: the stream has a connection for itself, beside the one that DialFit would have used.
 // Where the peer can't be reached so, as when only it can dial us, the stream goes over that one.
 func (h *Host) DialDedicated(ctx context.Context, to Addr, protocolName string, fits func(Peer) error) (*Stream, error) {
-	if err := to.validate(); err != nil {
-		return nil, fmt.Errorf("dial peer: %w", err)
+	ctx, cancel, err := mayDial(ctx, h, to)
+	if err != nil {
+		return nil, err
 	}
-	if err := h.cfg.Refuse(to.PeerID); err != nil {
-		return nil, fmt.Errorf("dial %s: %w", to, err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
 	defer cancel()
 	parent := h.reusable(to, fits)
 	if parent == nil {
-		c, err := h.connect(ctx, to)
-		if err == nil && c.common() && fits(c.peer) == nil {
+		c, err := either(ctx, h, to, fits, 0)
+		if err != nil {
+			return nil, fmt.Errorf("dial %s: %w", to, err)
+		}
+		if c.common() && fits(c.peer) == nil {
 			parent = c
 		}
 	}
@@ -83,30 +85,44 @@ func (h *Host) DialDedicated(ctx context.Context, to Addr, protocolName string, 
 func (h *Host) openDedicated(ctx context.Context, parent *conn, to Addr, id protocol.ID) (*Stream, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dedicatedTimeout, fmt.Errorf("no answer within %s: %w", dedicatedTimeout, context.DeadlineExceeded))
 	defer cancel()
-	raw, err := dialTCP(ctx, to.HostPort(), dedicatedReach)
+	c, err := h.reversals.dedicate(ctx, parent, to)
 	if err != nil {
 		return nil, err
 	}
+	s, err := open(ctx, c, id)
+	if err != nil {
+		_ = c.Close()
+	}
+	return s, err
+}
+
+// dialDedicated makes a connection that belongs to the parent.
+func (h *Host) dialDedicated(ctx context.Context, parent *conn, hostport string, name binding) (*conn, error) {
+	raw, err := dialTCP(ctx, hostport, dedicatedReach)
+	if err != nil {
+		return nil, err
+	}
+	h.reversals.failures.Note(hostport, nil)
 	mc, err := manet.WrapNetConn(raw)
 	if err != nil {
 		_ = raw.Close()
 		return nil, err
 	}
-	up, err := h.upgrader.Upgrade(context.WithValue(ctx, dedicatedKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
+	up, err := h.upgrader.Upgrade(context.WithValue(ctx, dedicatedKey{}, true), nil, mc, network.DirOutbound, parent.peer.ID, &network.NullScope{})
 	if err != nil {
 		return nil, unwrapUpgrade(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = up.Close() })
-	c, err := h.bindOutgoing(up, parent)
+	c, err := h.bindOutgoing(up, parent, name)
 	if err != nil || !stop() {
 		_ = up.Close()
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
-	return open(ctx, c, id)
+	return c, nil
 }
 
-// bindOutgoing binds an outgoing connection to its parent.
-func (h *Host) bindOutgoing(up libtransport.CapableConn, parent *conn) (*conn, error) {
+// bindOutgoing binds an outgoing connection to its parent, which the other end knows by the name.
+func (h *Host) bindOutgoing(up libtransport.CapableConn, parent *conn, name binding) (*conn, error) {
 	a, proven, err := dedicatedParts(up)
 	if err != nil {
 		return nil, err
@@ -114,7 +130,7 @@ func (h *Host) bindOutgoing(up libtransport.CapableConn, parent *conn) (*conn, e
 	if proven.peer != parent.peer {
 		return nil, fmt.Errorf("another identity answers: %s", proven.peer)
 	}
-	name, mine := parent.binding(bindName, nil), parent.binding(bindDialler, proven.exporter)
+	mine := parent.binding(bindDialler, proven.exporter)
 	if _, err := a.secure.Write(append(name[:], mine[:]...)); err != nil {
 		return nil, err
 	}
@@ -160,7 +176,7 @@ func (h *Host) bind(up libtransport.CapableConn, a *dedicatedConn, proven *prove
 // serveDedicated takes an incoming connection for one stream.
 func (h *Host) serveDedicated(up libtransport.CapableConn) {
 	stop := context.AfterFunc(h.ctx(), func() { _ = up.Close() })
-	c, err := h.bindIncomingOnce(up)
+	c, asked, err := h.bindIncomingOnce(up)
 	if !stop() && err == nil {
 		err = errClosed
 	}
@@ -171,6 +187,15 @@ func (h *Host) serveDedicated(up libtransport.CapableConn) {
 		}
 		return
 	}
+	if asked != nil {
+		asked.take(c)
+		return
+	}
+	serveOnly(h, c)
+}
+
+// serveOnly serves the stream of a connection that carries one.
+func serveOnly(h *Host, c *conn) {
 	s, err := c.OpenStream(h.ctx())
 	if err != nil {
 		_ = c.Close()
@@ -180,44 +205,52 @@ func (h *Host) serveDedicated(up libtransport.CapableConn) {
 }
 
 // bindIncomingOnce bounds how many connections of one peer are about to show their parents.
-func (h *Host) bindIncomingOnce(up libtransport.CapableConn) (*conn, error) {
+func (h *Host) bindIncomingOnce(up libtransport.CapableConn) (*conn, *reversal, error) {
 	a, proven, err := dedicatedParts(up)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	done, ok := h.table.expect(proven.peer)
 	if !ok {
-		return nil, errors.New("too many at once")
+		return nil, nil, errors.New("too many at once")
 	}
 	defer done()
 	return h.bindIncoming(up, a, proven)
 }
 
-// bindIncoming finds the parent of an incoming connection and binds it to that.
-func (h *Host) bindIncoming(up libtransport.CapableConn, a *dedicatedConn, proven *provenKey) (*conn, error) {
+// bindIncoming finds the parent of an incoming connection and binds it to that. If this host has asked for the connection it returns by
+// what: then the stream is this host's to open.
+func (h *Host) bindIncoming(up libtransport.CapableConn, a *dedicatedConn, proven *provenKey) (*conn, *reversal, error) {
 	_ = a.secure.SetDeadline(time.Now().Add(acceptTimeout))
 	name, theirs, err := readBinding(a.secure)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	parent := h.awaitNamed(proven.peer.ID, name)
+	asked := h.reversals.answered(name)
+	var parent *conn
+	if asked != nil {
+		parent = asked.parent
+	} else {
+		parent = h.awaitNamed(proven.peer.ID, name)
+	}
 	switch {
 	case parent == nil:
-		return nil, errors.New("it belongs to no open connection")
+		return nil, nil, errors.New("it belongs to no open connection")
 	case parent.peer != proven.peer:
-		return nil, fmt.Errorf("%s shows the connection of %s", proven.peer, parent.peer)
+		return nil, nil, fmt.Errorf("%s shows the connection of %s", proven.peer, parent.peer)
 	case !theirs.equal(parent.binding(bindDialler, proven.exporter)):
-		return nil, errors.New("its proof of the connection that it belongs to is wrong")
+		return nil, nil, errors.New("its proof of the connection that it belongs to is wrong")
 	}
 	c, err := h.bind(up, a, proven, parent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mine := parent.binding(bindAcceptor, proven.exporter)
-	if _, err := a.secure.Write(mine[:]); err != nil {
-		return nil, err
+	_, err = a.secure.Write(mine[:])
+	if err == nil && asked != nil {
+		err = a.secure.SetDeadline(time.Time{}) // serveStream does so for what it serves
 	}
-	return c, nil
+	return c, asked, err
 }
 
 // readBinding reads the name of a parent, and the proof of knowing it.

@@ -29,6 +29,7 @@ type conn struct {
 	target string // HOST:PORT that was dialled, "" for an incoming connection
 	expiry *expiry
 	leave  func() // takes it out of the table's crowd
+	order  uint64 // in which the table took it in, from 1 on; 0: not yet
 
 	// Of a connection with yamux: those that carry one stream each and live no longer than it. Guarded by the table's mu.
 	dedicated map[*conn]struct{}
@@ -104,6 +105,10 @@ func (h *Host) serveStream(c *conn, s network.MuxedStream) {
 		h.renewer.serve(h.ctx(), c, s)
 		return
 	}
+	if id == reverseProtocol {
+		h.reversals.serve(c, s)
+		return
+	}
 	h.mu.Lock()
 	svc := h.services[id]
 	h.mu.Unlock()
@@ -148,13 +153,10 @@ func (h *Host) Dial(ctx context.Context, to Addr, protocolName string) (*Stream,
 // so that whoever has a stolen key and an SVID of his own can't put himself in the node's place by connecting to us. If the
 // one that answers at the address does not fit, the error of fits is in DialFit's. fits must not block.
 func (h *Host) DialFit(ctx context.Context, to Addr, protocolName string, fits func(Peer) error) (*Stream, error) {
-	if err := to.validate(); err != nil {
-		return nil, fmt.Errorf("dial peer: %w", err)
+	ctx, cancel, err := mayDial(ctx, h, to)
+	if err != nil {
+		return nil, err
 	}
-	if err := h.cfg.Refuse(to.PeerID); err != nil {
-		return nil, fmt.Errorf("dial %s: %w", to, err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
 	defer cancel()
 	s, err := h.dial(ctx, to, protocol.ID(protocolName), fits)
 	if err != nil {
@@ -164,7 +166,9 @@ func (h *Host) DialFit(ctx context.Context, to Addr, protocolName string, fits f
 }
 
 func (h *Host) dial(ctx context.Context, to Addr, id protocol.ID, fits func(Peer) error) (*Stream, error) {
+	tried := uint64(0)
 	if c := h.reusable(to, fits); c != nil {
+		tried = c.order
 		reuse, cancel := context.WithTimeout(ctx, reuseTimeout)
 		s, err := open(reuse, c, id)
 		cancel()
@@ -172,7 +176,7 @@ func (h *Host) dial(ctx context.Context, to Addr, id protocol.ID, fits func(Peer
 			return s, err
 		}
 	}
-	c, err := h.connect(ctx, to)
+	c, err := either(ctx, h, to, fits, tried)
 	if err != nil {
 		return nil, err
 	}
@@ -197,17 +201,26 @@ func isAnswer(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, mss.ErrNotSupported[protocol.ID]{})
 }
 
-// reusable returns the newest live connection with the peer that was made with our present swarm ID and identity. One
+// reusable returns the newest live connection with the peer that was made with our present swarm ID and identity, by either side. One
 // that was dialled at another address is left alone: the peer may have moved.
 func (h *Host) reusable(to Addr, fits func(Peer) error) *conn {
+	usable := usableFor(h, to, fits)
+	if usable == nil {
+		return nil
+	}
+	return h.table.newest(to.PeerID, usable)
+}
+
+// usableFor returns which connections can be used for the address; nil: none.
+func usableFor(h *Host, to Addr, fits func(Peer) error) func(*conn) bool {
 	swarm := h.cfg.SwarmID()
 	_, own, err := h.renewer.ownSVID()
 	if err != nil {
 		return nil // connecting says why
 	}
-	return h.table.newest(to.PeerID, func(c *conn) bool {
+	return func(c *conn) bool {
 		return !c.IsClosed() && c.expiry.usable(own.id) && c.common() && c.localSwarm == swarm && (c.target == "" || c.target == to.HostPort()) && fits(c.peer) == nil
-	})
+	}
 }
 
 // connect makes a connection. Callers that want the same one at the same time share it if they belong to the swarm.
@@ -235,6 +248,7 @@ func (h *Host) connect(ctx context.Context, to Addr) (*conn, error) {
 
 func (h *Host) connectOnce(ctx context.Context, to Addr) (*conn, error) {
 	raw, err := dialTCP(ctx, to.HostPort(), reachTimeout)
+	h.reversals.failures.Note(to.HostPort(), err)
 	if err != nil {
 		return nil, err
 	}

@@ -53,26 +53,75 @@ func TestStreamWithItsOwnConnection(t *testing.T) {
 	p2p.NoneDedicated(t, sl, sn.ID())
 }
 
+// A host that can't be dialled makes the connection itself for a stream of the other's, which opens, is judged and ends as any other.
 func TestStreamOnAConnectionThatOnlyThePeerCanMake(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		old    bool // the peer does not know that it may be asked for a connection
+		shared bool
+	}{{"its own connection", false, false}, {"a release that does not know of it", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			sw := p2ptest.New(t)
+			sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+			if tt.old {
+				p2p.NoReversing(sl)
+			}
+			serveEcho(sl, p2p.Policy{Roles: []identity.Role{identity.RoleSN}})
+			serveEcho(sn, anyRole)
+			first, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			roundTrip(t, first, "here I am")
+			unreachable := p2ptest.AddrOf(t, sl)
+			unreachable.Port = 1 // nothing listens
+			for range 2 {        // the second knows that the address does not answer
+				s, err := sn.DialDedicated(t.Context(), unreachable, echo, anybody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p2p.Shared(s) != tt.shared {
+					t.Errorf("the stream shares a connection: %t, want %t", p2p.Shared(s), tt.shared)
+				}
+				if got := s.Peer(); got.ID != sl.ID() || got.Identity.Role() != identity.RoleSL {
+					t.Errorf("the stream's peer is %s", got)
+				}
+				roundTrip(t, s, strings.Repeat("over yours", 1<<15))
+				_ = s.Close()
+			}
+			p2p.NoneDedicated(t, sl, sn.ID())
+			p2p.NoneDedicated(t, sn, sl.ID())
+			p2p.NoneAsked(t, sn)
+		})
+	}
+}
+
+// What the peer would not let in when dialled it does not let in over what it has dialled itself.
+func TestReversedStreamsAreJudgedAsAnyOther(t *testing.T) {
 	sw := p2ptest.New(t)
 	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
-	serveEcho(sl, anyRole)
+	serveEcho(sl, p2p.Policy{Roles: []identity.Role{identity.RoleSL}})
 	serveEcho(sn, anyRole)
 	first, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roundTrip(t, first, "here I am")
+	defer func() { _ = first.Close() }()
 	unreachable := p2ptest.AddrOf(t, sl)
-	unreachable.Port = 1 // nothing listens
-	s, err := sn.DialDedicated(t.Context(), unreachable, echo, anybody)
-	if err != nil {
-		t.Fatal(err)
+	unreachable.Port = 1
+	_, err = sn.DialDedicated(t.Context(), unreachable, echo, anybody)
+	if refused, ok := errors.AsType[*p2p.RefusedError](err); !ok || !strings.Contains(refused.Reason, "may not use") {
+		t.Errorf("stream of a role that may not: %v", err)
 	}
-	if !p2p.Shared(s) {
-		t.Error("a connection to nowhere")
+	p2p.NoneDedicated(t, sn, sl.ID())
+	no := errors.New("does not fit")
+	if _, err := sn.DialDedicated(t.Context(), unreachable, echo, func(p2p.Peer) error { return no }); err == nil {
+		t.Error("a peer that does not fit is given a stream")
 	}
-	roundTrip(t, s, "over yours")
+	// Whoever has accepted a connection has nothing dialled: only what a host chose to dial itself is dialled again.
+	if err := p2p.AskReversed(t.Context(), sl, sn.ID()); err == nil || !strings.Contains(err.Error(), "has not dialled") {
+		t.Errorf("asked of the side that was dialled: %v", err)
+	}
 }
 
 // blocked returns a stream with its own connection, and what its reading ends with.

@@ -137,6 +137,28 @@ func HangOn(ctx context.Context, h *Host, to Addr, exporter []byte) error {
 	return err
 }
 
+// NoReversing makes the host one that does not know that it may be asked for connections.
+func NoReversing(h *Host) { h.protocols.RemoveHandler(reverseProtocol) }
+
+// AskReversed asks the peer of the newest connection for one that belongs to it.
+func AskReversed(ctx context.Context, h *Host, id peer.ID) error {
+	c, err := h.reversals.reverse(ctx, newest(h, id))
+	if err == nil {
+		_ = c.Close()
+	}
+	return err
+}
+
+// NoneAsked fails if the host waits for a connection that it has asked for.
+func NoneAsked(t testing.TB, h *Host) {
+	t.Helper()
+	h.reversals.mu.Lock()
+	defer h.reversals.mu.Unlock()
+	if n := len(h.reversals.asked) + len(h.reversals.doing); n != 0 {
+		t.Errorf("%d connections are still asked for", n)
+	}
+}
+
 // ReadWire reads what comes through a wire, two bytes at a time, and whether the end was noticed.
 func ReadWire(c net.Conn) (got string, lost bool) {
 	w := &wire{Conn: c, ahead: make([]byte, 16)}

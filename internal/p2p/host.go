@@ -61,6 +61,9 @@ type Config struct {
 	// Conns bounds the incoming connections of each SPIFFE ID, over all node keys that come with it; zero fields are the
 	// defaults.
 	Conns identity.CrowdLimits
+	// TheirTurn is how long a Dial whose connection is refused at the peer's address waits, from its beginning on, for one that the peer
+	// opens: for nodes that dial each other. 0: not at all.
+	TheirTurn time.Duration
 	// Memory bounds what peers may make the host hold for them; zero fields are the defaults.
 	Memory MemoryLimits
 	// Log receives refusals and lost peers.
@@ -96,6 +99,7 @@ type Host struct {
 	table     *table
 	memory    *memory
 	renewer   *renewer
+	reversals *reversals
 	ctx       func() context.Context // ends with Close
 	cancel    context.CancelFunc
 
@@ -133,8 +137,10 @@ func NewHost(cfg Config) (*Host, error) {
 		memory:    mem,
 		services:  map[protocol.ID]service{},
 	}
+	h.reversals = &reversals{host: h}
 	h.renewer = &renewer{source: cfg.Source, domains: cfg.Domains, refuse: cfg.Refuse, said: &t.said, log: cfg.Log}
 	h.protocols.AddHandler(ReauthProtocol, nil)
+	h.protocols.AddHandler(reverseProtocol, nil)
 	for _, addr := range cfg.ListenAddrs {
 		if err := h.listen(addr); err != nil {
 			_ = h.Close()

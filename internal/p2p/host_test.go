@@ -13,6 +13,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/fetch"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 )
@@ -319,7 +320,7 @@ func TestFetch(t *testing.T) {
 	sw := p2ptest.New(t)
 	sl, swci := sw.Host(identity.RoleSL, swarmA), sw.Host(identity.RoleSWCI, swarmA)
 	model := bytes.Repeat([]byte("model"), 300_000)
-	open := func(_ context.Context, peer p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	open := func(_ context.Context, peer p2p.Peer, req fetch.Request) (io.ReadCloser, int64, error) {
 		if req.Contract != "mine" {
 			return nil, 0, errors.New("contract is not exported\nto you")
 		}
@@ -329,30 +330,30 @@ func TestFetch(t *testing.T) {
 		}
 		return io.NopCloser(r), int64(r.Len()), nil
 	}
-	sl.Handle(p2p.FetchProtocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(ctx context.Context, s *p2p.Stream) {
-		_ = p2p.ServeFetch(ctx, s, open) // what it could not send
+	sl.Handle(fetch.Protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(ctx context.Context, s *p2p.Stream) {
+		_ = fetch.Answer(ctx, s, open) // what it could not send
 	})
 	from := p2ptest.AddrOf(t, sl)
-	fetch := func(req p2p.FetchRequest, maxSize int64, dst io.Writer) error {
-		s, err := swci.Dial(t.Context(), from, p2p.FetchProtocol)
+	get := func(req fetch.Request, maxSize int64, dst io.Writer) error {
+		s, err := swci.Dial(t.Context(), from, fetch.Protocol)
 		if err != nil {
 			return err
 		}
-		return p2p.FetchOver(t.Context(), s, req, maxSize, dst)
+		return fetch.Over(t.Context(), s, req, maxSize, dst)
 	}
 	var got bytes.Buffer
-	if err := fetch(p2p.FetchRequest{Kind: "model", Contract: "mine", Offset: 7}, 2<<20, &got); err != nil || !bytes.Equal(got.Bytes(), model[7:]) {
+	if err := get(fetch.Request{Kind: "model", Contract: "mine", Offset: 7}, 2<<20, &got); err != nil || !bytes.Equal(got.Bytes(), model[7:]) {
 		t.Errorf("fetch gave %d bytes, %v", got.Len(), err)
 	}
 	var refused *p2p.RefusedError
-	err := fetch(p2p.FetchRequest{Kind: "model", Contract: "theirs"}, 2<<20, io.Discard)
+	err := get(fetch.Request{Kind: "model", Contract: "theirs"}, 2<<20, io.Discard)
 	if !errors.As(err, &refused) || refused.Reason != "contract is not exported to you" {
 		t.Errorf("refused fetch: %v", err)
 	}
-	if err := fetch(p2p.FetchRequest{Kind: "model", Contract: "mine"}, 100, io.Discard); err == nil || !strings.Contains(err.Error(), "at most 100") {
+	if err := get(fetch.Request{Kind: "model", Contract: "mine"}, 100, io.Discard); err == nil || !strings.Contains(err.Error(), "at most 100") {
 		t.Errorf("oversize fetch: %v", err)
 	}
-	if err := fetch(p2p.FetchRequest{Kind: "model", Contract: "mine", Round: 9}, 2<<20, io.Discard); err == nil {
+	if err := get(fetch.Request{Kind: "model", Contract: "mine", Round: 9}, 2<<20, io.Discard); err == nil {
 		t.Error("a short fetch succeeded")
 	}
 }

@@ -16,9 +16,16 @@ type Network interface {
 	Handle(protocol string, policy Policy, fn func(ctx context.Context, s Conn))
 	// Dial is DialFit, or DialDedicated.
 	Dial(ctx context.Context, to Addr, protocol string, dedicated bool, fits func(Peer) error) (Conn, error)
+	Linker
 	Contact(ctx context.Context, hostport string, role identity.Role) (Peer, error)
 	Disconnect(id peer.ID)
 	Close() error
+}
+
+// Linker has connections stand before streams need them; Host has the methods' documentation.
+type Linker interface {
+	Link(ctx context.Context, to Addr, fits func(Peer) error) error
+	Reach(to Addr, fits func(Peer) error) Reach
 }
 
 // Conn is a stream of a Network; Stream has the methods' documentation.

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	mss "github.com/multiformats/go-multistream"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/reach"
 )
 
 // What keeps two nodes apart; errors of Dial, Contact and Probe wrap one of these, or a *RefusedError, a
@@ -109,8 +109,15 @@ func dialTCP(ctx context.Context, hostport string, within time.Duration) (net.Co
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s: %w", within, context.DeadlineExceeded))
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostport)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("%w: %w", ErrNothingListens, err)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(ctx.Err(), context.Canceled): // the caller's end says nothing of the address
+		return nil, err
 	}
-	return c, err
+	dial := reach.Classify(hostport, err)
+	if dial.Cause == reach.CauseRefused {
+		dial.Err = fmt.Errorf("%w: %w", ErrNothingListens, err)
+	}
+	return nil, dial
 }

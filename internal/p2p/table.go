@@ -24,6 +24,7 @@ type table struct {
 	// mu guards what follows, and each connection's dedicated ones.
 	mu      sync.Mutex
 	conns   map[peer.ID][]*conn // newest last; without dedicated ones
+	taken   uint64              // how many were taken in
 	unbound map[Peer]int        // incoming dedicated connections that have not shown their parent yet
 	adopted chan struct{}       // closed and replaced when conns has another one
 	closed  bool
@@ -52,6 +53,8 @@ func (t *table) add(c *conn, serve func()) error {
 	if c.target == "" { // What we dial is ours to bound.
 		c.leave = t.crowd.Enter(c.peer.Identity, c.remoteAddr(), func() { _ = c.Close() })
 	}
+	t.taken++
+	c.order = t.taken
 	t.conns[c.peer.ID] = append(t.conns[c.peer.ID], c)
 	close(t.adopted)
 	t.adopted = make(chan struct{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/admission"
+	"github.com/swarmd/swarmd/internal/fetch"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
@@ -44,7 +45,12 @@ func (n Links) dial(ctx context.Context, to target, protocol string, dedicated b
 	if err != nil {
 		return nil, err
 	}
-	return n.Host.Dial(ctx, a, protocol, dedicated, func(p p2p.Peer) error {
+	return n.Host.Dial(ctx, a, protocol, dedicated, n.fits(to))
+}
+
+// fits returns what judges whether a connection's peer is the SL that is meant, and one that this node takes part with.
+func (n Links) fits(to target) func(p2p.Peer) error {
+	return func(p p2p.Peer) error {
 		if err := p.Is(identity.RoleSL); err != nil {
 			return err
 		}
@@ -52,16 +58,16 @@ func (n Links) dial(ctx context.Context, to target, protocol string, dedicated b
 			return err
 		}
 		return admission.CheckIdentity(to.node, to.spiffeID, p.Identity.String())
-	})
+	}
 }
 
 // FetchModel implements Network.
 func (n Links) FetchModel(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.Writer) error {
-	s, err := n.dial(ctx, target{from.Node, from.SPIFFEID, from.PeerID, from.Host, from.FSPort}, p2p.FetchProtocol, false)
+	s, err := n.dial(ctx, target{from.Node, from.SPIFFEID, from.PeerID, from.Host, from.FSPort}, fetch.Protocol, false)
 	if err != nil {
 		return fmt.Errorf("fetch model: %w", err)
 	}
-	return p2p.FetchOver(ctx, s, p2p.FetchRequest{
+	return fetch.Over(ctx, s, fetch.Request{
 		Kind: "model", Contract: m.Contract, Run: m.Run, Round: m.Round, Digest: m.Digest, State: m.State,
 	}, bytes, dst)
 }
@@ -94,7 +100,7 @@ func Serve(network Links, hub *exchange.Hub, engine *session.Engine, out *admiss
 		stale(s, refused)
 	})
 	fetchers := p2p.Policy{Roles: []identity.Role{identity.RoleSL, identity.RoleSWCI}}
-	open := func(ctx context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	open := func(ctx context.Context, from p2p.Peer, req fetch.Request) (io.ReadCloser, int64, error) {
 		if req.Kind != "model" {
 			return nil, 0, fmt.Errorf("nothing of kind %q here", req.Kind)
 		}
@@ -126,8 +132,8 @@ func Serve(network Links, hub *exchange.Hub, engine *session.Engine, out *admiss
 		}
 		return r, size - req.Offset, nil
 	}
-	host.Handle(p2p.FetchProtocol, fetchers, func(ctx context.Context, s p2p.Conn) {
-		if err := p2p.ServeFetch(ctx, s, open); err != nil {
+	host.Handle(fetch.Protocol, fetchers, func(ctx context.Context, s p2p.Conn) {
+		if err := fetch.Answer(ctx, s, open); err != nil {
 			log.Debug("fetch not served", "peer", s.Peer().String(), "err", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/fetch"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/round"
@@ -42,11 +43,11 @@ func newRogueSN(t *testing.T, swarm *p2ptest.Swarm) *rogueSN {
 	r.host.Handle(Protocol, policy, func(ctx context.Context, s *p2p.Stream) {
 		_ = r.hub.Serve(ctx, s, s.Peer().ID.String())
 	})
-	open := func(context.Context, p2p.Peer, p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	open := func(context.Context, p2p.Peer, fetch.Request) (io.ReadCloser, int64, error) {
 		const size = 1 << 20
 		return io.NopCloser(io.TeeReader(io.LimitReader(zeros{}, size), &counter{&r.sent})), size, nil
 	}
-	r.host.Handle(p2p.FetchProtocol, policy, func(ctx context.Context, s *p2p.Stream) { _ = p2p.ServeFetch(ctx, s, open) })
+	r.host.Handle(fetch.Protocol, policy, func(ctx context.Context, s *p2p.Stream) { _ = fetch.Answer(ctx, s, open) })
 	return r
 }
 

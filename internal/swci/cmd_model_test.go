@@ -17,6 +17,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/fetch"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/swci"
@@ -119,7 +120,7 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 	}}
 	for i := range 2 {
 		host := swarm.Host(identity.RoleSL, swarmID)
-		open := func(_ context.Context, _ p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+		open := func(_ context.Context, _ p2p.Peer, req fetch.Request) (io.ReadCloser, int64, error) {
 			if req.Digest != digest || req.Kind != "model" || req.Contract != "c" || req.State != "" {
 				return nil, 0, fmt.Errorf("asked for %+v", req)
 			}
@@ -129,8 +130,8 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 			}
 			return io.NopCloser(bytes.NewReader(rest)), int64(len(rest)), nil
 		}
-		host.Handle(p2p.FetchProtocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(ctx context.Context, s *p2p.Stream) {
-			_ = p2p.ServeFetch(ctx, s, open) // it ends too early
+		host.Handle(fetch.Protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(ctx context.Context, s *p2p.Stream) {
+			_ = fetch.Answer(ctx, s, open) // it ends too early
 		})
 		at := p2ptest.AddrOf(t, host)
 		source := swarm.Source("sl", "")

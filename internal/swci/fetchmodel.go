@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/fetch"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/swci/modelfile"
 )
@@ -99,7 +100,7 @@ func (j *modelFetch) from1(ctx context.Context, host *p2p.Host, h *swarmv1.Sessi
 	if err != nil {
 		return fmt.Errorf("peer ID %q: %w", h.GetPeerId(), err)
 	}
-	stream, err := host.DialFit(ctx, p2p.Addr{PeerID: id, Host: h.GetHost(), Port: int(h.GetFsPort())}, p2p.FetchProtocol, func(p p2p.Peer) error {
+	stream, err := host.DialFit(ctx, p2p.Addr{PeerID: id, Host: h.GetHost(), Port: int(h.GetFsPort())}, fetch.Protocol, func(p p2p.Peer) error {
 		if role := p.Identity.Role(); role != identity.RoleSL { // who holds models is an SN's word
 			return fmt.Errorf("%s has the role %s, not sl", h.GetNode(), role)
 		}
@@ -111,7 +112,7 @@ func (j *modelFetch) from1(ctx context.Context, host *p2p.Host, h *swarmv1.Sessi
 	if err != nil {
 		return err
 	}
-	return p2p.FetchOver(ctx, stream, p2p.FetchRequest{
+	return fetch.Over(ctx, stream, fetch.Request{
 		Kind: "model", Contract: j.meta.Contract, Run: j.meta.Run, Round: j.meta.Round, Digest: j.meta.Digest, Offset: offset,
 	}, j.meta.Layout.Bytes()-offset, dst)
 }

@@ -2,31 +2,38 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/fetch"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/peering"
+	"github.com/swarmd/swarmd/internal/reach"
 )
 
 const (
 	serviceMerge = peering.Protocol
-	serviceFetch = p2p.FetchProtocol
+	serviceFetch = fetch.Protocol
 	// serviceContact is what a host that is up answers everybody.
 	serviceContact = "contact"
 )
 
-// dialTimeout is that of a p2p.Host.
-const dialTimeout = 10 * time.Second
+// Those of a p2p.Host.
+const (
+	dialTimeout  = 10 * time.Second
+	reachTimeout = 5 * time.Second
+)
 
 // peerHost is p2p.Network in memory.
 type peerHost struct {
@@ -34,6 +41,7 @@ type peerHost struct {
 	traffic *Traffic
 	liars   *Liars
 	key     crypto.PrivKey
+	failed  sync.Map // HOST:PORT → *reach.Error of the last dial
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -87,9 +95,7 @@ func (p *peerHost) Handle(protocol string, policy p2p.Policy, fn func(ctx contex
 
 // Dial implements p2p.Network.
 func (p *peerHost) Dial(ctx context.Context, to p2p.Addr, protocol string, _ bool, fits func(p2p.Peer) error) (p2p.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	c, err := p.dial(ctx, to.Host, to.PeerID.String(), protocol)
+	c, err := p.reach(ctx, to, protocol)
 	if err != nil { // never a nil *conn in an interface
 		return nil, err
 	}
@@ -101,6 +107,54 @@ func (p *peerHost) Dial(ctx context.Context, to p2p.Addr, protocol string, _ boo
 		return &tapped{conn: c, traffic: p.traffic, liars: p.liars, key: p.key}, nil
 	}
 	return c, nil
+}
+
+// reach dials, for as long as a p2p.Host would, and keeps in mind what came of it.
+func (p *peerHost) reach(ctx context.Context, to p2p.Addr, protocol string) (*conn, error) {
+	within := dialTimeout
+	if !p.network.open(p.name, to.Host, protocol) {
+		within = reachTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c, err := p.dial(ctx, to.Host, to.PeerID.String(), protocol)
+	cause := ""
+	switch {
+	case err == nil:
+		p.failed.Delete(to.HostPort())
+	case errors.Is(err, context.DeadlineExceeded):
+		cause = reach.CauseTimeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		cause = reach.CauseRefused
+	}
+	if cause != "" {
+		dial := &reach.Error{HostPort: to.HostPort(), Cause: cause, Err: err}
+		p.failed.Store(to.HostPort(), dial)
+		return nil, dial
+	}
+	return c, err
+}
+
+// Link implements p2p.Network.
+func (p *peerHost) Link(ctx context.Context, to p2p.Addr, fits func(p2p.Peer) error) error {
+	if p.network.stands(p.name, to.Host) {
+		return nil
+	}
+	c, err := p.reach(ctx, to, serviceContact)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return fits(c.Peer())
+}
+
+// Reach implements p2p.Network.
+func (p *peerHost) Reach(to p2p.Addr, _ func(p2p.Peer) error) p2p.Reach {
+	r := p2p.Reach{Linked: p.network.stands(p.name, to.Host)}
+	if failed, ok := p.failed.Load(to.HostPort()); ok {
+		r.Failed = failed.(*reach.Error)
+	}
+	return r
 }
 
 // Contact implements p2p.Network.

@@ -26,9 +26,11 @@ type Network struct {
 
 	mu      sync.Mutex // guards what follows
 	hosts   map[string]*host
-	cuts    map[pair]int   // which cut it is; 0: none
-	deaf    map[pair]int   // the same for the way to the first from the second
-	stopped map[string]int // the same for frozen hosts
+	cuts    map[pair]int    // which cut it is; 0: none
+	deaf    map[pair]int    // the same for the way to the first from the second
+	shut    map[string]bool // hosts that no SL can open a connection to
+	linked  map[pair]bool   // between these hosts a connection stands, over which either opens streams
+	stopped map[string]int  // the same for frozen hosts
 	delays  map[pair]time.Duration
 	wires   map[*stream]struct{}
 	changed chan struct{} // closed and replaced when a link changes
@@ -75,7 +77,7 @@ type service struct {
 func newNetwork(nodes identities) *Network {
 	return &Network{
 		nodes: nodes,
-		hosts: map[string]*host{}, cuts: map[pair]int{}, deaf: map[pair]int{}, stopped: map[string]int{}, delays: map[pair]time.Duration{}, wires: map[*stream]struct{}{},
+		hosts: map[string]*host{}, cuts: map[pair]int{}, deaf: map[pair]int{}, shut: map[string]bool{}, linked: map[pair]bool{}, stopped: map[string]int{}, delays: map[pair]time.Duration{}, wires: map[*stream]struct{}{},
 		changed: make(chan struct{}),
 	}
 }
@@ -106,6 +108,28 @@ func (n *Network) state(a, b string) linkState {
 	p := between(a, b)
 	up := n.cuts[p] == 0 && n.deaf[pair{a, b}] == 0 && n.stopped[a] == 0 && n.stopped[b] == 0
 	return linkState{up: up, delay: n.delays[p], changed: n.changed}
+}
+
+// open reports whether a host can open a stream to another: it is not shut, or a connection stands.
+func (n *Network) open(from, to, service string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return service == serviceAPI || !n.shut[to] || n.linked[between(from, to)]
+}
+
+// stands reports whether a connection stands between two hosts.
+func (n *Network) stands(a, b string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.linked[between(a, b)]
+}
+
+// Shut has a firewall before a host drop all connections that others would open to it as a peer, as NAT does.
+func (n *Network) Shut(name string, shut bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.shut[name] = shut
+	n.changeLocked()
 }
 
 func (n *Network) changeLocked() {
@@ -142,6 +166,11 @@ func (n *Network) leave(w *stream) {
 func (h *host) detach() {
 	h.network.mu.Lock()
 	h.gone = true
+	for p := range h.network.linked {
+		if p[0] == h.name || p[1] == h.name {
+			delete(h.network.linked, p)
+		}
+	}
 	h.network.mu.Unlock()
 	h.network.snap(syscall.ECONNRESET, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
 }
@@ -174,7 +203,7 @@ func (h *host) dial(ctx context.Context, name, peerID, service string) (*conn, e
 	n := h.network
 	for {
 		l, there := n.state(h.name, name), n.state(name, h.name)
-		if l.up && there.up {
+		if l.up && there.up && n.open(h.name, name, service) {
 			if l.delay > 0 { // handshakes
 				if err := sleep(ctx, 2*l.delay); err != nil {
 					return nil, err
@@ -224,6 +253,10 @@ func (n *Network) connect(h *host, name, peerID, service string) (*conn, error) 
 		if err := admits(h); err != nil {
 			return nil, fmt.Errorf("dial %s: %w", name, &p2p.RefusedError{Reason: err.Error()})
 		}
+	}
+	if p := between(h.name, name); service != serviceAPI && !n.linked[p] {
+		n.linked[p] = true
+		n.changeLocked() // who waits for the other side's connection may use this one
 	}
 	w := newStream(n, h, to, service)
 	n.wires[w] = struct{}{}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/fetch"
 )
 
 // Thief holds the node key of an SL and an SVID of its own. Its methods are for the test's goroutine only.
@@ -73,7 +73,7 @@ func (t *Thief) Fetch(at string) error {
 	if err != nil {
 		return err
 	}
-	return p2p.FetchOver(ctx, c, p2p.FetchRequest{Kind: "model", Contract: Contract}, 1<<20, io.Discard)
+	return fetch.Over(ctx, c, fetch.Request{Kind: "model", Contract: Contract}, 1<<20, io.Discard)
 }
 
 // refusals returns why this node turned merge streams away, oldest first.
