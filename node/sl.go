@@ -25,6 +25,9 @@ import (
 // errProgramEnded stops an SL's tasks when its work is done.
 var errProgramEnded = errors.New("the program has ended")
 
+// theirTurn is how long an SL that another's host refuses waits for that one's connection: it begins to dial a second later at most.
+const theirTurn = 2 * time.Second
+
 // run runs an SL and its program until the program has ended and no other node needs this one, or ctx ends. It returns the program's
 // exit code.
 func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
@@ -59,7 +62,7 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 	bans := &admission.Bans{}
 	host, err := deps.OpenHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.Named, Log: cfg.Log, ListenAddrs: []string{address.Join(bind, cfg.FSPort)},
-		Refuse: bans.Refuse,
+		Refuse: bans.Refuse, TheirTurn: theirTurn,
 	})
 	if err != nil {
 		return 1, err
@@ -127,6 +130,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 	defer cancel()
 	defer context.AfterFunc(work, cancel)() // without its parts no program goes on
 	tasks.Go(func() error { return p.engine.Run(work) })
+	tasks.Go(func() error { return p.ways.Run(work, p.engine) })
 	tasks.Go(func() error {
 		select { // a program that has waited for this daemon calls at once
 		case <-p.engine.Running():
@@ -173,6 +177,7 @@ type parts struct {
 	engine *session.Engine
 	bridge runner.Bridge
 	guard  *trust.Guard
+	ways   *peering.Ways
 }
 
 // build makes the bridge and the engine, each of which needs the other. settled is the contract whose last training this node has
@@ -184,7 +189,8 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 	} else {
 		s.cfg.Log.Info("only named SLs may take part in merges with this node", "allow_peer", s.cfg.AllowPeers.Strings())
 	}
-	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans}
+	p.ways = &peering.Ways{Links: peering.Links{Host: s.host, Guard: p.guard}, Self: s.cfg.Name, Log: s.cfg.Log}
+	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways}
 	config := session.Config{
 		ModelDir: s.cfg.modelsDir(),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.
@@ -197,7 +203,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 			return p.bridge.OpenSlots(n, local, committed)
 		},
 		Swarm:     func() string { return s.base.swarm.Epoch().String() },
-		Isolation: s.runner.Isolation(), Program: s.runner.Program, Journal: s.runner.Journal(), Timeouts: s.cfg.Timeouts, Trust: p.guard, Sign: s.base.key.Sign, Compare: control.Compare, Settled: settled,
+		Isolation: s.runner.Isolation(), Program: s.runner.Program, Journal: s.runner.Journal(), Timeouts: s.cfg.Timeouts, Trust: p.guard, Sign: s.base.key.Sign, Unreached: p.ways.Unreached, Compare: control.Compare, Settled: settled,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.SpillDir, MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	files.Owner, files.SpillAs = s.runner.Owner()

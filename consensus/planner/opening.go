@@ -88,6 +88,9 @@ func (o *opening) plan() {
 	if len(pick) < need {
 		if unasked >= need {
 			base.Kind, base.Have, base.Rule = WaitRefusal, ready, "too few peers accept one another: "+refusing(o.facts.refusals(ready))
+			if apart := o.facts.neverMet(ready); len(apart) > 0 {
+				base.Kind, base.Rule = WaitApart, "too few peers reach one another: "+unreaching(apart)
+			}
 			o.times.readySince = time.Time{}
 			o.holdOn(base)
 			return

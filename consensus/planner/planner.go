@@ -258,7 +258,7 @@ func (l *Planner) decide(name string, now time.Time) state.Command {
 		known.said = said
 		level := slog.LevelDebug
 		switch d.Waiting.Kind {
-		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitProof, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal, WaitPaused:
+		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitProof, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal, WaitApart, WaitPaused:
 			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
 		}
 		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())

@@ -26,16 +26,20 @@ func (f *facts) refusals(nodes []string) (pairs [][2]string) {
 	return pairs
 }
 
-// accepting returns the largest set of these nodes in which nobody refuses another: an attempt with two that do would fail before it
-// begins. Who refuses many, or is refused by many, is left out first.
+// accepting returns the largest set of these nodes in which nobody refuses another, and none is where another has never reached it, nor
+// it the other: an attempt with two of which that is so would fail before it begins. Who has most of this is left out first, and who the
+// rules require last.
 func (f *facts) accepting(nodes []string) []string {
-	pairs := f.refusals(nodes)
-	if len(pairs) == 0 {
+	pairs, apart := f.refusals(nodes), f.neverMet(nodes)
+	if len(pairs)+len(apart) == 0 {
 		return nodes
 	}
 	var broken []failure
 	for _, p := range pairs {
 		broken = append(broken, failure{node: p[0], blamed: p[1]})
+	}
+	for _, p := range apart {
+		broken = append(broken, failure{node: p[0].Node, blamed: p[0].Other})
 	}
 	// Of equal sets the earliest in order stay: who refuses comes last, so that nobody puts another out by refusing it.
 	says := map[string]int{}
@@ -44,6 +48,9 @@ func (f *facts) accepting(nodes []string) []string {
 	}
 	order := slices.Clone(nodes)
 	slices.SortStableFunc(order, func(a, b string) int { return says[a] - says[b] })
+	if len(apart) > 0 {
+		f.requiredFirst(order)
+	}
 	kept := connected(order, broken)
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !slices.Contains(kept, n) })
 }

@@ -30,6 +30,8 @@ type Report struct {
 	// Proofs are committed rounds of the run that may be newer than the last one known, each with the reporter's signature alone. Whoever
 	// records them has verified it.
 	Proofs []ledger.Round
+	// Unreached are other nodes to which the reporter can't open a connection.
+	Unreached []round.Unreached
 
 	At       time.Time // when it was recorded; set by Record
 	FailedAt time.Time // when this Failed was first recorded; set by Record

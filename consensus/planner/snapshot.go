@@ -26,6 +26,7 @@ type Snapshot struct {
 	Shardless  bool        // all peers want to own no part of a merge, so all do
 	Curbed     []string    // nodes that ask for longer waits than count
 	Refusing   string      // who takes part in nothing with whom, in words; empty: all do with all
+	Apart      []Apart     // who can open no connection to whom, where there is no way back either; both of each pair, some of many
 	QuorumWait time.Duration
 	StallGrace time.Duration // with the quorum wait: what holds
 	Peers      []Peer        // in the order of opening; ended sessions of nodes that have no other last
@@ -108,6 +109,11 @@ func (ob *observer) snapshot() Snapshot {
 		nodes = append(nodes, x.Node)
 	}
 	s.Refusing = refusing(ob.facts.refusals(nodes))
+	for i, p := range ob.facts.apart(nodes, false) {
+		if i < maxApart {
+			s.Apart = append(s.Apart, p[0], p[1])
+		}
+	}
 	there := map[string]bool{}
 	active := ob.facts.c.Active()
 	s.Shardless = len(active) > 0

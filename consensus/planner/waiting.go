@@ -27,6 +27,7 @@ const (
 	WaitOwners    Kind = "owners"    // who may own the leaves is not there
 	WaitWitnesses Kind = "witnesses" // fewer parties than the rules demand would merge each part
 	WaitRefusal   Kind = "refusal"   // too few of those who are ready accept one another
+	WaitApart     Kind = "apart"     // too few of those who are ready reach one another
 	WaitModel     Kind = "model"     // nobody alive holds the committed model
 	WaitProof     Kind = "proof"     // nodes hold newer models than the SNs know of
 	WaitPaused    Kind = "paused"    // an operator has paused the contract
@@ -74,7 +75,7 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
 		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitProof, WaitOwners, WaitWitnesses, WaitRefusal, WaitPaused:
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitProof, WaitOwners, WaitWitnesses, WaitRefusal, WaitApart, WaitPaused:
 		b.WriteString(w.Rule)
 	case WaitCommand:
 		fmt.Fprintf(&b, "committing: %s", w.Detail)

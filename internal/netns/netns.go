@@ -179,6 +179,17 @@ func (h *Host) ear(how string, o *Host) error {
 	return h.at("iptables", "-w", how, "INPUT", "-s", o.Addr, "-j", "DROP")
 }
 
+// Shut drops TCP connections that others open to the host, silently, as a firewall before it does; those that the host opens are not hit,
+// nor those that stand.
+func (h *Host) Shut() error { return h.gate("-A") }
+
+// Open ends Shut.
+func (h *Host) Open() error { return h.gate("-D") }
+
+func (h *Host) gate(how string) error {
+	return h.at("iptables", "-w", how, "INPUT", "-i", "eth0", "-p", "tcp", "--syn", "-j", "DROP")
+}
+
 // Part moves the host's cable to a second switch, which has no link to the first: hosts there reach only one another.
 func (h *Host) Part() error { return h.net.at("ip", "link", "set", h.port, "master", "island") }
 

@@ -17,6 +17,7 @@ type Control struct {
 	Client *client.Client
 	Health *health.Monitor // goes along with heartbeats; nil: nothing does
 	Bans   *admission.Bans // kept up to date by heartbeats; nil: nobody asks
+	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: that is not known
 }
 
 var (
@@ -49,6 +50,7 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	}
 	if c.Health != nil {
 		req.Health = c.Health.Report().Proto()
+		req.Health.Warnings = append(req.Health.Warnings, c.Ways.warnings()...)
 	}
 	if c.Bans != nil {
 		req.BansSeen = c.Bans.Seen()

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/reach"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/text"
@@ -162,6 +163,9 @@ func failed(ctx context.Context, p *round.Plan, err error) *round.Failed {
 		if why.HeardFrom >= 0 && why.HeardFrom < len(p.Participants) {
 			f.HeardFrom = p.Participants[why.HeardFrom].Node
 		}
+	}
+	if dial := (*reach.Error)(nil); f.Blamed != "" && errors.As(err, &dial) {
+		f.Unreached = &round.Unreached{Node: f.Blamed, Address: shownAddress(dial.HostPort), Cause: dial.Cause}
 	}
 	for _, m := range p.Participants { // the exchange knows peers by the ID that their streams prove
 		f.Reason = strings.ReplaceAll(f.Reason, m.PeerID, m.Node)

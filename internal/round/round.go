@@ -182,8 +182,9 @@ type Report struct {
 	Number            uint64  // counts up with each change of what the signature covers, over all runs of the node
 	Signature         []byte  // by the node key over statement.Message; empty in what a node reports to the SN that leads
 	Proofs            []*Proof
-	Trained           *Trained // nil: nothing is known, or the leader does not take it
-	WarningsSeen      string   // digest of the last warnings that the node took; the signature does not cover it
+	Trained           *Trained    // nil: nothing is known, or the leader does not take it
+	Unreached         []Unreached // at most MaxUnreached; likewise
+	WarningsSeen      string      // digest of the last warnings that the node took; the signature does not cover it
 }
 
 // Trained says what a session's program has trained, as far as it tells, and whether that changed its model. Counts are from the
@@ -200,6 +201,17 @@ type Trained struct {
 	Changed        uint64 `json:"changed,omitempty,string"`        // contributions that were another model than the one merged last
 	Unchanged      uint64 `json:"unchanged,omitempty,string"`      // the newest so many were that model, byte for byte, though the program had trained
 	UnchangedSince uint64 `json:"unchangedSince,omitempty,string"` // round of that model at the first of them
+}
+
+// MaxUnreached bounds what a session reports of others that it can't reach.
+const MaxUnreached = 32
+
+// Unreached is a node to which another can't open a connection.
+type Unreached struct {
+	Node, Address string // Address is the HOST:PORT that was dialled
+	Cause         string // "refused", "timeout", "unreachable", "unresolved"
+	Linked        bool   // a connection stands all the same, which the other has made
+	Before        bool   // one has stood between the two in these sessions
 }
 
 // Answer is what an SN says to a report.
@@ -288,11 +300,12 @@ const CodeRefused = "REFUSED"
 // Failed says that a session gave an attempt up.
 type Failed struct {
 	Round, Attempt uint64
-	Blamed         string // node name; empty when nobody is to blame
-	HeardFrom      string // the participant that said so; empty: the reporter has seen it itself
-	Reason         string // one line
-	BytesReceived  uint64 // in this attempt
-	Code           string // of one that has begun nothing: state.ReasonThirdOwner, leaves that two may have would go to a third, or CodeRefused
+	Blamed         string     // node name; empty when nobody is to blame
+	HeardFrom      string     // the participant that said so; empty: the reporter has seen it itself
+	Reason         string     // one line
+	BytesReceived  uint64     // in this attempt
+	Code           string     // of one that has begun nothing: state.ReasonThirdOwner, leaves that two may have would go to a third, or CodeRefused
+	Unreached      *Unreached // whom no connection could be opened to, if that was it
 }
 
 // Progress is what a program tells of its training. The names of its JSON are those of the API's messages, for the node's own records.

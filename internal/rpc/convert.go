@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/text"
@@ -231,7 +232,13 @@ func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
 	out := planner.Report{
 		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber(),
 		Ready: onwire.FromReady(x.GetReady()), Failed: onwire.FromFailed(x.GetFailed()), Progress: onwire.FromProgress(x.GetProgress()),
-		Held: onwire.FromHeld(x.GetHeld()[:min(len(x.GetHeld()), maxHeld)]), Trained: onwire.FromTrained(x.GetTrained()),
+		Held: onwire.FromHeld(x.GetHeld()[:min(len(x.GetHeld()), maxHeld)]), Trained: onwire.FromTrained(x.GetTrained()), Unreached: onwire.FromUnreached(x.GetUnreached()),
+	}
+	for i := range out.Unreached {
+		speakOf(&out.Unreached[i])
+	}
+	if out.Failed != nil && out.Failed.Unreached != nil {
+		speakOf(out.Failed.Unreached)
 	}
 	if out.Ready != nil {
 		out.Ready.Refuses = refusedFromProto(out.Ready.Refuses)
@@ -246,6 +253,11 @@ func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
 		out.Progress.Phase = spoken(out.Progress.Phase, maxShortText)
 	}
 	return out
+}
+
+// speakOf makes what a node says of another that it can't reach fit to be shown.
+func speakOf(u *round.Unreached) {
+	u.Node, u.Address, u.Cause = spoken(u.Node, maxShortText), spoken(u.Address, maxAddress), spoken(u.Cause, maxShortText)
 }
 
 // statusToProto joins what is committed with what the leader knows.

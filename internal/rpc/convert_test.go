@@ -133,23 +133,25 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Session: "s", Contract: "c", Run: 1,
 		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9", "no name"}},
 		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ShardsDigest: "v", Claims: []*swarmv1.MergeClaim{{Owner: 20}}},
-		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
+		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER", Unreached: &swarmv1.Unreached{Node: "sl-9", Address: "h:1", Cause: "refused"}},
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 		Number:   20, Signature: []byte{21},
-		Proofs:  []*swarmv1.RoundProof{{}}, // verified before the leader has them, as Done is
-		Trained: &swarmv1.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
+		Unreached: []*swarmv1.Unreached{{Node: "sl-8", Address: "h:2\n", Cause: "timeout", Linked: true, Before: true}},
+		Proofs:    []*swarmv1.RoundProof{{}}, // verified before the leader has them, as Done is
+		Trained:   &swarmv1.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
 	}
-	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress(), wire.GetTrained()} {
+	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress(), wire.GetTrained(), wire.GetUnreached()[0]} {
 		full(t, m) // so that a new field is not forgotten above
 	}
 	want := planner.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
-		Ready:    &round.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
-		Failed:   &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
-		Progress: &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
-		Held:     []round.Model{{Round: 18, Digest: "h"}},
-		Trained:  &round.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
+		Ready:     &round.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
+		Failed:    &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER", Unreached: &round.Unreached{Node: "sl-9", Address: "h:1", Cause: "refused"}},
+		Progress:  &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
+		Held:      []round.Model{{Round: 18, Digest: "h"}},
+		Trained:   &round.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
+		Unreached: []round.Unreached{{Node: "sl-8", Address: "h:2 ", Cause: "timeout", Linked: true, Before: true}},
 	}
 	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {
 		t.Error(d)

@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/session/statement"
@@ -113,11 +114,22 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			!boundedClaims(x.GetDone().GetClaims()), !proven.Bounded(x.GetProofs()), len(x.GetDone().GetShardsDigest()) > maxShortText, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
 			len(x.GetFailed().GetHeardFrom()) > maxShortText, len(x.GetFailed().GetCode()) > maxShortText,
-			len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
+			!boundedWays(x), len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
 			return fmt.Errorf("%w: report of session %.64q is out of bounds", ErrBadRequest, x.GetSession())
 		}
 	}
 	return nil
+}
+
+// maxAddress bounds HOST:PORT.
+const maxAddress = 300
+
+// boundedWays reports whether what a session says of others that it can't reach is within bounds.
+func boundedWays(x *swarmv1.SessionReport) bool {
+	all := append(x.GetUnreached(), x.GetFailed().GetUnreached())
+	return len(all) <= round.MaxUnreached+1 && !slices.ContainsFunc(all, func(u *swarmv1.Unreached) bool {
+		return len(u.GetNode()) > maxShortText || len(u.GetAddress()) > maxAddress || len(u.GetCause()) > maxShortText
+	})
 }
 
 // take records a report, and returns the attempts of which all is to be said.

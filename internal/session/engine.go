@@ -50,6 +50,9 @@ type Config struct {
 	// Compare asks other SNs than the one in use for their view of a contract. If more show another one, or as many and tie is set, it
 	// goes to one of those and returns the name of the SN that it has left. It blocks; nil: SNs are not compared.
 	Compare func(ctx context.Context, contract string, same func(*round.View) bool, tie bool) string
+	// Unreached tells which SLs of a contract this node can't open connections to, at most round.MaxUnreached. It must not block, nor call
+	// the engine; nil: that is not known.
+	Unreached func(contract string) []round.Unreached
 	// Sign signs with the node key; nil: reports have neither signature nor number, and no swarm takes them.
 	Sign func(msg []byte) ([]byte, error)
 	// Timeouts are how long this node waits for other peers, with what else it asks of the swarm.

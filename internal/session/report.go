@@ -68,7 +68,22 @@ func (rs *reports) reportLocked() *round.Report {
 	if p := s.view.Plan; p != nil && s.attempts.atLocked(p) {
 		r.Done, r.Failed = s.attempts.newest.says(), s.attempts.newest.failed
 	}
+	rs.waysLocked(r)
 	return r
+}
+
+// waysLocked adds whom this node can't reach, if the leader takes what came into reports together with what programs have trained:
+// another can't verify a signature over it.
+func (rs *reports) waysLocked(r *round.Report) {
+	e := rs.s.engine
+	switch {
+	case !e.reporter.takesTrained && r.Failed != nil && r.Failed.Unreached != nil:
+		plain := *r.Failed
+		plain.Unreached = nil
+		r.Failed = &plain
+	case e.reporter.takesTrained && e.cfg.Unreached != nil:
+		r.Unreached = e.cfg.Unreached(rs.s.contract)
+	}
 }
 
 func (rs *reports) progressLocked() *round.Progress {

@@ -28,7 +28,7 @@ var varying = []struct {
 	// The leader asks all at once, and the answers come one by one.
 	{regexp.MustCompile(`not answered yet: [a-z0-9-]+(, [a-z0-9-]+)*`), "not answered yet: SOME"},
 	// An end of a dead link gives up dialling and waiting to be dialled at the same moment.
-	{regexp.MustCompile(`dial: no byte came in time|\S+ opened no stream in time`), "SILENCE"},
+	{regexp.MustCompile(`dial: (no byte came in time|\S+ \(TCP\) does not answer)|\S+ opened no stream in time`), "SILENCE"},
 }
 
 // explanation returns what `swarmctl explain contract` prints at a time, or as soon before it as it says what the row names.

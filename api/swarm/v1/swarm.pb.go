@@ -2744,8 +2744,9 @@ type SessionReport struct {
 	Number uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
 	// Node key over statement.Message: all of this but progress. Empty in what a node reports to the SN that leads.
 	Signature     []byte        `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"`
-	Proofs        []*RoundProof `protobuf:"bytes,11,rep,name=proofs,proto3" json:"proofs,omitempty"`   // the newest committed rounds that the node has signed, if it is asked for them; at most 4
-	Trained       *Trained      `protobuf:"bytes,12,opt,name=trained,proto3" json:"trained,omitempty"` // from the second Sync on, and after the close; only to a leader that takes it
+	Proofs        []*RoundProof `protobuf:"bytes,11,rep,name=proofs,proto3" json:"proofs,omitempty"`       // the newest committed rounds that the node has signed, if it is asked for them; at most 4
+	Trained       *Trained      `protobuf:"bytes,12,opt,name=trained,proto3" json:"trained,omitempty"`     // from the second Sync on, and after the close; only to a leader that takes it
+	Unreached     []*Unreached  `protobuf:"bytes,15,rep,name=unreached,proto3" json:"unreached,omitempty"` // other SLs of the contract to which the node can't open a connection, at most 32; likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2860,6 +2861,13 @@ func (x *SessionReport) GetProofs() []*RoundProof {
 func (x *SessionReport) GetTrained() *Trained {
 	if x != nil {
 		return x.Trained
+	}
+	return nil
+}
+
+func (x *SessionReport) GetUnreached() []*Unreached {
+	if x != nil {
+		return x.Unreached
 	}
 	return nil
 }
@@ -2990,6 +2998,83 @@ func (x *Trained) GetUnchangedSince() uint64 {
 	return 0
 }
 
+// Unreached is an SL to which another can't open a connection.
+type Unreached struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT that was dialled
+	Cause         string                 `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`     // "refused", "timeout", "unreachable", "unresolved"
+	Linked        bool                   `protobuf:"varint,4,opt,name=linked,proto3" json:"linked,omitempty"`  // a connection stands all the same, which the other has made
+	Before        bool                   `protobuf:"varint,5,opt,name=before,proto3" json:"before,omitempty"`  // one has stood between the two in these sessions
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unreached) Reset() {
+	*x = Unreached{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unreached) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unreached) ProtoMessage() {}
+
+func (x *Unreached) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unreached.ProtoReflect.Descriptor instead.
+func (*Unreached) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Unreached) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Unreached) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Unreached) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Unreached) GetLinked() bool {
+	if x != nil {
+		return x.Linked
+	}
+	return false
+}
+
+func (x *Unreached) GetBefore() bool {
+	if x != nil {
+		return x.Before
+	}
+	return false
+}
+
 // RoundProof is a committed round as one of its participants has signed it.
 type RoundProof struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3002,7 +3087,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3099,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3112,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -3063,7 +3148,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3160,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3173,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -3128,7 +3213,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3225,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3238,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -3221,7 +3306,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3318,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3331,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -3332,7 +3417,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3429,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3442,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -3398,7 +3483,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3495,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3508,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -3450,14 +3535,15 @@ type Failed struct {
 	HeardFrom     string                 `protobuf:"bytes,6,opt,name=heard_from,json=heardFrom,proto3" json:"heard_from,omitempty"`              // the participant that said so; empty: the reporter has seen it itself
 	// What the leader acts on: "THIRD_OWNER", the node has begun nothing, as leaves of what it offers that two owners may have
 	// would go to a third; "REFUSED", it has begun nothing, as it does not accept the plan; else empty.
-	Code          string `protobuf:"bytes,7,opt,name=code,proto3" json:"code,omitempty"`
+	Code          string     `protobuf:"bytes,7,opt,name=code,proto3" json:"code,omitempty"`
+	Unreached     *Unreached `protobuf:"bytes,8,opt,name=unreached,proto3" json:"unreached,omitempty"` // whom no connection could be opened to, if that was it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3555,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3568,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -3534,6 +3620,13 @@ func (x *Failed) GetCode() string {
 	return ""
 }
 
+func (x *Failed) GetUnreached() *Unreached {
+	if x != nil {
+		return x.Unreached
+	}
+	return nil
+}
+
 type Progress struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Round       uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"` // model that loss and metric were measured on; 0 for local training
@@ -3553,7 +3646,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3658,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3671,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -3661,7 +3754,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3673,7 +3766,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3686,7 +3779,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3729,7 +3822,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +3834,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +3847,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ContractView) GetName() string {
@@ -3888,7 +3981,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +3993,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4006,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -3954,7 +4047,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4059,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4072,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -4046,7 +4139,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4058,7 +4151,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4071,7 +4164,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -4144,7 +4237,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4249,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4262,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Rules) GetMethod() string {
@@ -4289,7 +4382,7 @@ type Halt struct {
 
 func (x *Halt) Reset() {
 	*x = Halt{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4301,7 +4394,7 @@ func (x *Halt) String() string {
 func (*Halt) ProtoMessage() {}
 
 func (x *Halt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4314,7 +4407,7 @@ func (x *Halt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halt.ProtoReflect.Descriptor instead.
 func (*Halt) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Halt) GetEnds() bool {
@@ -4351,7 +4444,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4363,7 +4456,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4376,7 +4469,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -4421,7 +4514,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +4526,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4446,7 +4539,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -4497,7 +4590,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4509,7 +4602,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4522,7 +4615,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4587,7 +4680,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4599,7 +4692,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4612,7 +4705,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Session) GetId() string {
@@ -4793,7 +4886,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4805,7 +4898,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4818,7 +4911,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4902,7 +4995,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4914,7 +5007,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4927,7 +5020,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -5020,7 +5113,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5032,7 +5125,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5045,7 +5138,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Participant) GetSession() string {
@@ -5143,7 +5236,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5155,7 +5248,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5168,7 +5261,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -5198,7 +5291,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5210,7 +5303,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5223,7 +5316,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -5270,7 +5363,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5282,7 +5375,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5295,7 +5388,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -5318,7 +5411,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5330,7 +5423,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5343,7 +5436,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -5389,7 +5482,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +5494,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +5507,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 type ListContractsRequest struct {
@@ -5425,7 +5518,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5437,7 +5530,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5450,7 +5543,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 type ListContractsResponse struct {
@@ -5463,7 +5556,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5475,7 +5568,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5488,7 +5581,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -5521,7 +5614,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5533,7 +5626,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5546,7 +5639,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5614,7 +5707,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5626,7 +5719,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5639,7 +5732,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5666,7 +5759,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5678,7 +5771,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5691,7 +5784,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5768,7 +5861,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5780,7 +5873,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5793,7 +5886,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5826,7 +5919,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5838,7 +5931,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5851,7 +5944,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5876,7 +5969,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5888,7 +5981,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5901,7 +5994,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5961,7 +6054,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5973,7 +6066,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5986,7 +6079,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 type ListModelsRequest struct {
@@ -5998,7 +6091,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6010,7 +6103,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6023,7 +6116,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -6047,7 +6140,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6059,7 +6152,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6072,7 +6165,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -6131,7 +6224,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6143,7 +6236,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6156,7 +6249,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -6210,7 +6303,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6222,7 +6315,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6235,7 +6328,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -6254,7 +6347,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6266,7 +6359,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6279,7 +6372,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -6297,7 +6390,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6309,7 +6402,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6322,7 +6415,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 type BackupChunk struct {
@@ -6334,7 +6427,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6346,7 +6439,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6359,7 +6452,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -6381,7 +6474,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6393,7 +6486,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6406,7 +6499,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -6446,7 +6539,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6458,7 +6551,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6471,7 +6564,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -6493,7 +6586,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6505,7 +6598,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6518,7 +6611,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -6558,7 +6651,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6570,7 +6663,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6583,7 +6676,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6604,7 +6697,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6616,7 +6709,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6629,7 +6722,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -6662,7 +6755,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6674,7 +6767,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6687,7 +6780,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -6708,7 +6801,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6720,7 +6813,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6733,7 +6826,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -6766,7 +6859,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6778,7 +6871,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6791,7 +6884,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -6812,7 +6905,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6824,7 +6917,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6837,7 +6930,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -6870,7 +6963,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6882,7 +6975,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6895,7 +6988,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -6916,7 +7009,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6928,7 +7021,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6941,7 +7034,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -7189,7 +7282,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x04R\aattempt\"\xb6\x03\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\"\xe9\x03\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -7203,7 +7296,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tsignature\x18\n" +
 	" \x01(\fR\tsignature\x12,\n" +
 	"\x06proofs\x18\v \x03(\v2\x14.swarm.v1.RoundProofR\x06proofs\x12+\n" +
-	"\atrained\x18\f \x01(\v2\x11.swarm.v1.TrainedR\atrained\"\xcd\x02\n" +
+	"\atrained\x18\f \x01(\v2\x11.swarm.v1.TrainedR\atrained\x121\n" +
+	"\tunreached\x18\x0f \x03(\v2\x13.swarm.v1.UnreachedR\tunreached\"\xcd\x02\n" +
 	"\aTrained\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x18\n" +
@@ -7216,7 +7310,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\achanged\x18\t \x01(\x04R\achanged\x12\x1c\n" +
 	"\tunchanged\x18\n" +
 	" \x01(\x04R\tunchanged\x12'\n" +
-	"\x0funchanged_since\x18\v \x01(\x04R\x0eunchangedSince\"y\n" +
+	"\x0funchanged_since\x18\v \x01(\x04R\x0eunchangedSince\"\x7f\n" +
+	"\tUnreached\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06linked\x18\x04 \x01(\bR\x06linked\x12\x16\n" +
+	"\x06before\x18\x05 \x01(\bR\x06before\"y\n" +
 	"\n" +
 	"RoundProof\x12\"\n" +
 	"\x04plan\x18\x01 \x01(\v2\x0e.swarm.v1.PlanR\x04plan\x12#\n" +
@@ -7258,7 +7358,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"MergeInput\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xc2\x01\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xf5\x01\n" +
 	"\x06Failed\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -7267,7 +7367,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0ebytes_received\x18\x05 \x01(\x04R\rbytesReceived\x12\x1d\n" +
 	"\n" +
 	"heard_from\x18\x06 \x01(\tR\theardFrom\x12\x12\n" +
-	"\x04code\x18\a \x01(\tR\x04code\"\xa6\x02\n" +
+	"\x04code\x18\a \x01(\tR\x04code\x121\n" +
+	"\tunreached\x18\b \x01(\v2\x13.swarm.v1.UnreachedR\tunreached\"\xa6\x02\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04loss\x18\x02 \x01(\x01R\x04loss\x12\x16\n" +
@@ -7673,7 +7774,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -7717,61 +7818,62 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*AttemptAsked)(nil),               // 39: swarm.v1.AttemptAsked
 	(*SessionReport)(nil),              // 40: swarm.v1.SessionReport
 	(*Trained)(nil),                    // 41: swarm.v1.Trained
-	(*RoundProof)(nil),                 // 42: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 43: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 44: swarm.v1.Ready
-	(*Done)(nil),                       // 45: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 46: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 47: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 48: swarm.v1.Failed
-	(*Progress)(nil),                   // 49: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 50: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 51: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 52: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 53: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 54: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 55: swarm.v1.Rules
-	(*Halt)(nil),                       // 56: swarm.v1.Halt
-	(*LostModel)(nil),                  // 57: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 58: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 59: swarm.v1.Skips
-	(*Session)(nil),                    // 60: swarm.v1.Session
-	(*CommittedRound)(nil),             // 61: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 62: swarm.v1.Plan
-	(*Participant)(nil),                // 63: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 64: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 65: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 66: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 67: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 68: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 69: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 70: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 71: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 72: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 73: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 74: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 75: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 76: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 77: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 78: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 79: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 80: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 81: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 82: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 83: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 84: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 85: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 86: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 87: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 88: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 89: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 90: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 91: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 92: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 93: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 94: swarm.v1.EndContractResponse
-	(*ErrorReason)(nil),                // 95: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 96: google.protobuf.MethodOptions
+	(*Unreached)(nil),                  // 42: swarm.v1.Unreached
+	(*RoundProof)(nil),                 // 43: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 44: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 45: swarm.v1.Ready
+	(*Done)(nil),                       // 46: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 47: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 48: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 49: swarm.v1.Failed
+	(*Progress)(nil),                   // 50: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 51: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 52: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 53: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 54: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 55: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 56: swarm.v1.Rules
+	(*Halt)(nil),                       // 57: swarm.v1.Halt
+	(*LostModel)(nil),                  // 58: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 59: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 60: swarm.v1.Skips
+	(*Session)(nil),                    // 61: swarm.v1.Session
+	(*CommittedRound)(nil),             // 62: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 63: swarm.v1.Plan
+	(*Participant)(nil),                // 64: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 65: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 66: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 67: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 68: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 69: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 70: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 71: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 72: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 73: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 74: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 75: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 76: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 77: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 78: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 79: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 80: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 81: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 82: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 83: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 84: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 85: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 86: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 87: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 88: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 89: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 90: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 91: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 92: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 93: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 94: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 95: swarm.v1.EndContractResponse
+	(*ErrorReason)(nil),                // 96: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 97: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	6,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -7791,122 +7893,124 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	27,  // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	10,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	32,  // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	51,  // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	52,  // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
 	40,  // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	39,  // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	37,  // 21: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	38,  // 22: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	44,  // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	45,  // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	48,  // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	49,  // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	43,  // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	42,  // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	45,  // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	46,  // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	49,  // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	50,  // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	44,  // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	43,  // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
 	41,  // 29: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	62,  // 30: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	45,  // 31: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	46,  // 32: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	47,  // 33: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	32,  // 34: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	61,  // 35: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	62,  // 36: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	60,  // 37: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	55,  // 38: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	57,  // 39: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	59,  // 40: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	52,  // 41: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	58,  // 42: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	56,  // 43: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	54,  // 44: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	54,  // 45: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	54,  // 46: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	49,  // 47: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	63,  // 48: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	64,  // 49: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	51,  // 50: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	71,  // 51: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	22,  // 52: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	51,  // 53: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	61,  // 54: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	22,  // 55: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	38,  // 56: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	55,  // 57: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	10,  // 58: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	51,  // 59: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	80,  // 60: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	60,  // 61: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	10,  // 62: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	10,  // 63: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	10,  // 64: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	51,  // 65: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	10,  // 66: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	51,  // 67: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	10,  // 68: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	51,  // 69: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	96,  // 70: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 71: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 72: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 73: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	8,   // 74: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	11,  // 75: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	13,  // 76: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	20,  // 77: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	16,  // 78: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	18,  // 79: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	28,  // 80: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	30,  // 81: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	25,  // 82: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	33,  // 83: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	35,  // 84: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	50,  // 85: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	65,  // 86: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	67,  // 87: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	69,  // 88: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	72,  // 89: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	74,  // 90: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	85,  // 91: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	89,  // 92: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	91,  // 93: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	93,  // 94: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	87,  // 95: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	78,  // 96: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	76,  // 97: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	81,  // 98: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	83,  // 99: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 100: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 101: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	9,   // 102: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	12,  // 103: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	14,  // 104: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	21,  // 105: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	17,  // 106: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	19,  // 107: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	29,  // 108: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	31,  // 109: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	26,  // 110: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	34,  // 111: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	36,  // 112: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	51,  // 113: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	66,  // 114: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	68,  // 115: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	70,  // 116: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	73,  // 117: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	75,  // 118: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	86,  // 119: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	90,  // 120: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	92,  // 121: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	94,  // 122: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	88,  // 123: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	79,  // 124: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	77,  // 125: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	82,  // 126: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	84,  // 127: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	100, // [100:128] is the sub-list for method output_type
-	72,  // [72:100] is the sub-list for method input_type
-	71,  // [71:72] is the sub-list for extension type_name
-	70,  // [70:71] is the sub-list for extension extendee
-	0,   // [0:70] is the sub-list for field type_name
+	42,  // 30: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	63,  // 31: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	46,  // 32: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	47,  // 33: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	48,  // 34: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	42,  // 35: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	32,  // 36: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	62,  // 37: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	63,  // 38: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	61,  // 39: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	56,  // 40: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	58,  // 41: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	60,  // 42: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	53,  // 43: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	59,  // 44: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	57,  // 45: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	55,  // 46: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	55,  // 47: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	55,  // 48: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	50,  // 49: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	64,  // 50: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	65,  // 51: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	52,  // 52: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	72,  // 53: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	22,  // 54: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	52,  // 55: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	62,  // 56: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	22,  // 57: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	38,  // 58: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	56,  // 59: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	10,  // 60: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	52,  // 61: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	81,  // 62: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	61,  // 63: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	10,  // 64: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	10,  // 65: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	10,  // 66: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	52,  // 67: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	10,  // 68: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	52,  // 69: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	10,  // 70: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	52,  // 71: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	97,  // 72: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 73: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 74: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 75: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	8,   // 76: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	11,  // 77: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	13,  // 78: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	20,  // 79: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	16,  // 80: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	18,  // 81: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	28,  // 82: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	30,  // 83: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	25,  // 84: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	33,  // 85: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	35,  // 86: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	51,  // 87: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	66,  // 88: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	68,  // 89: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	70,  // 90: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	73,  // 91: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	75,  // 92: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	86,  // 93: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	90,  // 94: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	92,  // 95: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	94,  // 96: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	88,  // 97: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	79,  // 98: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	77,  // 99: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	82,  // 100: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	84,  // 101: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 102: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 103: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	9,   // 104: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	12,  // 105: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	14,  // 106: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	21,  // 107: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	17,  // 108: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	19,  // 109: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	29,  // 110: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	31,  // 111: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	26,  // 112: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	34,  // 113: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	36,  // 114: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	52,  // 115: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	67,  // 116: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	69,  // 117: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	71,  // 118: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	74,  // 119: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	76,  // 120: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	87,  // 121: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	91,  // 122: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	93,  // 123: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	95,  // 124: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	89,  // 125: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	80,  // 126: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	78,  // 127: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	83,  // 128: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	85,  // 129: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	102, // [102:130] is the sub-list for method output_type
+	74,  // [74:102] is the sub-list for method input_type
+	73,  // [73:74] is the sub-list for extension type_name
+	72,  // [72:73] is the sub-list for extension extendee
+	0,   // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -7914,14 +8018,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[54].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[55].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   96,
+			NumMessages:   97,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

@@ -19,6 +19,9 @@ const maxEnded = 8
 const wrongBytes = "one of the peers named above sends or reports wrong bytes: check its version, memory and disk, " +
 	"or keep it out: swarmctl ban node NAME"
 
+// openOne is what a user can do where two can't dial each other.
+const openOne = "open one of the ports named above: of two peers one has to reach the other"
+
 // Lines say why no round is planned or committed right now: how far the training is, what is waited for
 // and until when, what each peer does, what failed last, and what a user can do. Times are relative to now, which is the
 // reader's. What is probably wrong with the training comes before what a user can do. It is never empty.
@@ -46,6 +49,7 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 	if w.Snapshot.Refusing != "" {
 		lines = append(lines, "nothing is merged by both of those who refuse one another (--allow-peer, or a registration that is not proven): "+w.Snapshot.Refusing)
 	}
+	lines = append(lines, w.apart()...)
 	if k := w.Snapshot.Skips; k.Count > 0 {
 		lines = append(lines, fmt.Sprintf("rounds that were skipped in this run: %d, the last time round %d, %s: %s",
 			k.Count, k.Round, ago(now, time.UnixMilli(k.AtMS)), k.Reason))
@@ -61,6 +65,22 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 		lines = append(lines, what+x.Text)
 	}
 	return append(lines, "to do: "+w.remedy())
+}
+
+// apart says which ports are shut between whom.
+func (w words) apart() []string {
+	var lines []string
+	for _, a := range w.Snapshot.Apart {
+		lines = append(lines, fmt.Sprintf("%s cannot open %s (TCP)%s: open it inbound at %s; check: swarmctl identity check %s",
+			a.Node, a.Address, causes[a.Cause], a.Other, a.Address))
+	}
+	return lines
+}
+
+// causes say what came of dialling; a cause of a later release says nothing.
+var causes = map[string]string{
+	"refused": ", which refuses connections", "timeout": ", which does not answer", "unreachable": ", to which it has no route",
+	"unresolved": ", whose name has no address there",
 }
 
 // words are those for one reason.
@@ -128,7 +148,7 @@ func (w words) reason(now time.Time) string {
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
 	case planner.WaitPaused:
 		return w.Rule + ", " + lasting(now, w.Since) + ": no round is planned, and no timeout runs, until an operator resumes it"
-	case planner.WaitModel, planner.WaitProof, planner.WaitOwners, planner.WaitRefusal:
+	case planner.WaitModel, planner.WaitProof, planner.WaitOwners, planner.WaitRefusal, planner.WaitApart:
 		return w.Rule + ", " + lasting(now, w.Since)
 	case planner.WaitCommand:
 		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
@@ -235,10 +255,16 @@ func (w words) remedy() string {
 		if planner.AboutDigests(w.Detail) {
 			return wrongBytes
 		}
+		if len(w.Snapshot.Apart) > 0 {
+			return openOne
+		}
 		return "check the network between " + names(w.nodes(planner.PeerFailed)) + " and whom they name"
 	case planner.WaitMerging:
 		if w.Asking || planner.AboutDigests(w.Snapshot.LastFailed) {
 			return "nothing while it goes on; if attempts keep failing " + wrongBytes
+		}
+		if len(w.Snapshot.Apart) > 0 {
+			return openOne
 		}
 		if len(w.nodes(planner.PeerFailed)) > 0 || w.Attempt > 1 {
 			return "nothing while it goes on; if attempts keep failing check the network between the peers named above"
@@ -247,6 +273,8 @@ func (w words) remedy() string {
 		return "give at least one peer a nodeWeightage above 0"
 	case planner.WaitRequired:
 		return "start the nodes that are missing, or end all sessions and change the rules: swarmctl create contract " + w.Snapshot.Contract
+	case planner.WaitApart:
+		return openOne
 	case planner.WaitRefusal:
 		return "start the refused peers where --allow-peer of the others names them, or name them there; the logs of those who refuse say why"
 	case planner.WaitShare, planner.WaitCap, planner.WaitMethod, planner.WaitWitnesses:

@@ -29,6 +29,12 @@ func Report(r *round.Report) *swarmv1.SessionReport {
 		out.Failed = &swarmv1.Failed{
 			Round: x.Round, Attempt: x.Attempt, Blamed: x.Blamed, Reason: x.Reason, BytesReceived: x.BytesReceived, HeardFrom: x.HeardFrom, Code: x.Code,
 		}
+		if x.Unreached != nil {
+			out.Failed.Unreached = unreachedToProto(*x.Unreached)
+		}
+	}
+	for _, u := range r.Unreached {
+		out.Unreached = append(out.Unreached, unreachedToProto(u))
 	}
 	out.Trained = trainedToProto(r.Trained)
 	for _, m := range r.Held {
@@ -56,7 +62,7 @@ func FromReport(x *swarmv1.SessionReport) (*round.Report, error) {
 	out := &round.Report{
 		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Number: x.GetNumber(), Signature: x.GetSignature(),
 		Ready: FromReady(x.GetReady()), Failed: FromFailed(x.GetFailed()), Progress: FromProgress(x.GetProgress()), Held: FromHeld(x.GetHeld()),
-		Trained: FromTrained(x.GetTrained()),
+		Trained: FromTrained(x.GetTrained()), Unreached: FromUnreached(x.GetUnreached()),
 	}
 	var err error
 	for _, p := range x.GetProofs() {
@@ -86,10 +92,27 @@ func FromFailed(f *swarmv1.Failed) *round.Failed {
 	if f == nil {
 		return nil
 	}
-	return &round.Failed{
+	out := &round.Failed{
 		Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: f.GetReason(), BytesReceived: f.GetBytesReceived(),
 		HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
 	}
+	if f.GetUnreached() != nil {
+		out.Unreached = &FromUnreached([]*swarmv1.Unreached{f.GetUnreached()})[0]
+	}
+	return out
+}
+
+func unreachedToProto(u round.Unreached) *swarmv1.Unreached {
+	return &swarmv1.Unreached{Node: u.Node, Address: u.Address, Cause: u.Cause, Linked: u.Linked, Before: u.Before}
+}
+
+// FromUnreached reads whom a session can't reach.
+func FromUnreached(all []*swarmv1.Unreached) []round.Unreached {
+	var out []round.Unreached
+	for _, u := range all {
+		out = append(out, round.Unreached{Node: u.GetNode(), Address: u.GetAddress(), Cause: u.GetCause(), Linked: u.GetLinked(), Before: u.GetBefore()})
+	}
+	return out
 }
 
 // FromProgress reads what a program tells of its training; nil for nil.

@@ -36,7 +36,7 @@ func Message(node string, r *round.Report) []byte {
 		b = appendNumbers(b, d.Round, d.Attempt)
 		b = appendBytes(b, d.Signature)
 	}
-	return appendTrained(appendDone(b, r.Done), r.Trained)
+	return appendWays(appendTrained(appendDone(b, r.Done), r.Trained), r)
 }
 
 // appendTrained adds nothing if there is nothing, as in reports of before there was such a thing.
@@ -46,6 +46,25 @@ func appendTrained(b []byte, t *round.Trained) []byte {
 	}
 	b = appendSet(appendSet(appendSet(b, true), t.Ended), t.Counted)
 	return appendNumbers(b, t.Seq, t.Batches, t.Samples, t.TotalBatches, t.TotalSamples, t.DataSamples, t.Changed, t.Unchanged, t.UnchangedSince)
+}
+
+// appendWays adds whom the node can't reach; nothing if it reaches all, as in reports of before it was told.
+func appendWays(b []byte, r *round.Report) []byte {
+	all := r.Unreached
+	failed := r.Failed != nil && r.Failed.Unreached != nil
+	if len(all) == 0 && !failed {
+		return b
+	}
+	b = append(b, 2) // where Trained has 1
+	if b = appendSet(b, failed); failed {
+		all = append([]round.Unreached{*r.Failed.Unreached}, all...)
+	}
+	b = appendNumbers(b, uint64(len(all)))
+	for _, u := range all {
+		b = appendText(b, u.Node, u.Address, u.Cause)
+		b = appendSet(appendSet(b, u.Linked), u.Before)
+	}
+	return b
 }
 
 func appendDone(b []byte, d *round.Done) []byte {

@@ -16,7 +16,7 @@ import (
 // TestASignatureCoversAllThatASessionSays: a field that is new is covered too.
 func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 	whole := &swarmv1.SessionReport{
-		Session: "s", Contract: "c", Run: 1, Number: 2, Ready: &swarmv1.Ready{Refuses: []string{"n"}}, Failed: &swarmv1.Failed{}, Held: []*swarmv1.HeldModel{{}}, Proofs: []*swarmv1.RoundProof{{}}, Trained: &swarmv1.Trained{},
+		Session: "s", Contract: "c", Run: 1, Number: 2, Ready: &swarmv1.Ready{Refuses: []string{"n"}}, Failed: &swarmv1.Failed{Unreached: &swarmv1.Unreached{}}, Unreached: []*swarmv1.Unreached{{}}, Held: []*swarmv1.HeldModel{{}}, Proofs: []*swarmv1.RoundProof{{}}, Trained: &swarmv1.Trained{},
 		Done: &swarmv1.Done{
 			ShardDigests: []string{"a"}, UpdateSquares: []float64{1}, Seals: [][]byte{{1}},
 			Claims: []*swarmv1.MergeClaim{{Merged: make([]byte, 32), Inputs: []*swarmv1.MergeInput{{Digest: make([]byte, 32)}}}},
@@ -54,6 +54,8 @@ func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 				m.Set(f, protoreflect.ValueOfFloat64(7))
 			case f.Kind() == protoreflect.BytesKind:
 				m.Set(f, protoreflect.ValueOfBytes([]byte(strings.Repeat("o", 32))))
+			case f.Kind() == protoreflect.BoolKind:
+				m.Set(f, protoreflect.ValueOfBool(true))
 			case f.Kind() == protoreflect.Uint32Kind:
 				m.Set(f, protoreflect.ValueOfUint32(7))
 			case f.Kind() == protoreflect.Uint64Kind:
@@ -78,5 +80,9 @@ func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 	check(func(r *swarmv1.SessionReport) protoreflect.Message { return r.GetReady().ProtoReflect() })
 	check(func(r *swarmv1.SessionReport) protoreflect.Message { return r.GetFailed().ProtoReflect() })
 	check(func(r *swarmv1.SessionReport) protoreflect.Message { return r.GetTrained().ProtoReflect() })
+	check(func(r *swarmv1.SessionReport) protoreflect.Message {
+		return r.GetFailed().GetUnreached().ProtoReflect()
+	})
+	check(func(r *swarmv1.SessionReport) protoreflect.Message { return r.GetUnreached()[0].ProtoReflect() })
 	check(func(r *swarmv1.SessionReport) protoreflect.Message { return r.GetHeld()[0].ProtoReflect() })
 }

@@ -170,6 +170,12 @@ func Late(err error) bool {
 
 // Brief is a short text for errors that users meet often.
 func Brief(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		Brief() string
+	}](err); ok {
+		return e.Brief()
+	}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "the stream ended"
