@@ -57,7 +57,7 @@ func TestJSONOfEveryCommandIsDocumented(t *testing.T) {
 
 func TestJSONIsAsDocumented(t *testing.T) {
 	for _, words := range []string{
-		"list nodes", "get health", "forget node sl-0", "admit node sn-1", "ban node sl-0", "unban node sl-0", "list contracts", "get contract status c", "reset contract c force", "delete contract c force", "pause contract c", "resume contract c", "end contract c", "version", "list contexts", "create context c ip sn --identity=/run/agent.sock",
+		"list nodes", "get health", "get ports", "forget node sl-0", "admit node sn-1", "ban node sl-0", "unban node sl-0", "list contracts", "get contract status c", "reset contract c force", "delete contract c force", "pause contract c", "resume contract c", "end contract c", "version", "list contexts", "create context c ip sn --identity=/run/agent.sock",
 	} {
 		out, err := run(t, append(strings.Fields(words), "--sn=10.0.0.1:30304", "-o", "json")...)
 		if err != nil {
