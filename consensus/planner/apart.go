@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
+
+// heardWithin is the least pause after an attempt in which somebody could not be dialled: by then its next heartbeat says whether it can dial.
+const heardWithin = 1500 * time.Millisecond
 
 // maxApart bounds the pairs that are shown.
 const maxApart = 8
@@ -41,6 +46,15 @@ func (f *facts) apart(nodes []string, first bool) (pairs [][2]Apart) {
 		}
 	}
 	return pairs
+}
+
+// dialFailed reports whether the running attempt failed as somebody could open no connection to another.
+func (f *facts) dialFailed() bool {
+	p := f.c.Plan
+	return slices.ContainsFunc(p.Participants, func(part state.Participant) bool {
+		r := f.in.Reports[part.Session].Failed
+		return r != nil && r.Round == p.Round && r.Attempt == p.Attempt && r.Unreached != nil
+	})
 }
 
 // neverMet are those of them between whom none has ever stood in these sessions. To plan them together would only cost an attempt, and the

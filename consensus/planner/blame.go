@@ -25,6 +25,9 @@ func (bl *blame) judge(v verdict) {
 	if bl.tries.failures < 16 {
 		pause = min(pause, bl.facts.cfg.BackoffMin<<bl.tries.failures)
 	}
+	if bl.facts.dialFailed() {
+		pause = max(pause, heardWithin)
+	}
 	bl.tries.failures++
 	bl.tries.notBefore = bl.facts.in.Now.Add(pause)
 	for _, f := range failures {

@@ -176,7 +176,7 @@ func (w *Ways) Unreached(contract string) []round.Unreached {
 	}
 	var all []round.Unreached
 	for _, x := range w.by {
-		if x.failed != nil {
+		if w.known(x); x.failed != nil {
 			all = append(all, round.Unreached{
 				Node: x.node, Address: shownAddress(x.failed.HostPort), Cause: x.failed.Cause, Linked: x.linked, Before: x.before,
 			})
