@@ -13,6 +13,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/handshake"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
@@ -35,7 +36,7 @@ func identityCommands() []*Command {
 			Details: "Connects to ADDRESS, a HOST:PORT, and makes the handshake that its port speaks, an SN's API or the port for traffic between nodes, step by step: the name, the connection, the protocol, the certificate that it shows, whether it is accepted here, whether swarmctl's is accepted there, role, swarm, and for an API its health. Of a certificate that is refused it is shown what it says.\n\n" +
 				"Ends with exit code 0 only if all steps are well.",
 			Example: "identity check 10.0.0.1:30304",
-			JSON:    checkJSON{},
+			JSON:    handshake.Result{},
 			Run:     checkIdentity,
 		},
 	}
@@ -224,31 +225,6 @@ func left(t, now time.Time) string {
 	return health.Words(t.Sub(now)) + " left"
 }
 
-// checkJSON is `identity check ADDRESS -o json`.
-type checkJSON struct {
-	Address string     `json:"address" doc:"that was checked"`
-	OK      bool       `json:"ok" doc:"all steps are well"`
-	Steps   []stepJSON `json:"steps" doc:"in order; those after a failed one are left out when they can not be taken"`
-	Peer    *peerJSON  `json:"peer" doc:"what the certificate that it showed says, null when it showed none; believe it only if ok"`
-}
-
-type stepJSON struct {
-	Step   string `json:"step" doc:"identity, name, connection, protocol, certificate, accepted here, accepted there, role, swarm or health"`
-	OK     bool   `json:"ok" doc:"it is well"`
-	Detail string `json:"detail" doc:"what was found, in words"`
-}
-
-type peerJSON struct {
-	SpiffeID    string  `json:"spiffe_id" doc:"that the certificate stands for, empty when for none"`
-	Role        string  `json:"role" doc:"in the SPIFFE ID, empty when it is no swarm identity"`
-	TrustDomain string  `json:"trust_domain" doc:"in the SPIFFE ID"`
-	SwarmID     string  `json:"swarm_id" doc:"that it says to belong to, empty when it does not say or has none yet"`
-	PeerID      string  `json:"peer_id" doc:"libp2p peer ID of its node key, empty for an API"`
-	Issuer      string  `json:"issuer" doc:"of the certificate"`
-	NotBefore   *string `json:"not_before" doc:"when its life began; RFC 3339, UTC"`
-	NotAfter    *string `json:"not_after" doc:"when it expires; RFC 3339, UTC"`
-}
-
 func checkIdentity(ctx context.Context, s *Session, args Args) error {
 	address := args.Value("ADDRESS")
 	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
@@ -259,13 +235,12 @@ func checkIdentity(ctx context.Context, s *Session, args Args) error {
 		return err
 	}
 	defer source.Close()
-	c := newChecker(source, domains, target.pinned(), s.Env.Now)
-	c.run(ctx, address, source.Status())
+	res := handshake.New(handshake.Config{Source: source, Domains: domains, SwarmID: target.pinned(), Now: s.Env.Now}).Run(ctx, address, source.Status())
 	if s.JSON {
-		err = printJSON(s.Env.Stdout, c.out)
+		err = printJSON(s.Env.Stdout, res)
 	} else {
 		t := table{}
-		for _, step := range c.out.Steps {
+		for _, step := range res.Steps {
 			word := "ok"
 			if !step.OK {
 				word = "FAILED"
@@ -274,7 +249,7 @@ func checkIdentity(ctx context.Context, s *Session, args Args) error {
 		}
 		err = t.print(s.Env.Stdout)
 	}
-	if err == nil && !c.out.OK {
+	if err == nil && !res.OK {
 		err = exit.New(exit.Failed, "", "the handshake with %s is not well", text.Line(address))
 	}
 	return err

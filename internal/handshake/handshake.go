@@ -1,4 +1,6 @@
-package swci
+// Package handshake makes the handshake that a node's port speaks step by step, and says where it fails: for people whose nodes do not
+// come together.
+package handshake
 
 import (
 	"context"
@@ -18,29 +20,86 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
-	// checkWait bounds each step that waits for the other side.
-	checkWait = 5 * time.Second
-	// maxCheckText bounds what is shown of words that come from the other side, in bytes.
-	maxCheckText = 1000
+	// stepWait bounds each step that waits for the other side.
+	stepWait = 5 * time.Second
+	// maxText bounds what is shown of words that come from the other side, in bytes.
+	maxText = 1000
 )
 
-// checker makes a handshake step by step.
-type checker struct {
-	source  *recorder
-	domains identity.Domains
-	swarmID string // expected; "" for any
-	now     func() time.Time
-	own     identity.Status
-	out     checkJSON
+// Config is who makes handshakes, and whom it accepts.
+type Config struct {
+	Source  identity.Source
+	Domains identity.Domains
+	SwarmID string           // expected; "" for any
+	Now     func() time.Time // nil: the real clock
 }
 
-func newChecker(source identity.Source, domains identity.Domains, swarmID string, now func() time.Time) *checker {
-	return &checker{source: &recorder{Source: source}, domains: domains, swarmID: swarmID, now: now}
+// Result is what came of a handshake. Its tags describe the JSON form that swarmctl prints.
+type Result struct {
+	Address string `json:"address" doc:"that was checked"`
+	OK      bool   `json:"ok" doc:"all steps are well"`
+	Steps   []Step `json:"steps" doc:"in order; those after a failed one are left out when they can not be taken"`
+	Peer    *Peer  `json:"peer" doc:"what the certificate that it showed says, null when it showed none; believe it only if ok"`
+}
+
+// Step is one step of a handshake.
+type Step struct {
+	Step   string `json:"step" doc:"identity, name, connection, protocol, certificate, accepted here, accepted there, role, swarm or health"`
+	OK     bool   `json:"ok" doc:"it is well"`
+	Detail string `json:"detail" doc:"what was found, in words"`
+}
+
+// Peer is what the other side says of itself.
+type Peer struct {
+	SpiffeID    string  `json:"spiffe_id" doc:"that the certificate stands for, empty when for none"`
+	Role        string  `json:"role" doc:"in the SPIFFE ID, empty when it is no swarm identity"`
+	TrustDomain string  `json:"trust_domain" doc:"in the SPIFFE ID"`
+	SwarmID     string  `json:"swarm_id" doc:"that it says to belong to, empty when it does not say or has none yet"`
+	PeerID      string  `json:"peer_id" doc:"libp2p peer ID of its node key, empty for an API"`
+	Issuer      string  `json:"issuer" doc:"of the certificate"`
+	NotBefore   *string `json:"not_before" doc:"when its life began; RFC 3339, UTC"`
+	NotAfter    *string `json:"not_after" doc:"when it expires; RFC 3339, UTC"`
+}
+
+// Failed returns the first step that is not well; ok is false if all are.
+func (r Result) Failed() (step Step, ok bool) {
+	for _, s := range r.Steps {
+		if !s.OK {
+			return s, true
+		}
+	}
+	return Step{}, false
+}
+
+// Checker makes one handshake.
+type Checker struct {
+	source  *recorder
+	domains identity.Domains
+	swarmID string
+	now     func() time.Time
+	own     identity.Status
+	out     Result
+
+	offset  time.Duration
+	clocked bool
+}
+
+// Offset is by how much the other side's clock is ahead of this one, to about half a second; ok is false if it did not tell, as only an API
+// does.
+func (c *Checker) Offset() (ahead time.Duration, ok bool) { return c.offset, c.clocked }
+
+// New makes a checker, which is used once.
+func New(cfg Config) *Checker {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Checker{source: &recorder{Source: cfg.Source}, domains: cfg.Domains, swarmID: cfg.SwarmID, now: cfg.Now}
 }
 
 // recorder keeps the chain that a peer showed, whether it is accepted or not.
@@ -82,14 +141,20 @@ func (r *recorder) leaf() *x509.Certificate {
 }
 
 // add records a step and returns whether it is well.
-func (c *checker) add(ok bool, step, format string, args ...any) bool {
-	c.out.Steps = append(c.out.Steps, stepJSON{Step: step, OK: ok, Detail: shown(fmt.Sprintf(format, args...))})
+func (c *Checker) add(ok bool, step, format string, args ...any) bool {
+	c.out.Steps = append(c.out.Steps, Step{Step: step, OK: ok, Detail: shown(fmt.Sprintf(format, args...))})
 	c.out.OK = c.out.OK && ok
 	return ok
 }
 
-func (c *checker) run(ctx context.Context, address string, own identity.Status) {
-	c.out, c.own = checkJSON{Address: address, OK: true, Steps: []stepJSON{}}, own
+// Run makes the handshake with HOST:PORT as the node or user that own describes. It blocks for five seconds a step at most.
+func (c *Checker) Run(ctx context.Context, address string, own identity.Status) Result {
+	c.run(ctx, address, own)
+	return c.out
+}
+
+func (c *Checker) run(ctx context.Context, address string, own identity.Status) {
+	c.out, c.own = Result{Address: address, OK: true, Steps: []Step{}}, own
 	if why := identity.Validity(own.NotBefore, own.NotAfter, c.now()); why != "" {
 		c.add(false, "identity", "%s: our certificate %s", own.ID, why)
 	} else {
@@ -101,7 +166,7 @@ func (c *checker) run(ctx context.Context, address string, own identity.Status) 
 	}
 	conn := tls.Client(raw, c.tlsConfig(address))
 	defer conn.Close()
-	tlsCtx, cancel := context.WithTimeout(ctx, checkWait)
+	tlsCtx, cancel := context.WithTimeout(ctx, stepWait)
 	err := conn.HandshakeContext(tlsCtx)
 	cancel()
 	if err == nil || c.source.leaf() != nil {
@@ -114,7 +179,7 @@ func (c *checker) run(ctx context.Context, address string, own identity.Status) 
 }
 
 // tlsConfig is how to speak to an address.
-func (c *checker) tlsConfig(address string) *tls.Config {
+func (c *Checker) tlsConfig(address string) *tls.Config {
 	cfg := identity.MutualTLS(c.source, nil)
 	cfg.ServerName, _, _ = net.SplitHostPort(address) // for proxies, which route by it
 	cfg.NextProtos = []string{"h2", "http/1.1"}
@@ -122,9 +187,9 @@ func (c *checker) tlsConfig(address string) *tls.Config {
 }
 
 // connect resolves the name and opens a TCP connection, or returns nil.
-func (c *checker) connect(ctx context.Context, address string) net.Conn {
+func (c *Checker) connect(ctx context.Context, address string) net.Conn {
 	host, _, _ := net.SplitHostPort(address) // checked by the caller
-	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	ctx, cancel := context.WithTimeout(ctx, stepWait)
 	defer cancel()
 	if net.ParseIP(host) == nil {
 		ips, err := net.DefaultResolver.LookupHost(ctx, host)
@@ -140,7 +205,7 @@ func (c *checker) connect(ctx context.Context, address string) net.Conn {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		c.add(false, "connection", "nothing listens at %s: does the node run, and is this its port? An SN's API has 30304 by default", address)
 	case isTimeout(err):
-		c.add(false, "connection", "%s does not answer within %s: the host is off, or a firewall drops what is sent there", address, checkWait)
+		c.add(false, "connection", "%s does not answer within %s: the host is off, or a firewall drops what is sent there", address, stepWait)
 	default:
 		c.add(false, "connection", "%v", err)
 	}
@@ -160,16 +225,20 @@ func isTimeout(err error) bool {
 }
 
 // api judges a server that spoke TLS at once; err is the handshake's.
-func (c *checker) api(ctx context.Context, conn *tls.Conn, err error) {
+func (c *Checker) api(ctx context.Context, conn *tls.Conn, err error) {
 	c.add(true, "protocol", "TLS, as the API of an SN")
 	c.certificate()
 	if c.stale() || !c.acceptedHere(err) {
 		return
 	}
+	asked := c.now()
 	res, err := ask(ctx, conn)
+	if err == nil {
+		c.clock(res.header.Get("Date"), asked)
+	}
 	switch {
 	case isTimeout(err):
-		c.add(false, "accepted there", "it makes the handshake and does not answer within %s", checkWait)
+		c.add(false, "accepted there", "it makes the handshake and does not answer within %s", stepWait)
 		return
 	case err != nil:
 		c.add(false, "accepted there", "it refuses our certificate (%s)%s", tlsAlert(err), c.guess())
@@ -192,6 +261,16 @@ func (c *checker) api(ctx context.Context, conn *tls.Conn, err error) {
 	}
 }
 
+// clock compares the clocks by the date on an answer to what was asked at a moment, which has whole seconds.
+func (c *Checker) clock(date string, asked time.Time) {
+	theirs, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	ours := asked.Add(c.now().Sub(asked) / 2)
+	c.offset, c.clocked = theirs.Add(time.Second/2).Sub(ours), true
+}
+
 func roleText(role string) string {
 	if role == string(identity.RoleSN) {
 		return "sn, as an API must have"
@@ -200,7 +279,7 @@ func roleText(role string) string {
 }
 
 // peer judges what may be a node's port for traffic between nodes; tlsErr is what it answered to TLS.
-func (c *checker) peer(ctx context.Context, address string, tlsErr error) {
+func (c *Checker) peer(ctx context.Context, address string, tlsErr error) {
 	p, err := p2p.Probe(ctx, p2p.ProbeConfig{Source: c.source, Domains: c.domains}, address)
 	if errors.Is(err, p2p.ErrNoSwarmNode) || err != nil && c.source.leaf() == nil {
 		c.add(false, "protocol", "%s", foreign(tlsErr))
@@ -242,7 +321,7 @@ func foreign(err error) string {
 	}
 	switch {
 	case isTimeout(err):
-		return fmt.Sprintf("it says nothing within %s%s", checkWait, remedy)
+		return fmt.Sprintf("it says nothing within %s%s", stepWait, remedy)
 	case isHangUp(err):
 		return "it hangs up without a word" + remedy
 	}
@@ -254,12 +333,12 @@ func isHangUp(err error) bool {
 }
 
 // certificate shows what the peer's certificate says, believed or not.
-func (c *checker) certificate() {
+func (c *Checker) certificate() {
 	leaf := c.source.leaf()
 	if leaf == nil {
 		return
 	}
-	p := &peerJSON{Issuer: shown(leaf.Issuer.String()), NotBefore: stampOf(leaf.NotBefore), NotAfter: stampOf(leaf.NotAfter)}
+	p := &Peer{Issuer: shown(leaf.Issuer.String()), NotBefore: stampOf(leaf.NotBefore), NotAfter: stampOf(leaf.NotAfter)}
 	c.out.Peer = p
 	sid, err := identity.CertID(c.source.Source, leaf)
 	who := "no SPIFFE ID (" + identity.CertName(leaf) + ")"
@@ -281,7 +360,7 @@ func (c *checker) certificate() {
 }
 
 // stale judges the peer's certificate alone when ours is not valid now: then no handshake comes to its end.
-func (c *checker) stale() bool {
+func (c *Checker) stale() bool {
 	if identity.Validity(c.own.NotBefore, c.own.NotAfter, c.now()) == "" {
 		return false
 	}
@@ -295,7 +374,7 @@ func (c *checker) stale() bool {
 }
 
 // acceptedHere reports whether we accept the peer; err is the handshake's.
-func (c *checker) acceptedHere(err error) bool {
+func (c *Checker) acceptedHere(err error) bool {
 	if err == nil {
 		var sid spiffeid.ID
 		if sid, err = identity.CertID(c.source.Source, c.source.leaf()); err == nil {
@@ -313,7 +392,7 @@ func (c *checker) acceptedHere(err error) bool {
 }
 
 // guess says why the peer may refuse our certificate: TLS gives no reasons.
-func (c *checker) guess() string {
+func (c *Checker) guess() string {
 	ours := c.own.ID.SPIFFE().TrustDomain().Name()
 	if c.out.Peer != nil && c.out.Peer.TrustDomain != ours {
 		return fmt.Sprintf(": its authorities must federate with trust domain %s, and it must be started with --trust-domain %s; its log says which it is", ours, ours)
@@ -331,8 +410,24 @@ func tlsAlert(err error) string {
 	return "it hangs up after the handshake"
 }
 
+// stampOf renders a moment as RFC 3339 in UTC, nil for none.
+func stampOf(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	s := t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return &s
+}
+
+func left(t, now time.Time) string {
+	if !t.After(now) {
+		return health.Words(now.Sub(t)) + " ago"
+	}
+	return health.Words(t.Sub(now)) + " left"
+}
+
 // swarm compares the peer's swarm with the expected one.
-func (c *checker) swarm() {
+func (c *Checker) swarm() {
 	id := c.out.Peer.SwarmID
 	switch {
 	case id == "":
@@ -353,7 +448,7 @@ type answer struct {
 
 // ask calls /is_up on the connection: the server judges our certificate only when it reads after the handshake.
 func ask(ctx context.Context, conn *tls.Conn) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	ctx, cancel := context.WithTimeout(ctx, stepWait)
 	defer cancel()
 	var used atomic.Bool
 	t := &http.Transport{Protocols: new(http.Protocols), DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
@@ -373,9 +468,9 @@ func ask(ctx context.Context, conn *tls.Conn) (answer, error) {
 		return answer{}, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxCheckText))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxText))
 	return answer{res.StatusCode, res.Header, strings.TrimSpace(string(body))}, err
 }
 
 // shown keeps what is shown on one line of sensible length.
-func shown(s string) string { return text.Clip(text.Line(s), maxCheckText) }
+func shown(s string) string { return text.Clip(text.Line(s), maxText) }
