@@ -51,26 +51,40 @@ func commonFlags() []cli.Flag {
 	}, slices.Concat(certFlags(), agentFlags(), containerFlags())...)
 }
 
-// common makes what SNs and SLs have in common into a node's configuration. port is the one that the node's name has if it has no other.
-func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start.Port) (node.Common, error) {
+// problems is what is wrong with a command's options, in the order in which it was looked for.
+type problems []error
+
+// add takes what is no nil, and reports whether there was nothing to take.
+func (p *problems) add(errs ...error) bool {
+	before := len(*p)
+	for _, err := range errs {
+		if err != nil {
+			*p = append(*p, err)
+		}
+	}
+	return len(*p) == before
+}
+
+func (p problems) first() error {
+	for _, err := range p {
+		return err
+	}
+	return nil
+}
+
+// commonProblems makes what SNs and SLs have in common into a node's configuration. port is the one that the node's name has if it has no
+// other.
+func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, port start.Port) (node.Common, problems) {
+	var wrong problems
 	level, err := logLevel(o.LogLevel)
-	if err != nil {
-		return node.Common{}, err
-	}
+	wrong.add(err)
 	r, err := start.Runtime("runtime", c.String("runtime"), start.Process)
-	if err == nil && r == start.Process {
-		err = withoutContainer(c, own(role)...)
+	if wrong.add(err) && r == start.Process {
+		wrong.add(withoutContainer(c, own(role)...))
 	}
-	if err != nil {
-		return node.Common{}, err
-	}
-	if err := o.CheckHost(); err != nil {
-		return node.Common{}, err
-	}
+	wrong.add(o.CheckHost())
 	prefix, err := identity.ParsePrefix(o.SPIFFEPrefix)
-	if err != nil {
-		return node.Common{}, err
-	}
+	wrong.add(err)
 	cfg := node.Common{
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir,
 		Log: newLogger(e.Stderr, "swarm."+strings.ToUpper(string(role)), level),
@@ -78,15 +92,14 @@ func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start
 	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
 	if cfg.StateDir == "" {
 		nodes, err := userdirs.Of(e.Getenv).Nodes()
-		if err != nil {
-			return cfg, err
-		}
+		wrong.add(err)
 		cfg.StateDir = filepath.Join(nodes, cfg.Name)
 	}
-	if err := takeInvitation(o, e, r, &cfg); err != nil {
-		return cfg, err
+	if len(wrong) == 0 { // it keeps the invitation
+		wrong.add(takeInvitation(o, e, r, &cfg))
 	}
-	return cfg, withIdentity(o, e, role, &cfg)
+	wrong.add(withIdentity(o, e, role, &cfg))
+	return cfg, wrong
 }
 
 // withIdentity lets a node open its identity where its options say.

@@ -77,31 +77,26 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	return slNode(c, e, o)
 }
 
-// slNode checks what the options mean to the node, in both runtimes, and is its configuration in this process.
+// slNode checks what the options mean to the node, in both runtimes, and is its configuration in this process. The error is the first of
+// slProblems.
 func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
-	base, err := common(c, e, &o.Node, identity.RoleSL, o.FSPort.Or(start.FSPort))
-	if err != nil {
-		return node.SLConfig{}, err
-	}
+	cfg, wrong := slProblems(c, e, o)
+	return cfg, wrong.first()
+}
+
+// slProblems is slNode with all that is wrong.
+func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
+	base, wrong := commonProblems(c, e, &o.Node, identity.RoleSL, o.FSPort.Or(start.FSPort))
 	ml, err := mlRuntime(c, o)
-	if err == nil {
-		err = o.Check(ml)
-	}
-	if err != nil {
-		return node.SLConfig{}, err
+	if wrong.add(err) {
+		wrong.add(o.Problems(ml)...)
 	}
 	sns, err := namedSNs(o)
-	if err != nil {
-		return node.SLConfig{}, err
-	}
+	wrong.add(err)
 	platform, err := o.PlatformName()
-	if err != nil {
-		return node.SLConfig{}, err
-	}
+	wrong.add(err)
 	client, err := launch.ParseClient(o.ML.Client)
-	if err != nil {
-		return node.SLConfig{}, err
-	}
+	wrong.add(err)
 	cfg := node.SLConfig{
 		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
 		Spec: runner.Spec{
@@ -110,32 +105,30 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 			Linger:    time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
 		},
 	}
-	if o.FSService != "" {
+	if o.FSService != "" && len(wrong) == 0 {
 		base.Log.Info(passThrough, "host", o.Host, "ports", []start.Port{o.FSPort.Or(start.FSPort)})
 	}
 	if o.Linger != nil {
 		cfg.Linger = time.Duration(*o.Linger)
 	}
-	if cfg.AllowPeers, err = allowedPeers(o); err != nil {
-		return node.SLConfig{}, err
-	}
-	if cfg.Timeouts, err = timeouts(o); err != nil {
-		return node.SLConfig{}, err
-	}
-	if cfg.CheckinDefault, err = checkinDefault(o); err != nil {
-		return node.SLConfig{}, err
-	}
+	cfg.AllowPeers, err = allowedPeers(o)
+	wrong.add(err)
+	cfg.Timeouts, err = timeouts(o)
+	wrong.add(err)
+	cfg.CheckinDefault, err = checkinDefault(o)
+	wrong.add(err)
 	if ml == start.Process {
 		cfg.Env = o.ProcessEnv()
-		return cfg, noMLContainer(c, e)
+		wrong.add(noMLContainer(c, e))
+		return cfg, wrong
 	}
 	if c.IsSet("python") && e.Getenv(env("python")[0]) == "" {
-		return cfg, errors.New("--python is for a program that runs as a process and this is --ml-runtime docker: leave it out, or say with --ml-entrypoint what the image runs")
+		wrong.add(errors.New("--python is for a program that runs as a process and this is --ml-runtime docker: leave it out, or say with --ml-entrypoint what the image runs"))
 	}
-	if cfg.Attach {
-		return cfg, nil
+	if !cfg.Attach && len(wrong) == 0 {
+		wrong.add(withMLContainer(o, e, &cfg))
 	}
-	return cfg, withMLContainer(o, e, &cfg)
+	return cfg, wrong
 }
 
 // withMLContainer describes the ML program's container to the node. In a component's container this process sees the model directory

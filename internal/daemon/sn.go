@@ -70,27 +70,25 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 	return snNode(c, e, o)
 }
 
-// snNode checks what the options mean to the node, in both runtimes, and is its configuration in this process.
+// snNode checks what the options mean to the node, in both runtimes, and is its configuration in this process. The error is the first of
+// snProblems.
 func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
-	base, err := common(c, e, &o.Node, identity.RoleSN, o.P2PPort.Or(start.P2PPort))
-	if err != nil {
-		return node.SNConfig{}, err
-	}
-	if err := o.Check(); err != nil {
-		return node.SNConfig{}, err
-	}
-	if o.SentinelHost != "" {
-		if err := address.CheckHost("sentinel-ip", o.SentinelHost); err != nil {
-			return node.SNConfig{}, err
-		}
+	cfg, wrong := snProblems(c, e, o)
+	return cfg, wrong.first()
+}
+
+// snProblems is snNode with all that is wrong.
+func snProblems(c *cli.Context, e Env, o *start.SN) (node.SNConfig, problems) {
+	base, wrong := commonProblems(c, e, &o.Node, identity.RoleSN, o.P2PPort.Or(start.P2PPort))
+	if wrong.add(o.Check()) && o.SentinelHost != "" {
+		wrong.add(address.CheckHost("sentinel-ip", o.SentinelHost))
 	}
 	if o.Admit != "" && o.Admit != state.AdmitOperator {
-		return node.SNConfig{}, fmt.Errorf("--admit %q: want operator, or leave it out: then nobody is asked", o.Admit)
+		wrong.add(fmt.Errorf("--admit %q: want operator, or leave it out: then nobody is asked", o.Admit))
 	}
 	for _, j := range o.Join {
-		if _, err := address.FileServer(j); err != nil {
-			return node.SNConfig{}, err
-		}
+		_, err := address.FileServer(j)
+		wrong.add(err)
 	}
 	cfg := node.SNConfig{
 		Common: base,
@@ -104,11 +102,13 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 	if !o.FoundAtOnce {
 		cfg.FoundAfter = listenBefore
 	}
-	if o.P2PService != "" {
+	if o.P2PService != "" && len(wrong) == 0 {
 		base.Log.Info(passThrough, "host", o.Host, "ports", []start.Port{o.P2PPort.Or(start.P2PPort), o.FSPort.Or(start.FSPort)})
 	}
+	var err error
 	cfg.QuorumWait, cfg.StallGrace, err = waits(o.Waits, nil)
-	return cfg, err
+	wrong.add(err)
+	return cfg, wrong
 }
 
 // snSpec is the component of an SN.

@@ -149,29 +149,38 @@ func (o *SL) Settle() (err error) {
 	return err
 }
 
-// Check finds what is wrong with an SL whose program runs in a runtime, but for paths.
+// Check finds what is wrong with an SL whose program runs in a runtime, but for paths: the first of Problems.
 func (o *SL) Check(runtime string) error {
-	if strings.Trim(strings.Join(o.SNs, ""), ", ") == "" {
-		return errors.New("mandatory parameter --sn-ip not specified; give the address of an SN")
-	}
-	if _, err := o.PlatformName(); err != nil {
+	for _, err := range o.Problems(runtime) {
 		return err
-	}
-	if client, err := launch.ParseClient(o.ML.Client); err != nil {
-		return err
-	} else if client == launch.ClientOriginal && o.Attach {
-		return errors.New("--ml-client original is for a program that this node starts: leave out --attach, or start the program by hand with swarmd ml-client -folder=DIR -- COMMAND")
-	}
-	if err := errors.Join(checkEnv("env", o.Container.Env), checkEnv("ml-e", o.ML.Env)); err != nil {
-		return err
-	}
-	if _, err := gpus(o.GPUs); err != nil {
-		return err
-	}
-	if o.Program == "" && !o.Attach && (runtime == Process || o.ML.Cmd == nil && o.ML.Entrypoint == nil) {
-		return errors.New("mandatory parameter --model-program not specified; name the program in --model-dir, or give --attach to start one by hand")
 	}
 	return nil
+}
+
+// Problems finds all that is wrong with an SL whose program runs in a runtime, but for paths.
+func (o *SL) Problems(runtime string) (all []error) {
+	add := func(err error) {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	if strings.Trim(strings.Join(o.SNs, ""), ", ") == "" {
+		add(errors.New("mandatory parameter --sn-ip not specified; give the address of an SN"))
+	}
+	_, err := o.PlatformName()
+	add(err)
+	client, err := launch.ParseClient(o.ML.Client)
+	add(err)
+	if err == nil && client == launch.ClientOriginal && o.Attach {
+		add(errors.New("--ml-client original is for a program that this node starts: leave out --attach, or start the program by hand with swarmd ml-client -folder=DIR -- COMMAND"))
+	}
+	add(errors.Join(checkEnv("env", o.Container.Env), checkEnv("ml-e", o.ML.Env)))
+	_, err = gpus(o.GPUs)
+	add(err)
+	if o.Program == "" && !o.Attach && (runtime == Process || o.ML.Cmd == nil && o.ML.Entrypoint == nil) {
+		add(errors.New("mandatory parameter --model-program not specified; name the program in --model-dir, or give --attach to start one by hand"))
+	}
+	return all
 }
 
 // Component is the container of the SL. Its daemon starts the program's container beside itself and therefore gets the paths of this
