@@ -27,7 +27,7 @@ type base struct {
 
 // openBase opens in the order of failure's cheapness: the directory before the wait for an identity. The caller closes it.
 func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_ *base, err error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	b := &base{cfg: cfg, deps: deps}
@@ -57,7 +57,7 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	if b.health, err = deps.OpenHealth(ctx, health.Config{Name: cfg.Name, Role: role, StateDir: cfg.StateDir, Awaits: awaits, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
-	if b.source, err = cfg.openIdentity(ctx, role); err != nil {
+	if b.source, err = cfg.Identify(ctx, role); err != nil {
 		return nil, err
 	}
 	b.health.Identity(b.source.Status)

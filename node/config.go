@@ -31,7 +31,8 @@ type Common struct {
 	Log          *slog.Logger
 }
 
-func (c Common) openIdentity(ctx context.Context, role identity.Role) (identity.Provider, error) {
+// Identify opens the source of the node's identity and waits for the first one; ctx bounds only that. The caller closes the source.
+func (c Common) Identify(ctx context.Context, role identity.Role) (identity.Provider, error) {
 	if c.OpenIdentity != nil {
 		return c.OpenIdentity(ctx, role, c.Name)
 	}
@@ -42,7 +43,8 @@ func (c Common) openIdentity(ctx context.Context, role identity.Role) (identity.
 	return source, nil
 }
 
-func (c Common) validate() error {
+// Validate finds what can be wrong with values of any form, by the options that give them.
+func (c Common) Validate() error {
 	var errs []error
 	if err := naming.CheckNode(c.Name); err != nil {
 		errs = append(errs, fmt.Errorf("--name: %w", err))

@@ -80,7 +80,9 @@ func (l Lookup) Resolve(ctx context.Context, flag, host string) ([]net.IP, error
 	defer cancel()
 	ips, err := l(ctx, "ip", host)
 	if err != nil {
-		return nil, fmt.Errorf("--%s %s does not resolve: give an address, or a name that this machine's DNS or /etc/hosts knows", flag, host)
+		return nil, &problem{
+			fmt.Sprintf("--%s %s does not resolve", flag, host), "give an address, or a name that this machine's DNS or /etc/hosts knows", nil,
+		}
 	}
 	return ips, nil
 }
@@ -124,10 +126,20 @@ func (l Listen) CheckFree(ctx context.Context, host, flag string, port int) erro
 	case err == nil:
 		return ln.Close()
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port %d on %s is in use by %s: stop that process or give another port with --%s", port, orAll(host), owner(host, port), flag)
+		return &problem{fmt.Sprintf("port %d on %s is in use by %s", port, orAll(host), owner(host, port)), "stop that process or give another port with --" + flag, err}
 	}
-	return fmt.Errorf("listen on %s: %w; give another port with --%s", Join(host, port), err, flag)
+	return &problem{fmt.Sprintf("listen on %s: %v", Join(host, port), err), "give another port with --" + flag, err}
 }
+
+// problem is an error with what to do about it.
+type problem struct {
+	text, remedy string
+	cause        error
+}
+
+func (p *problem) Error() string  { return p.text + ": " + p.remedy }
+func (p *problem) Remedy() string { return p.remedy }
+func (p *problem) Unwrap() error  { return p.cause }
 
 func orAll(host string) string {
 	if host == "" {

@@ -13,12 +13,13 @@ import (
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/filelock"
+	"github.com/swarmd/swarmd/internal/space"
 )
 
 // makeDir makes the directory, or takes over what a dead daemon left, with or without its weight files, and returns it
 // locked against a second daemon.
 func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
-	if err := checkParent(existing(filepath.Dir(dir))); err != nil { // before anything is made where another user says
+	if err := CheckDir(dir); err != nil { // before anything is made where another user says
 		return nil, fmt.Errorf("make bridge directory %s: %w", dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -83,15 +84,8 @@ func there(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// existing is the lowest directory above and including dir that is there, or the link that is in its place.
-func existing(dir string) string {
-	for {
-		if _, err := os.Lstat(dir); err == nil || dir == filepath.Dir(dir) {
-			return dir
-		}
-		dir = filepath.Dir(dir)
-	}
-}
+// CheckDir fails if others could put something else in the place of a bridge directory. It makes nothing.
+func CheckDir(dir string) error { return checkParent(space.Existing(filepath.Dir(dir))) }
 
 // checkParent refuses a directory whose owner could put another one in the place of ours while it is used: in
 // /dev/shm everybody may have made it before us, and programs find socket and weights by path.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,8 +34,10 @@ type Env struct {
 	// Signals ends the returned context at SIGINT or SIGTERM; a second signal ends the process at once.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
 
-	args   []string // as Main got them
-	invite *guest   // what --invite, or an earlier start with it, brings; filled by withInvitation
+	args   []string      // as Main got them
+	invite *guest        // what --invite, or an earlier start with it, brings; filled by withInvitation
+	wait   time.Duration // of a doctor for somebody's answer; 0: stepLimit
+	dry    bool          // a doctor only looks: nothing is kept
 }
 
 // OS is the environment of a real process.
@@ -89,6 +92,7 @@ func Main(args []string, env Env) int {
 	if len(args) == 2 && args[1] == "--version" {
 		args = []string{args[0], "version"}
 	}
+	args = doctorArgs(args)
 	app := newApp(env)
 	normal, err := normalise(app, args, env)
 	if err == nil {
@@ -167,8 +171,9 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), swopCommand(), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), swopCommand(), doctorCommand(), versionCommand(env)},
 	}
+	app.Commands = append(app.Commands, doctorCommands(env)...)
 	name := func(*cli.Context) error {
 		for _, c := range app.Commands {
 			c.HelpName = "swarmd " + c.Name
@@ -187,7 +192,9 @@ func newApp(env Env) *cli.App {
 func commandNames(app *cli.App) []string {
 	var names []string
 	for _, c := range app.Commands {
-		names = append(names, c.Name)
+		if !strings.HasPrefix(c.Name, doctorName+" ") {
+			names = append(names, c.Name)
+		}
 	}
 	return names
 }

@@ -1,6 +1,16 @@
 package daemon
 
-import "github.com/urfave/cli/v2"
+import (
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Impatient is an environment in which a doctor waits only for so long.
+func (e Env) Impatient(wait time.Duration) Env {
+	e.wait = wait
+	return e
+}
 
 // ServerOptions are the standard options of run-spire-server, and whether they take a value.
 func ServerOptions() map[string]bool {

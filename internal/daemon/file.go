@@ -41,7 +41,7 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 		return nil, err
 	}
 	cmd := app.Commands[i]
-	originals := cmdline.Originals(cmd.Name, flagTable(cmd))
+	originals := cmdline.Originals(undoctored(cmd.Name), flagTable(cmd))
 	for _, name := range sortedKeys(options) {
 		f := slices.IndexFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 		if f < 0 && cmd.Name == healthName {

@@ -81,7 +81,7 @@ func inert(c *cli.Command) (names []string) {
 	if _, starts := table["hostname"]; !starts {
 		return nil
 	}
-	for _, n := range cmdline.Inert(cmdline.Originals(c.Name, table)) {
+	for _, n := range cmdline.Inert(cmdline.Originals(undoctored(c.Name), table)) {
 		names = append(names, "--"+n)
 	}
 	return names

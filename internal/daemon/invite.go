@@ -266,7 +266,7 @@ func takeInvitation(o *start.Node, e Env, runtime string, cfg *node.Common) erro
 	if e.invite.host != "" {
 		cfg.Log.Info("other nodes are told this host's address towards the SNs; if they can't reach it there, --host-ip says where", "host_ip", e.invite.host)
 	}
-	if runtime != start.Process || e.invite.kept != "" {
+	if runtime != start.Process || e.invite.kept != "" || e.dry {
 		return nil
 	}
 	return invited.Keep(cfg.StateDir, i)

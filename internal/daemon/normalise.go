@@ -51,13 +51,13 @@ func takeOriginal(cmd *cli.Command, table cmdline.Table, args []string, e Env) (
 	if _, starts := table["hostname"]; !starts {
 		return table.Split(args), nil
 	}
-	known := cmdline.Originals(cmd.Name, table)
+	known := cmdline.Originals(undoctored(cmd.Name), table)
 	line := table.Add(known).Split(args)
 	says, err := line.Without(known)
 	if err != nil {
 		return line, err
 	}
-	more, err := line.TakeVariables(cmd.Name, table, e.Getenv)
+	more, err := line.TakeVariables(undoctored(cmd.Name), table, e.Getenv)
 	if err != nil || e.Getenv(start.InContainer) != "" {
 		return line, err
 	}

@@ -44,7 +44,7 @@ func New(command string) *Report { return &Report{Command: command, OK: true, Ro
 // Add adds rows, made fit to be shown on one line each.
 func (r *Report) Add(rows ...Row) {
 	for _, x := range rows {
-		x.Detail, x.Remedy = shown(x.Detail), shown(x.Remedy)
+		x.Detail, x.Remedy = legible(x.Detail), legible(x.Remedy)
 		r.OK = r.OK && x.Status != Failed
 		r.Rows = append(r.Rows, x)
 	}
@@ -66,12 +66,11 @@ func Fail(check, detail, remedy string) Row {
 	return Row{Check: check, Status: Failed, Detail: detail, Remedy: remedy}
 }
 
-// Errors are the rows of an error, one for each line of its text, of which the first error in it may carry the remedy. otherwise is that
-// of those that carry none.
+// Errors are the rows of an error: one, or one for each that was joined. otherwise is the remedy of those that carry none.
 func Errors(check string, err error, otherwise string) []Row {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+	if all, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(all.Unwrap()...).Error() { //nolint:errorlint // this very error
 		var rows []Row
-		for _, e := range joined.Unwrap() {
+		for _, e := range all.Unwrap() {
 			rows = append(rows, Errors(check, e, otherwise)...)
 		}
 		return rows
@@ -96,4 +95,14 @@ func Split(err error) (problem, remedy string) {
 	return problem, remedy
 }
 
-func shown(s string) string { return text.Clip(text.Line(s), maxText) }
+// Option is the row of what is wrong with an option, whose text says behind its last semicolon or colon what to give instead.
+func Option(text, otherwise string) Row {
+	for _, mark := range []string{"; ", ": "} {
+		if i := strings.LastIndex(text, mark); i > 0 {
+			return Fail("options", text[:i], text[i+len(mark):])
+		}
+	}
+	return Fail("options", text, otherwise)
+}
+
+func legible(s string) string { return text.Clip(text.Line(s), maxText) }

@@ -52,12 +52,12 @@ type Space struct {
 func Weights(bridge, state Space, bytes int64) []Row {
 	if bytes <= 0 {
 		return []Row{room(bridge, MemoryWarned, "give it more room (--shm-size of a container, mount -o remount,size= of a host), or name another directory with --bridge-dir"),
-			room(state, DiskWarned, "free some, or name another directory with --state-dir")}
+			Disk(state)}
 	}
 	need := fmt.Sprintf("%d weight files of %s", Slots, Bytes(bytes))
 	switch {
 	case bridge.Err == nil:
-		return []Row{Well(bridge.Check, fmt.Sprintf("%s: %s fit, %s", bridge.Dir, need, free(bridge))), room(state, DiskWarned, "free some, or name another directory with --state-dir")}
+		return []Row{Well(bridge.Check, fmt.Sprintf("%s: %s fit, %s", bridge.Dir, need, free(bridge))), Disk(state)}
 	case state.Err == nil:
 		return []Row{
 			Warn(bridge.Check, fmt.Sprintf("%s: %s do not fit, %s; they would lie in the state directory, which is slower", bridge.Dir, need, free(bridge)),
@@ -72,12 +72,17 @@ func Weights(bridge, state Space, bytes int64) []Row {
 	}
 }
 
+// Disk judges the room of a state directory.
+func Disk(s Space) Row {
+	return room(s, DiskWarned, "free some, or name another directory with --state-dir")
+}
+
 func room(s Space, least int64, remedy string) Row {
 	detail := s.Dir + ": " + free(s)
 	if s.Free >= 0 && s.Free < least {
 		return Warn(s.Check, detail+fmt.Sprintf(", less than %s", Bytes(least)), remedy)
 	}
-	return Well(s.Check, detail+"; --model-bytes N judges whether a model fits")
+	return Well(s.Check, detail)
 }
 
 func free(s Space) string {

@@ -153,6 +153,15 @@ func (c *Checker) Run(ctx context.Context, address string, own identity.Status) 
 	return c.out
 }
 
+// Connect takes the first steps of a handshake alone: the name and the connection. It returns the last one, and closes the connection.
+func Connect(ctx context.Context, address string) Step {
+	c := New(Config{})
+	if conn := c.connect(ctx, address); conn != nil {
+		_ = conn.Close()
+	}
+	return c.out.Steps[len(c.out.Steps)-1]
+}
+
 func (c *Checker) run(ctx context.Context, address string, own identity.Status) {
 	c.out, c.own = Result{Address: address, OK: true, Steps: []Step{}}, own
 	if why := identity.Validity(own.NotBefore, own.NotAfter, c.now()); why != "" {

@@ -20,12 +20,9 @@ type Pin struct {
 
 // OpenPin reads what a state directory knows of its swarm. A swarm ID that was given must be that one.
 func OpenPin(dir, given string) (*Pin, error) {
-	kept, err := epoch.Read(dir)
+	kept, err := agreed(dir, given)
 	if err != nil {
 		return nil, err
-	}
-	if kept.SwarmID != "" && given != "" && kept.SwarmID != given {
-		return nil, fmt.Errorf("state directory %s belongs to swarm %s, --swarm-id names %s: give another --state-dir, or delete the directory to forget the old swarm", dir, kept.SwarmID, given)
 	}
 	if kept.SwarmID == "" {
 		if err := epoch.Forget(dir); err != nil {
@@ -34,6 +31,24 @@ func OpenPin(dir, given string) (*Pin, error) {
 		return &Pin{dir: dir, at: epoch.First(given), given: given != ""}, nil
 	}
 	return &Pin{dir: dir, at: kept}, nil
+}
+
+// Pinned is the swarm ID that OpenPin would come to, "" for none. It changes nothing in the directory, which may not be there.
+func Pinned(dir, given string) (string, error) {
+	kept, err := agreed(dir, given)
+	if kept.SwarmID == "" {
+		return given, err
+	}
+	return kept.SwarmID, err
+}
+
+// agreed is what a state directory knows, which must not be of another swarm than the given one.
+func agreed(dir, given string) (epoch.Pin, error) {
+	kept, err := epoch.Read(dir)
+	if err == nil && kept.SwarmID != "" && given != "" && kept.SwarmID != given {
+		err = fmt.Errorf("state directory %s belongs to swarm %s, --swarm-id names %s: give another --state-dir, or delete the directory to forget the old swarm", dir, kept.SwarmID, given)
+	}
+	return kept, err
 }
 
 // SwarmID returns the swarm ID, "" while it is not known.

@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
 	{"0a", []string{"internal/round"}},
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
@@ -79,6 +79,7 @@ var pure = map[string][]string{
 	"identity/naming":           {"fmt"},
 	"identity/pattern":          {"fmt", "slices", "strings"},
 	"consensus/ledger":          {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
+	"internal/doctor":           {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
 		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake", "internal/text",

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -21,11 +22,29 @@ const (
 // Fits returns an error that wraps ENOSPC unless so many bytes are at most three quarters of what is free in the file system
 // that dir lies in; in one that lies in memory, also of the memory that is available.
 func Fits(dir string, bytes int64) error {
+	free, of, err := look(dir)
+	if err != nil {
+		return err
+	}
+	if free < 0 || bytes <= free/whole*part {
+		return nil
+	}
+	return fmt.Errorf("%d bytes do not fit into %s: %d bytes %s are free, and three quarters of that may be taken: %w", bytes, dir, free, of, unix.ENOSPC)
+}
+
+// Free is how many bytes are free where Fits looks, of which three quarters may be taken; below 0: they have no bound, or it is not known.
+func Free(dir string) (int64, error) {
+	free, _, err := look(dir)
+	return free, err
+}
+
+// look returns what is free, and of what.
+func look(dir string) (free int64, of string, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return 0, "", fmt.Errorf("%s: %w", dir, err)
 	}
-	free, of := int64(-1), "of it"
+	free, of = -1, "of it"
 	if st.Blocks > 0 { // Else it has no bound of its own, or does not tell.
 		free = int64(min(st.Bavail, uint64(1)<<62/uint64(max(1, st.Bsize)))) * st.Bsize //nolint:gosec // bounded
 	}
@@ -34,10 +53,17 @@ func Fits(dir string, bytes int64) error {
 			free, of = m, "of memory"
 		}
 	}
-	if free < 0 || bytes <= free/whole*part {
-		return nil
+	return free, of, nil
+}
+
+// Existing is the lowest directory above and including dir that is there, or the link that is in its place.
+func Existing(dir string) string {
+	for {
+		if _, err := os.Lstat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
 	}
-	return fmt.Errorf("%d bytes do not fit into %s: %d bytes %s are free, and three quarters of that may be taken: %w", bytes, dir, free, of, unix.ENOSPC)
 }
 
 // available is how much memory can be had without swapping, -1 if the kernel does not say.

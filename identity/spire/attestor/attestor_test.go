@@ -122,6 +122,8 @@ func TestRoleOfRealProcess(t *testing.T) {
 		{swarmctl, []string{"run-sn"}, "node-type:swci"},
 		{swarmd, []string{"recover-sn", "--state-dir", "run-sn"}, "node-type:swci"},
 		{swarmd, []string{"restore-sn", "run-sl"}, "node-type:swci"},
+		{swarmd, []string{"doctor", "run-sl", "--sn-ip=h"}, "node-type:sl"},
+		{swarmd, []string{"doctor", "version", "run-sl"}, ""},
 		{swarmd, []string{"version"}, ""},
 		{swarmd, []string{"health", "run-sn"}, ""},
 		{swarmd, []string{"run-authority"}, ""},
