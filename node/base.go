@@ -10,6 +10,9 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/probe"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // base holds what both roles open first: the locked state directory, the node key, the identity and the pinned swarm.
@@ -64,6 +67,13 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	b.domains, err = identity.DomainsOf(b.source, cfg.TrustDomains...)
 	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
 	return b, err
+}
+
+// prober is what probes other nodes for this one, and answers them.
+func (b *base) prober(host p2p.Network, allow func(spiffeID string) error, busy func() string) *probe.Agent {
+	return probe.New(probe.Config{
+		Network: host, Source: b.source, Domains: b.domains, Version: version.Read().Version, Allow: allow, Busy: busy, Log: b.cfg.Log,
+	})
 }
 
 func (b *base) close() {

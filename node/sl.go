@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/peering"
+	"github.com/swarmd/swarmd/internal/probe"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -129,8 +130,10 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(work, cancel)() // without its parts no program goes on
+	p.probes.Serve()
 	tasks.Go(func() error { return p.engine.Run(work) })
 	tasks.Go(func() error { return p.ways.Run(work, p.engine) })
+	tasks.Go(func() error { return p.probes.Run(work) })
 	tasks.Go(func() error {
 		select { // a program that has waited for this daemon calls at once
 		case <-p.engine.Running():
@@ -178,6 +181,7 @@ type parts struct {
 	bridge runner.Bridge
 	guard  *trust.Guard
 	ways   *peering.Ways
+	probes *probe.Agent
 }
 
 // build makes the bridge and the engine, each of which needs the other. settled is the contract whose last training this node has
@@ -190,7 +194,8 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		s.cfg.Log.Info("only named SLs may take part in merges with this node", "allow_peer", s.cfg.AllowPeers.Strings())
 	}
 	p.ways = &peering.Ways{Links: peering.Links{Host: s.host, Guard: p.guard}, Self: s.cfg.Name, Log: s.cfg.Log}
-	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways}
+	p.probes = s.base.prober(s.host, p.guard.Allowed, func() string { return peering.Merging(p.engine.View()) })
+	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes}
 	config := session.Config{
 		ModelDir: s.cfg.modelsDir(),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.

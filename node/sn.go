@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc"
 )
 
@@ -60,7 +61,7 @@ func (cfg SNConfig) serve(ctx context.Context, deps Deps) error {
 	if err := errors.Join(recovery.Check(cfg.StateDir), restore.Check(cfg.StateDir)); err != nil {
 		return err
 	}
-	s := &sn{cfg: cfg, base: b, bind: bind, member: membership.New(membership.Config{
+	s := &sn{cfg: cfg, base: b, bind: bind, probes: board.New(nil), member: membership.New(membership.Config{
 		Options: cfg.Options, Name: cfg.Name, Host: cfg.Host, StateDir: cfg.StateDir, SwarmID: cfg.SwarmID, IPs: ips, Lookup: deps.Lookup, Dial: deps.Dial,
 		Source: b.source, Domains: b.domains, Key: b.key, PeerID: b.peerID, Pin: b.swarm, Log: cfg.Log,
 	})}
@@ -88,6 +89,7 @@ type sn struct {
 	group  atomic.Pointer[consensus.Group] // nil until it is open
 	api    atomic.Pointer[API]             // nil until it serves
 	bind   string
+	probes *board.Board
 }
 
 // refuse keeps out whom the swarm's state, as far as this SN knows it, has banned.
@@ -128,6 +130,7 @@ func (s *sn) run(ctx context.Context) error {
 	running := membership.NewRun(group.Run)
 	tasks.Go(func() error { return running.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
+	tasks.Go(func() error { return s.probe(ctx, group) })
 	tasks.Go(func() error {
 		admission.CutBanned(ctx, group, s.host)
 		return nil
@@ -154,6 +157,14 @@ func (s *sn) run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
+// probe has SNs probe each other when an operator asks for it.
+func (s *sn) probe(ctx context.Context, group *consensus.Group) error {
+	agent := s.base.prober(s.host, nil, nil)
+	agent.Serve()
+	agent.ServeOrders(func(peerID string) bool { return admission.IsSN(group.View(), peerID) })
+	return s.probes.Run(ctx, agent.OrderTo(s.cfg.Name))
+}
+
 // vet judges what is to be proposed while this SN leads.
 func (s *sn) vet(c state.Command) (state.Command, error) {
 	if api := s.api.Load(); api != nil {
@@ -168,7 +179,7 @@ func (s *sn) vet(c state.Command) (state.Command, error) {
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, entered <-chan struct{}) error {
 	api, err := s.base.deps.NewAPI(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
-		Quorum: group.Quorum,
+		Quorum: group.Quorum, Probes: s.probes,
 		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() }, Stray: s.member.Strayed,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
@@ -96,4 +97,10 @@ func CutBanned(ctx context.Context, group *consensus.Group, host p2p.Network) {
 		case <-changed:
 		}
 	}
+}
+
+// IsSN reports whether a node key is that of an SN which is registered and not banned.
+func IsSN(view *state.State, peerID string) bool {
+	n := view.NodeOfKey(peerID)
+	return n != nil && n.Role == naming.RoleSN && view.Banned(peerID) == nil
 }

@@ -119,3 +119,14 @@ func (c Operator) AdmitNode(ctx context.Context, name, peerID string) error {
 	_, err := ordered(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.AdmitNode, &swarmv1.AdmitNodeRequest{Name: name, PeerId: peerID})
 	return err
 }
+
+// StartProbe lets the swarm's nodes probe each other, and returns the probe's number.
+func (c Operator) StartProbe(ctx context.Context) (uint64, error) {
+	res, err := call(ctx, c.Client, callOptions{once: true}, swarmv1connect.SwarmServiceClient.StartProbe, &swarmv1.StartProbeRequest{})
+	return res.GetRun(), err
+}
+
+// GetProbe returns what the last probe has found so far.
+func (c Operator) GetProbe(ctx context.Context) (*swarmv1.GetProbeResponse, error) {
+	return call(ctx, c.Client, callOptions{}, swarmv1connect.SwarmServiceClient.GetProbe, &swarmv1.GetProbeRequest{})
+}

@@ -88,7 +88,11 @@ type Checker struct {
 
 	offset  time.Duration
 	clocked bool
+	trip    time.Duration
 }
+
+// RoundTrip is how long it took to connect, which is one way there and back; 0: it did not succeed.
+func (c *Checker) RoundTrip() time.Duration { return c.trip }
 
 // Offset is by how much the other side's clock is ahead of this one, to about half a second; ok is false if it did not tell, as only an API
 // does.
@@ -206,9 +210,11 @@ func (c *Checker) connect(ctx context.Context, address string) net.Conn {
 			return nil
 		}
 	}
+	begun := c.now()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	switch {
 	case err == nil:
+		c.trip = c.now().Sub(begun)
 		c.add(true, "connection", "%s answers", conn.RemoteAddr())
 		return conn
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -7,6 +7,7 @@ import (
 	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/probe"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session"
@@ -18,6 +19,7 @@ type Control struct {
 	Health *health.Monitor // goes along with heartbeats; nil: nothing does
 	Bans   *admission.Bans // kept up to date by heartbeats; nil: nobody asks
 	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: that is not known
+	Probes *probe.Agent    // probes when heartbeats are answered so; nil: nobody does
 }
 
 var (
@@ -55,6 +57,9 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	if c.Bans != nil {
 		req.BansSeen = c.Bans.Seen()
 	}
+	if c.Probes != nil {
+		req.Probe = c.Probes.Report()
+	}
 	res, err := c.Client.Report(ctx, req)
 	if err != nil {
 		return round.Answer{}, err
@@ -68,6 +73,9 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	}
 	if c.Bans != nil {
 		c.Bans.Take(res.GetBansDigest(), res.GetBannedPeerIds())
+	}
+	if c.Probes != nil {
+		c.Probes.Take(res.GetProbe())
 	}
 	return onwire.Answer(res), nil
 }
@@ -103,4 +111,12 @@ func reason(err error) error {
 		return err
 	}
 	return &session.Error{Code: client.Reason(err), Message: err.Error(), Help: client.Remedy(err)}
+}
+
+// Merging says that a merge is under way, empty if none is.
+func Merging(view *round.View) string {
+	if view == nil || view.Plan == nil {
+		return ""
+	}
+	return "a merge is under way"
 }

@@ -40,6 +40,8 @@ func (a Access) commits() bool { return !a.Asks }
 func bounds() map[string]Access {
 	return map[string]Access{
 		swarmv1connect.SwarmServiceGetHealthProcedure:            {Answer: 256 << 10},
+		swarmv1connect.SwarmServiceStartProbeProcedure:           {Asks: true},
+		swarmv1connect.SwarmServiceGetProbeProcedure:             {Answer: 2 << 20, Asks: true},
 		swarmv1connect.NodeServiceChallengeProcedure:             {Asks: true},
 		swarmv1connect.NodeServiceListNodesProcedure:             {Answer: 1 << 20},
 		swarmv1connect.NodeServiceGetProofsProcedure:             {Answer: 1 << 20},

@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
@@ -76,6 +77,8 @@ func rows() []row {
 		{ErrNoCertificate, "NO_CERTIFICATE", connect.CodeUnauthenticated, "connect with an X.509-SVID whose path is /swarm/<role> or /swarm/<role>/<name>"},
 		{ErrCertificateExpired, "SVID_EXPIRED", connect.CodeUnauthenticated, "connect again with the rotated SVID; if it is not rotated check the SPIRE agent"},
 		{ErrRoleDenied, "ROLE_DENIED", connect.CodePermissionDenied, "use an SVID of a role that may do this, such as /swarm/swci for swarmctl"},
+		{board.ErrBusy, "PROBE_BUSY", connect.CodeFailedPrecondition, "wait a moment: a probe begins once a minute at most"},
+		{board.ErrTooLarge, "PROBE_TOO_LARGE", connect.CodeFailedPrecondition, "check single nodes with swarmctl identity check ADDRESS"},
 		{ErrWrongSwarm, "WRONG_SWARM", connect.CodePermissionDenied, "check the SN's address; to join another swarm forget the pinned swarm ID (state directory or context)"},
 		{ErrSwarmIDMissing, "SWARM_ID_MISSING", connect.CodeInvalidArgument, "call GetSwarm first and send its swarm ID in the header Swarm-Id"},
 		{ErrNoSwarm, "NO_SWARM", connect.CodeUnavailable, "wait until this SN has joined, or use another SN"},

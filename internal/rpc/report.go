@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
@@ -61,6 +62,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 	}
 	tellBans(view, req.Msg.GetBansSeen(), res)
 	s.tellWarnings(view, node, req.Msg, res)
+	s.probed(node.Name, req.Msg.GetProbe(), res)
 	proven.Behind(view, req.Msg, res)
 	if node.Role == naming.RoleSL && node.Proof == nil {
 		res.Register = true // a state of before proofs were kept
@@ -103,6 +105,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	}
 	if len(m.GetWarningsSeen()) > maxShortText {
 		return fmt.Errorf("%w: warnings_seen of %d bytes", ErrBadRequest, len(m.GetWarningsSeen()))
+	}
+	if !board.ReportFits(m.GetProbe()) {
+		return fmt.Errorf("%w: what was found in a probe is out of bounds", ErrBadRequest)
 	}
 	for _, x := range m.GetSessions() {
 		switch {

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
+	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 	"github.com/swarmd/swarmd/internal/version"
@@ -75,6 +76,8 @@ type Config struct {
 	Source identity.Source
 	// Quorum returns a *quorum.Error if too few SNs answer this one, else nil; it blocks for some seconds at most. nil: nobody knows.
 	Quorum func(ctx context.Context) error
+	// Probes is the memory of probes that operators start; nil: none are.
+	Probes *board.Board
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
 	// Origin tells what a backup says of this SN besides its name; nil: nothing.

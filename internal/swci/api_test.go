@@ -120,6 +120,7 @@ func (s sns) RoundTrip(r *http.Request) (*http.Response, error) {
 type handler struct {
 	swarmv1connect.UnimplementedNodeServiceHandler
 	swarmv1connect.UnimplementedModelServiceHandler
+	swarmv1connect.UnimplementedSwarmServiceHandler
 
 	swarm fake
 	all   map[string]client.SNHealth
@@ -158,6 +159,29 @@ func (h handler) GetSwarm(ctx context.Context, _ *connect.Request[swarmv1.GetSwa
 
 func (h handler) GetHealth(context.Context, *connect.Request[swarmv1.GetHealthRequest]) (*connect.Response[swarmv1.GetHealthResponse], error) {
 	return answer(&swarmv1.GetHealthResponse{Nodes: h.own.Nodes}, nil)
+}
+
+// fakeProbes are of a fake swarm whose nodes can be probed.
+type fakeProbes interface {
+	StartProbe(ctx context.Context) (uint64, error)
+	GetProbe(ctx context.Context) (*swarmv1.GetProbeResponse, error)
+}
+
+func (h handler) StartProbe(ctx context.Context, r *connect.Request[swarmv1.StartProbeRequest]) (*connect.Response[swarmv1.StartProbeResponse], error) {
+	probes, ok := h.swarm.(fakeProbes)
+	if !ok {
+		return h.UnimplementedSwarmServiceHandler.StartProbe(ctx, r)
+	}
+	run, err := probes.StartProbe(ctx)
+	return answer(&swarmv1.StartProbeResponse{Run: run}, err)
+}
+
+func (h handler) GetProbe(ctx context.Context, r *connect.Request[swarmv1.GetProbeRequest]) (*connect.Response[swarmv1.GetProbeResponse], error) {
+	probes, ok := h.swarm.(fakeProbes)
+	if !ok {
+		return h.UnimplementedSwarmServiceHandler.GetProbe(ctx, r)
+	}
+	return answer(probes.GetProbe(ctx))
 }
 
 func (h handler) Challenge(context.Context, *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {

@@ -2337,6 +2337,7 @@ type ReportRequest struct {
 	Health        *NodeHealth            `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`                                 // the node's own; leader_seen, name and role are ignored
 	BansSeen      string                 `protobuf:"bytes,3,opt,name=bans_seen,json=bansSeen,proto3" json:"bans_seen,omitempty"`             // digest of the last list of bans that the node took
 	WarningsSeen  string                 `protobuf:"bytes,4,opt,name=warnings_seen,json=warningsSeen,proto3" json:"warnings_seen,omitempty"` // digest of the last warnings that the node took
+	Probe         *ProbeReport           `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                  // what the node has found of the probe that goes on, all of it each time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2399,6 +2400,13 @@ func (x *ReportRequest) GetWarningsSeen() string {
 	return ""
 }
 
+func (x *ReportRequest) GetProbe() *ProbeReport {
+	if x != nil {
+		return x.Probe
+	}
+	return nil
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -2420,6 +2428,8 @@ type ReportResponse struct {
 	TakesTrained   bool               `protobuf:"varint,10,opt,name=takes_trained,json=takesTrained,proto3" json:"takes_trained,omitempty"`
 	WarningsDigest string             `protobuf:"bytes,11,opt,name=warnings_digest,json=warningsDigest,proto3" json:"warnings_digest,omitempty"` // of all warnings about the contracts of the sessions reported
 	Warnings       []*SessionWarnings `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`                                   // only when warnings_digest differs from warnings_seen
+	Probe          *ProbeJob          `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                         // of the probe that goes on, unless the report is of it already
+	ProbeRun       uint64             `protobuf:"varint,16,opt,name=probe_run,json=probeRun,proto3" json:"probe_run,omitempty"`                  // the probe that goes on; 0: none does
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2536,6 +2546,20 @@ func (x *ReportResponse) GetWarnings() []*SessionWarnings {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *ReportResponse) GetProbe() *ProbeJob {
+	if x != nil {
+		return x.Probe
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetProbeRun() uint64 {
+	if x != nil {
+		return x.ProbeRun
+	}
+	return 0
 }
 
 // SessionWarnings are those about the contract of a session, for its program's log.
@@ -2660,6 +2684,656 @@ func (x *Warning) GetAdvice() bool {
 	return false
 }
 
+type StartProbeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartProbeRequest) Reset() {
+	*x = StartProbeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartProbeRequest) ProtoMessage() {}
+
+func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartProbeRequest.ProtoReflect.Descriptor instead.
+func (*StartProbeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+}
+
+type StartProbeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartProbeResponse) Reset() {
+	*x = StartProbeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartProbeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartProbeResponse) ProtoMessage() {}
+
+func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartProbeResponse.ProtoReflect.Descriptor instead.
+func (*StartProbeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *StartProbeResponse) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+type GetProbeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProbeRequest) Reset() {
+	*x = GetProbeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProbeRequest) ProtoMessage() {}
+
+func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProbeRequest.ProtoReflect.Descriptor instead.
+func (*GetProbeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+}
+
+type GetProbeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"` // 0: there was none since this SN leads
+	StartedUnixMs int64                  `protobuf:"varint,2,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
+	Over          bool                   `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"` // nothing is added any more
+	Links         []*ProbeLink           `protobuf:"bytes,4,rep,name=links,proto3" json:"links,omitempty"`
+	Nodes         []*ProbeNode           `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProbeResponse) Reset() {
+	*x = GetProbeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProbeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProbeResponse) ProtoMessage() {}
+
+func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProbeResponse.ProtoReflect.Descriptor instead.
+func (*GetProbeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *GetProbeResponse) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *GetProbeResponse) GetStartedUnixMs() int64 {
+	if x != nil {
+		return x.StartedUnixMs
+	}
+	return 0
+}
+
+func (x *GetProbeResponse) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+func (x *GetProbeResponse) GetLinks() []*ProbeLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *GetProbeResponse) GetNodes() []*ProbeNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// ProbeLink is one direction between two nodes.
+type ProbeLink struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT that is dialled
+	Api           bool                   `protobuf:"varint,4,opt,name=api,proto3" json:"api,omitempty"`        // it is an SN's API, else a port for other nodes
+	Result        *ProbeResult           `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`   // unset: the node has not said yet, or will not
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeLink) Reset() {
+	*x = ProbeLink{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeLink) ProtoMessage() {}
+
+func (x *ProbeLink) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeLink.ProtoReflect.Descriptor instead.
+func (*ProbeLink) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ProbeLink) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ProbeLink) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ProbeLink) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ProbeLink) GetApi() bool {
+	if x != nil {
+		return x.Api
+	}
+	return false
+}
+
+func (x *ProbeLink) GetResult() *ProbeResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type ProbeNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"` // empty: it has not answered
+	Problem       string                 `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"` // why the leader could not ask it, in words
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeNode) Reset() {
+	*x = ProbeNode{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeNode) ProtoMessage() {}
+
+func (x *ProbeNode) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeNode.ProtoReflect.Descriptor instead.
+func (*ProbeNode) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ProbeNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProbeNode) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ProbeNode) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ProbeNode) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+// ProbeJob is what a node is to probe, one peer after the other.
+type ProbeJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	Targets       []*ProbeTarget         `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
+	FromPeerIds   []string               `protobuf:"bytes,3,rep,name=from_peer_ids,json=fromPeerIds,proto3" json:"from_peer_ids,omitempty"` // those who may probe the node while this goes on
+	Seconds       uint32                 `protobuf:"varint,4,opt,name=seconds,proto3" json:"seconds,omitempty"`                             // how long it goes on from now on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeJob) Reset() {
+	*x = ProbeJob{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeJob) ProtoMessage() {}
+
+func (x *ProbeJob) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeJob.ProtoReflect.Descriptor instead.
+func (*ProbeJob) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ProbeJob) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ProbeJob) GetTargets() []*ProbeTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *ProbeJob) GetFromPeerIds() []string {
+	if x != nil {
+		return x.FromPeerIds
+	}
+	return nil
+}
+
+func (x *ProbeJob) GetSeconds() uint32 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+type ProbeTarget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	SpiffeId      string                 `protobuf:"bytes,3,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`
+	PeerId        string                 `protobuf:"bytes,4,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
+	Port          uint32                 `protobuf:"varint,6,opt,name=port,proto3" json:"port,omitempty"`
+	Api           bool                   `protobuf:"varint,7,opt,name=api,proto3" json:"api,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeTarget) Reset() {
+	*x = ProbeTarget{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeTarget) ProtoMessage() {}
+
+func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeTarget.ProtoReflect.Descriptor instead.
+func (*ProbeTarget) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ProbeTarget) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ProbeTarget) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ProbeTarget) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+func (x *ProbeTarget) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *ProbeTarget) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *ProbeTarget) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *ProbeTarget) GetApi() bool {
+	if x != nil {
+		return x.Api
+	}
+	return false
+}
+
+type ProbeReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Results       []*ProbeResult         `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeReport) Reset() {
+	*x = ProbeReport{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeReport) ProtoMessage() {}
+
+func (x *ProbeReport) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeReport.ProtoReflect.Descriptor instead.
+func (*ProbeReport) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ProbeReport) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ProbeReport) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ProbeReport) GetResults() []*ProbeResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type ProbeResult struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Node           string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                     // the target
+	Problem        string                 `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`                               // why a new connection to it fails, in words; empty: it does not
+	RoundTripUs    int64                  `protobuf:"varint,3,opt,name=round_trip_us,json=roundTripUs,proto3" json:"round_trip_us,omitempty"` // 0: not known
+	ClockKnown     bool                   `protobuf:"varint,4,opt,name=clock_known,json=clockKnown,proto3" json:"clock_known,omitempty"`
+	ClockUs        int64                  `protobuf:"varint,5,opt,name=clock_us,json=clockUs,proto3" json:"clock_us,omitempty"`                        // by how much its clock is ahead
+	BytesPerSecond int64                  `protobuf:"varint,6,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0: not measured
+	Unmeasured     string                 `protobuf:"bytes,7,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`                                  // why not, in words
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ProbeResult) Reset() {
+	*x = ProbeResult{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeResult) ProtoMessage() {}
+
+func (x *ProbeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
+func (*ProbeResult) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ProbeResult) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ProbeResult) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *ProbeResult) GetRoundTripUs() int64 {
+	if x != nil {
+		return x.RoundTripUs
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetClockKnown() bool {
+	if x != nil {
+		return x.ClockKnown
+	}
+	return false
+}
+
+func (x *ProbeResult) GetClockUs() int64 {
+	if x != nil {
+		return x.ClockUs
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetUnmeasured() string {
+	if x != nil {
+		return x.Unmeasured
+	}
+	return ""
+}
+
 // AttemptAsked names an attempt of which digests do not fit together: a session that is done with it says all that Done can say.
 type AttemptAsked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2673,7 +3347,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +3359,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +3372,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -2753,7 +3427,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +3439,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +3452,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -2893,7 +3567,7 @@ type Trained struct {
 
 func (x *Trained) Reset() {
 	*x = Trained{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3579,7 @@ func (x *Trained) String() string {
 func (*Trained) ProtoMessage() {}
 
 func (x *Trained) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3592,7 @@ func (x *Trained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trained.ProtoReflect.Descriptor instead.
 func (*Trained) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Trained) GetSeq() uint64 {
@@ -3012,7 +3686,7 @@ type Unreached struct {
 
 func (x *Unreached) Reset() {
 	*x = Unreached{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3698,7 @@ func (x *Unreached) String() string {
 func (*Unreached) ProtoMessage() {}
 
 func (x *Unreached) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3711,7 @@ func (x *Unreached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unreached.ProtoReflect.Descriptor instead.
 func (*Unreached) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Unreached) GetNode() string {
@@ -3087,7 +3761,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +3773,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +3786,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -3148,7 +3822,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3834,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3847,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -3213,7 +3887,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3899,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3912,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -3306,7 +3980,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3992,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +4005,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -3417,7 +4091,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +4103,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +4116,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -3483,7 +4157,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +4169,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +4182,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -3543,7 +4217,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +4229,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +4242,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -3646,7 +4320,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3658,7 +4332,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3671,7 +4345,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -3754,7 +4428,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +4440,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +4453,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3822,7 +4496,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +4508,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +4521,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ContractView) GetName() string {
@@ -3981,7 +4655,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3993,7 +4667,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4006,7 +4680,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -4047,7 +4721,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4733,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4746,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -4139,7 +4813,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4151,7 +4825,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4164,7 +4838,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -4237,7 +4911,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4249,7 +4923,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4262,7 +4936,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Rules) GetMethod() string {
@@ -4382,7 +5056,7 @@ type Halt struct {
 
 func (x *Halt) Reset() {
 	*x = Halt{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4394,7 +5068,7 @@ func (x *Halt) String() string {
 func (*Halt) ProtoMessage() {}
 
 func (x *Halt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4407,7 +5081,7 @@ func (x *Halt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halt.ProtoReflect.Descriptor instead.
 func (*Halt) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Halt) GetEnds() bool {
@@ -4444,7 +5118,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4456,7 +5130,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4469,7 +5143,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -4514,7 +5188,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4526,7 +5200,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4539,7 +5213,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -4590,7 +5264,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +5276,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +5289,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4680,7 +5354,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +5366,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +5379,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Session) GetId() string {
@@ -4886,7 +5560,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4898,7 +5572,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4911,7 +5585,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4995,7 +5669,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5007,7 +5681,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5020,7 +5694,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -5113,7 +5787,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5125,7 +5799,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5138,7 +5812,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Participant) GetSession() string {
@@ -5236,7 +5910,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5922,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5935,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -5291,7 +5965,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5303,7 +5977,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5316,7 +5990,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -5363,7 +6037,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5375,7 +6049,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5388,7 +6062,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -5411,7 +6085,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +6097,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +6110,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -5482,7 +6156,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5494,7 +6168,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5507,7 +6181,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 type ListContractsRequest struct {
@@ -5518,7 +6192,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5530,7 +6204,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5543,7 +6217,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 type ListContractsResponse struct {
@@ -5556,7 +6230,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5568,7 +6242,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5581,7 +6255,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -5614,7 +6288,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5626,7 +6300,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5639,7 +6313,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5707,7 +6381,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5719,7 +6393,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5732,7 +6406,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5759,7 +6433,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5771,7 +6445,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5784,7 +6458,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5861,7 +6535,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5873,7 +6547,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5886,7 +6560,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5919,7 +6593,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6605,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6618,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5969,7 +6643,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5981,7 +6655,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5994,7 +6668,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -6054,7 +6728,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +6740,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +6753,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 type ListModelsRequest struct {
@@ -6091,7 +6765,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6103,7 +6777,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6116,7 +6790,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -6140,7 +6814,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6152,7 +6826,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6165,7 +6839,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -6224,7 +6898,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6236,7 +6910,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6249,7 +6923,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -6303,7 +6977,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6315,7 +6989,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6328,7 +7002,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -6347,7 +7021,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6359,7 +7033,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6372,7 +7046,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -6390,7 +7064,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6402,7 +7076,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6415,7 +7089,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
 }
 
 type BackupChunk struct {
@@ -6427,7 +7101,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6439,7 +7113,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6452,7 +7126,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -6474,7 +7148,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6486,7 +7160,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6499,7 +7173,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -6539,7 +7213,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6551,7 +7225,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6564,7 +7238,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -6586,7 +7260,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6598,7 +7272,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6611,7 +7285,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -6651,7 +7325,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6663,7 +7337,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6676,7 +7350,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6697,7 +7371,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6709,7 +7383,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6722,7 +7396,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -6755,7 +7429,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6767,7 +7441,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6780,7 +7454,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -6801,7 +7475,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6813,7 +7487,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6826,7 +7500,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -6859,7 +7533,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6871,7 +7545,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6884,7 +7558,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -6905,7 +7579,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6917,7 +7591,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6930,7 +7604,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -6963,7 +7637,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6975,7 +7649,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6988,7 +7662,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -7009,7 +7683,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7021,7 +7695,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7034,7 +7708,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -7249,12 +7923,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\x12\x18\n" +
 	"\aprogram\x18\x10 \x01(\tR\aprogram\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xb4\x01\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xe1\x01\n" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
 	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\x12#\n" +
-	"\rwarnings_seen\x18\x04 \x01(\tR\fwarningsSeen\"\xa9\x03\n" +
+	"\rwarnings_seen\x18\x04 \x01(\tR\fwarningsSeen\x12+\n" +
+	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\"\xf0\x03\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -7269,7 +7944,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rtakes_trained\x18\n" +
 	" \x01(\bR\ftakesTrained\x12'\n" +
 	"\x0fwarnings_digest\x18\v \x01(\tR\x0ewarningsDigest\x125\n" +
-	"\bwarnings\x18\f \x03(\v2\x19.swarm.v1.SessionWarningsR\bwarnings\"Z\n" +
+	"\bwarnings\x18\f \x03(\v2\x19.swarm.v1.SessionWarningsR\bwarnings\x12(\n" +
+	"\x05probe\x18\x0f \x01(\v2\x12.swarm.v1.ProbeJobR\x05probe\x12\x1b\n" +
+	"\tprobe_run\x18\x10 \x01(\x04R\bprobeRun\"Z\n" +
 	"\x0fSessionWarnings\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12-\n" +
 	"\bwarnings\x18\x02 \x03(\v2\x11.swarm.v1.WarningR\bwarnings\"a\n" +
@@ -7277,7 +7954,56 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x16\n" +
-	"\x06advice\x18\x04 \x01(\bR\x06advice\"j\n" +
+	"\x06advice\x18\x04 \x01(\bR\x06advice\"\x13\n" +
+	"\x11StartProbeRequest\"&\n" +
+	"\x12StartProbeResponse\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\"\x11\n" +
+	"\x0fGetProbeRequest\"\xb6\x01\n" +
+	"\x10GetProbeResponse\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\x12&\n" +
+	"\x0fstarted_unix_ms\x18\x02 \x01(\x03R\rstartedUnixMs\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\x12)\n" +
+	"\x05links\x18\x04 \x03(\v2\x13.swarm.v1.ProbeLinkR\x05links\x12)\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x13.swarm.v1.ProbeNodeR\x05nodes\"\x8a\x01\n" +
+	"\tProbeLink\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x10\n" +
+	"\x03api\x18\x04 \x01(\bR\x03api\x12-\n" +
+	"\x06result\x18\x05 \x01(\v2\x15.swarm.v1.ProbeResultR\x06result\"g\n" +
+	"\tProbeNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\"\x8b\x01\n" +
+	"\bProbeJob\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\x12/\n" +
+	"\atargets\x18\x02 \x03(\v2\x15.swarm.v1.ProbeTargetR\atargets\x12\"\n" +
+	"\rfrom_peer_ids\x18\x03 \x03(\tR\vfromPeerIds\x12\x18\n" +
+	"\aseconds\x18\x04 \x01(\rR\aseconds\"\xa5\x01\n" +
+	"\vProbeTarget\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
+	"\tspiffe_id\x18\x03 \x01(\tR\bspiffeId\x12\x17\n" +
+	"\apeer_id\x18\x04 \x01(\tR\x06peerId\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x06 \x01(\rR\x04port\x12\x10\n" +
+	"\x03api\x18\a \x01(\bR\x03api\"j\n" +
+	"\vProbeReport\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12/\n" +
+	"\aresults\x18\x03 \x03(\v2\x15.swarm.v1.ProbeResultR\aresults\"\xe5\x01\n" +
+	"\vProbeResult\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem\x12\"\n" +
+	"\rround_trip_us\x18\x03 \x01(\x03R\vroundTripUs\x12\x1f\n" +
+	"\vclock_known\x18\x04 \x01(\bR\n" +
+	"clockKnown\x12\x19\n" +
+	"\bclock_us\x18\x05 \x01(\x03R\aclockUs\x12(\n" +
+	"\x10bytes_per_second\x18\x06 \x01(\x03R\x0ebytesPerSecond\x12\x1e\n" +
+	"\n" +
+	"unmeasured\x18\a \x01(\tR\n" +
+	"unmeasured\"j\n" +
 	"\fAttemptAsked\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
@@ -7656,7 +8382,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\xdb\x01\n" +
+	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x83\x03\n" +
 	"\fSwarmService\x12d\n" +
 	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\"!\x82\xce\x18\x1d\n" +
 	"\x02sn\n" +
@@ -7669,7 +8395,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit2\xa4\x06\n" +
+	"\x05audit\x12U\n" +
+	"\n" +
+	"StartProbe\x12\x1b.swarm.v1.StartProbeRequest\x1a\x1c.swarm.v1.StartProbeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12O\n" +
+	"\bGetProbe\x12\x19.swarm.v1.GetProbeRequest\x1a\x1a.swarm.v1.GetProbeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x012\xa4\x06\n" +
 	"\vNodeService\x12^\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\"\x18\x82\xce\x18\x14\n" +
 	"\x02sl\n" +
@@ -7774,7 +8505,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -7815,65 +8546,75 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ReportResponse)(nil),             // 36: swarm.v1.ReportResponse
 	(*SessionWarnings)(nil),            // 37: swarm.v1.SessionWarnings
 	(*Warning)(nil),                    // 38: swarm.v1.Warning
-	(*AttemptAsked)(nil),               // 39: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),              // 40: swarm.v1.SessionReport
-	(*Trained)(nil),                    // 41: swarm.v1.Trained
-	(*Unreached)(nil),                  // 42: swarm.v1.Unreached
-	(*RoundProof)(nil),                 // 43: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 44: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 45: swarm.v1.Ready
-	(*Done)(nil),                       // 46: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 47: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 48: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 49: swarm.v1.Failed
-	(*Progress)(nil),                   // 50: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 51: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 52: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 53: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 54: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 55: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 56: swarm.v1.Rules
-	(*Halt)(nil),                       // 57: swarm.v1.Halt
-	(*LostModel)(nil),                  // 58: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 59: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 60: swarm.v1.Skips
-	(*Session)(nil),                    // 61: swarm.v1.Session
-	(*CommittedRound)(nil),             // 62: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 63: swarm.v1.Plan
-	(*Participant)(nil),                // 64: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 65: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 66: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 67: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 68: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 69: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 70: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 71: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 72: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 73: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 74: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 75: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 76: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 77: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 78: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 79: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 80: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 81: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 82: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 83: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 84: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 85: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 86: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 87: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 88: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 89: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 90: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 91: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 92: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 93: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 94: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 95: swarm.v1.EndContractResponse
-	(*ErrorReason)(nil),                // 96: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 97: google.protobuf.MethodOptions
+	(*StartProbeRequest)(nil),          // 39: swarm.v1.StartProbeRequest
+	(*StartProbeResponse)(nil),         // 40: swarm.v1.StartProbeResponse
+	(*GetProbeRequest)(nil),            // 41: swarm.v1.GetProbeRequest
+	(*GetProbeResponse)(nil),           // 42: swarm.v1.GetProbeResponse
+	(*ProbeLink)(nil),                  // 43: swarm.v1.ProbeLink
+	(*ProbeNode)(nil),                  // 44: swarm.v1.ProbeNode
+	(*ProbeJob)(nil),                   // 45: swarm.v1.ProbeJob
+	(*ProbeTarget)(nil),                // 46: swarm.v1.ProbeTarget
+	(*ProbeReport)(nil),                // 47: swarm.v1.ProbeReport
+	(*ProbeResult)(nil),                // 48: swarm.v1.ProbeResult
+	(*AttemptAsked)(nil),               // 49: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 50: swarm.v1.SessionReport
+	(*Trained)(nil),                    // 51: swarm.v1.Trained
+	(*Unreached)(nil),                  // 52: swarm.v1.Unreached
+	(*RoundProof)(nil),                 // 53: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 54: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 55: swarm.v1.Ready
+	(*Done)(nil),                       // 56: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 57: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 58: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 59: swarm.v1.Failed
+	(*Progress)(nil),                   // 60: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 61: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 62: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 63: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 64: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 65: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 66: swarm.v1.Rules
+	(*Halt)(nil),                       // 67: swarm.v1.Halt
+	(*LostModel)(nil),                  // 68: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 69: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 70: swarm.v1.Skips
+	(*Session)(nil),                    // 71: swarm.v1.Session
+	(*CommittedRound)(nil),             // 72: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 73: swarm.v1.Plan
+	(*Participant)(nil),                // 74: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 75: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 76: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 77: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 78: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 79: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 80: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 81: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 82: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 83: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 84: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 85: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 86: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 87: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 88: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 89: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 90: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 91: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 92: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 93: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 94: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 95: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 96: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 97: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 98: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 99: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 100: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 101: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 102: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 103: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 104: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 105: swarm.v1.EndContractResponse
+	(*ErrorReason)(nil),                // 106: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 107: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	6,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -7893,124 +8634,135 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	27,  // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	10,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	32,  // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	52,  // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	40,  // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	62,  // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	50,  // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	39,  // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	37,  // 21: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
-	38,  // 22: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	45,  // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	46,  // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	49,  // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	50,  // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	44,  // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	43,  // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	41,  // 29: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	42,  // 30: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
-	63,  // 31: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	46,  // 32: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	47,  // 33: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	48,  // 34: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	42,  // 35: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
-	32,  // 36: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	62,  // 37: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	63,  // 38: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	61,  // 39: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	56,  // 40: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	58,  // 41: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	60,  // 42: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	53,  // 43: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	59,  // 44: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	57,  // 45: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	55,  // 46: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	55,  // 47: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	55,  // 48: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	50,  // 49: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	64,  // 50: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	65,  // 51: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	52,  // 52: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	72,  // 53: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	22,  // 54: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	52,  // 55: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	62,  // 56: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	22,  // 57: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	38,  // 58: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	56,  // 59: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	10,  // 60: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	52,  // 61: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	81,  // 62: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	61,  // 63: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	10,  // 64: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	10,  // 65: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	10,  // 66: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	52,  // 67: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	10,  // 68: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	52,  // 69: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	10,  // 70: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	52,  // 71: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	97,  // 72: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 73: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 74: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 75: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	8,   // 76: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	11,  // 77: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	13,  // 78: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	20,  // 79: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	16,  // 80: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	18,  // 81: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	28,  // 82: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	30,  // 83: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	25,  // 84: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	33,  // 85: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	35,  // 86: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	51,  // 87: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	66,  // 88: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	68,  // 89: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	70,  // 90: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	73,  // 91: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	75,  // 92: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	86,  // 93: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	90,  // 94: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	92,  // 95: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	94,  // 96: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	88,  // 97: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	79,  // 98: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	77,  // 99: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	82,  // 100: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	84,  // 101: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 102: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 103: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	9,   // 104: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	12,  // 105: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	14,  // 106: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	21,  // 107: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	17,  // 108: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	19,  // 109: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	29,  // 110: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	31,  // 111: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	26,  // 112: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	34,  // 113: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	36,  // 114: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	52,  // 115: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	67,  // 116: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	69,  // 117: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	71,  // 118: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	74,  // 119: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	76,  // 120: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	87,  // 121: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	91,  // 122: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	93,  // 123: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	95,  // 124: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	89,  // 125: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	80,  // 126: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	78,  // 127: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	83,  // 128: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	85,  // 129: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	102, // [102:130] is the sub-list for method output_type
-	74,  // [74:102] is the sub-list for method input_type
-	73,  // [73:74] is the sub-list for extension type_name
-	72,  // [72:73] is the sub-list for extension extendee
-	0,   // [0:72] is the sub-list for field type_name
+	47,  // 20: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
+	49,  // 21: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	37,  // 22: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	45,  // 23: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
+	38,  // 24: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	43,  // 25: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
+	44,  // 26: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
+	48,  // 27: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
+	46,  // 28: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
+	48,  // 29: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
+	55,  // 30: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	56,  // 31: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	59,  // 32: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	60,  // 33: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	54,  // 34: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	53,  // 35: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	51,  // 36: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	52,  // 37: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	73,  // 38: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	56,  // 39: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	57,  // 40: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	58,  // 41: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	52,  // 42: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	32,  // 43: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	72,  // 44: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	73,  // 45: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	71,  // 46: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	66,  // 47: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	68,  // 48: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	70,  // 49: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	63,  // 50: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	69,  // 51: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	67,  // 52: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	65,  // 53: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	65,  // 54: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	65,  // 55: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	60,  // 56: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	74,  // 57: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	75,  // 58: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	62,  // 59: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	82,  // 60: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	22,  // 61: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	62,  // 62: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	72,  // 63: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	22,  // 64: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	38,  // 65: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	66,  // 66: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	10,  // 67: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	62,  // 68: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	91,  // 69: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	71,  // 70: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	10,  // 71: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	10,  // 72: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	10,  // 73: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	62,  // 74: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	10,  // 75: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	62,  // 76: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	10,  // 77: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	62,  // 78: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	107, // 79: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 80: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 81: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 82: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	39,  // 83: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	41,  // 84: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	8,   // 85: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	11,  // 86: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	13,  // 87: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	20,  // 88: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	16,  // 89: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	18,  // 90: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	28,  // 91: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	30,  // 92: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	25,  // 93: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	33,  // 94: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	35,  // 95: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	61,  // 96: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	76,  // 97: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	78,  // 98: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	80,  // 99: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	83,  // 100: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	85,  // 101: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	96,  // 102: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	100, // 103: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	102, // 104: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	104, // 105: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	98,  // 106: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	89,  // 107: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	87,  // 108: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	92,  // 109: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	94,  // 110: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 111: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 112: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	40,  // 113: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	42,  // 114: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	9,   // 115: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	12,  // 116: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	14,  // 117: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	21,  // 118: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	17,  // 119: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	19,  // 120: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	29,  // 121: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	31,  // 122: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	26,  // 123: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	34,  // 124: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	36,  // 125: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	62,  // 126: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	77,  // 127: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	79,  // 128: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	81,  // 129: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	84,  // 130: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	86,  // 131: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	97,  // 132: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	101, // 133: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	103, // 134: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	105, // 135: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	99,  // 136: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	90,  // 137: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	88,  // 138: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	93,  // 139: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	95,  // 140: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	111, // [111:141] is the sub-list for method output_type
+	81,  // [81:111] is the sub-list for method input_type
+	80,  // [80:81] is the sub-list for extension type_name
+	79,  // [79:80] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -8018,14 +8770,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[55].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[65].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   97,
+			NumMessages:   107,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

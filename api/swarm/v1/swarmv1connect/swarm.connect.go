@@ -54,6 +54,10 @@ const (
 	SwarmServiceGetSwarmProcedure = "/swarm.v1.SwarmService/GetSwarm"
 	// SwarmServiceGetHealthProcedure is the fully-qualified name of the SwarmService's GetHealth RPC.
 	SwarmServiceGetHealthProcedure = "/swarm.v1.SwarmService/GetHealth"
+	// SwarmServiceStartProbeProcedure is the fully-qualified name of the SwarmService's StartProbe RPC.
+	SwarmServiceStartProbeProcedure = "/swarm.v1.SwarmService/StartProbe"
+	// SwarmServiceGetProbeProcedure is the fully-qualified name of the SwarmService's GetProbe RPC.
+	SwarmServiceGetProbeProcedure = "/swarm.v1.SwarmService/GetProbe"
 	// NodeServiceChallengeProcedure is the fully-qualified name of the NodeService's Challenge RPC.
 	NodeServiceChallengeProcedure = "/swarm.v1.NodeService/Challenge"
 	// NodeServiceRegisterProcedure is the fully-qualified name of the NodeService's Register RPC.
@@ -129,6 +133,11 @@ type SwarmServiceClient interface {
 	GetSwarm(context.Context, *connect.Request[v1.GetSwarmRequest]) (*connect.Response[v1.GetSwarmResponse], error)
 	// GetHealth returns the health of this SN and, as far as the raft leader knows, of every other node.
 	GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error)
+	// StartProbe lets the swarm's nodes probe each other, for a minute or two: how long the way is, how much goes through, how the clocks
+	// differ. Refused with PROBE_BUSY while a probe runs, and for a minute after one has begun. Nothing of it is replicated.
+	StartProbe(context.Context, *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error)
+	// GetProbe returns what the last probe has found so far, as long as the SN that began it leads.
+	GetProbe(context.Context, *connect.Request[v1.GetProbeRequest]) (*connect.Response[v1.GetProbeResponse], error)
 }
 
 // NewSwarmServiceClient constructs a client for the swarm.v1.SwarmService service. By default, it
@@ -154,13 +163,27 @@ func NewSwarmServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(swarmServiceMethods.ByName("GetHealth")),
 			connect.WithClientOptions(opts...),
 		),
+		startProbe: connect.NewClient[v1.StartProbeRequest, v1.StartProbeResponse](
+			httpClient,
+			baseURL+SwarmServiceStartProbeProcedure,
+			connect.WithSchema(swarmServiceMethods.ByName("StartProbe")),
+			connect.WithClientOptions(opts...),
+		),
+		getProbe: connect.NewClient[v1.GetProbeRequest, v1.GetProbeResponse](
+			httpClient,
+			baseURL+SwarmServiceGetProbeProcedure,
+			connect.WithSchema(swarmServiceMethods.ByName("GetProbe")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // swarmServiceClient implements SwarmServiceClient.
 type swarmServiceClient struct {
-	getSwarm  *connect.Client[v1.GetSwarmRequest, v1.GetSwarmResponse]
-	getHealth *connect.Client[v1.GetHealthRequest, v1.GetHealthResponse]
+	getSwarm   *connect.Client[v1.GetSwarmRequest, v1.GetSwarmResponse]
+	getHealth  *connect.Client[v1.GetHealthRequest, v1.GetHealthResponse]
+	startProbe *connect.Client[v1.StartProbeRequest, v1.StartProbeResponse]
+	getProbe   *connect.Client[v1.GetProbeRequest, v1.GetProbeResponse]
 }
 
 // GetSwarm calls swarm.v1.SwarmService.GetSwarm.
@@ -173,12 +196,27 @@ func (c *swarmServiceClient) GetHealth(ctx context.Context, req *connect.Request
 	return c.getHealth.CallUnary(ctx, req)
 }
 
+// StartProbe calls swarm.v1.SwarmService.StartProbe.
+func (c *swarmServiceClient) StartProbe(ctx context.Context, req *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error) {
+	return c.startProbe.CallUnary(ctx, req)
+}
+
+// GetProbe calls swarm.v1.SwarmService.GetProbe.
+func (c *swarmServiceClient) GetProbe(ctx context.Context, req *connect.Request[v1.GetProbeRequest]) (*connect.Response[v1.GetProbeResponse], error) {
+	return c.getProbe.CallUnary(ctx, req)
+}
+
 // SwarmServiceHandler is an implementation of the swarm.v1.SwarmService service.
 type SwarmServiceHandler interface {
 	// GetSwarm returns the swarm's ID, its SNs and the raft leader. Accepts a caller that does not know the swarm ID yet.
 	GetSwarm(context.Context, *connect.Request[v1.GetSwarmRequest]) (*connect.Response[v1.GetSwarmResponse], error)
 	// GetHealth returns the health of this SN and, as far as the raft leader knows, of every other node.
 	GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error)
+	// StartProbe lets the swarm's nodes probe each other, for a minute or two: how long the way is, how much goes through, how the clocks
+	// differ. Refused with PROBE_BUSY while a probe runs, and for a minute after one has begun. Nothing of it is replicated.
+	StartProbe(context.Context, *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error)
+	// GetProbe returns what the last probe has found so far, as long as the SN that began it leads.
+	GetProbe(context.Context, *connect.Request[v1.GetProbeRequest]) (*connect.Response[v1.GetProbeResponse], error)
 }
 
 // NewSwarmServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -200,12 +238,28 @@ func NewSwarmServiceHandler(svc SwarmServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(swarmServiceMethods.ByName("GetHealth")),
 		connect.WithHandlerOptions(opts...),
 	)
+	swarmServiceStartProbeHandler := connect.NewUnaryHandler(
+		SwarmServiceStartProbeProcedure,
+		svc.StartProbe,
+		connect.WithSchema(swarmServiceMethods.ByName("StartProbe")),
+		connect.WithHandlerOptions(opts...),
+	)
+	swarmServiceGetProbeHandler := connect.NewUnaryHandler(
+		SwarmServiceGetProbeProcedure,
+		svc.GetProbe,
+		connect.WithSchema(swarmServiceMethods.ByName("GetProbe")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.SwarmService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SwarmServiceGetSwarmProcedure:
 			swarmServiceGetSwarmHandler.ServeHTTP(w, r)
 		case SwarmServiceGetHealthProcedure:
 			swarmServiceGetHealthHandler.ServeHTTP(w, r)
+		case SwarmServiceStartProbeProcedure:
+			swarmServiceStartProbeHandler.ServeHTTP(w, r)
+		case SwarmServiceGetProbeProcedure:
+			swarmServiceGetProbeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -221,6 +275,14 @@ func (UnimplementedSwarmServiceHandler) GetSwarm(context.Context, *connect.Reque
 
 func (UnimplementedSwarmServiceHandler) GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.GetHealth is not implemented"))
+}
+
+func (UnimplementedSwarmServiceHandler) StartProbe(context.Context, *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.StartProbe is not implemented"))
+}
+
+func (UnimplementedSwarmServiceHandler) GetProbe(context.Context, *connect.Request[v1.GetProbeRequest]) (*connect.Response[v1.GetProbeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.GetProbe is not implemented"))
 }
 
 // NodeServiceClient is a client for the swarm.v1.NodeService service.
