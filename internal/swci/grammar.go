@@ -105,6 +105,9 @@ func (g *Grammar) suggest(words []string) string {
 	if len(same) > 1 {
 		return "swarmctl knows: " + strings.Join(same, ", ")
 	}
+	if near := neighbour(words[0], names); near != "" {
+		return near
+	}
 	if near := suggest.Word(typed, names); near != "" {
 		return "did you mean \"swarmctl " + near + "\"?"
 	}

@@ -353,6 +353,9 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		code                   int
 	}{
 		{"unknown command", "lst nodes", `unknown command "lst nodes"`, `did you mean "swarmctl list nodes"?`, exit.Usage},
+		{"a word of other tools", "up", `unknown command "up"`, `did you mean "swarmctl local up"?`, exit.Usage},
+		{"one with several meanings", "status", `unknown command "status"`, `did you mean "swarmctl get contract status", "swarmctl list nodes" or "swarmctl get health"?`, exit.Usage},
+		{"one with no near spelling", "init", `unknown command "init"`, `"swarmctl local run"`, exit.Usage},
 		{"half a command", "get contract", "unknown command", "it goes on: swarmctl get contract status NAME", exit.Usage},
 		{"missing name", "get contract status", "NAME is missing", "swarmctl help get contract status", exit.Usage},
 		{"word too many", "list nodes now", `"now" is one word too many`, "help list nodes", exit.Usage},
