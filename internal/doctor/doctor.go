@@ -68,7 +68,7 @@ func Fail(check, detail, remedy string) Row {
 
 // Errors are the rows of an error: one, or one for each that was joined. otherwise is the remedy of those that carry none.
 func Errors(check string, err error, otherwise string) []Row {
-	if all, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(all.Unwrap()...).Error() { //nolint:errorlint // this very error
+	if all, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(all.Unwrap()...).Error() {
 		var rows []Row
 		for _, e := range all.Unwrap() {
 			rows = append(rows, Errors(check, e, otherwise)...)

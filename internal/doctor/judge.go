@@ -51,8 +51,10 @@ type Space struct {
 // are slower. bytes is 0 where the model is not known.
 func Weights(bridge, state Space, bytes int64) []Row {
 	if bytes <= 0 {
-		return []Row{room(bridge, MemoryWarned, "give it more room (--shm-size of a container, mount -o remount,size= of a host), or name another directory with --bridge-dir"),
-			Disk(state)}
+		return []Row{
+			room(bridge, MemoryWarned, "give it more room (--shm-size of a container, mount -o remount,size= of a host), or name another directory with --bridge-dir"),
+			Disk(state),
+		}
 	}
 	need := fmt.Sprintf("%d weight files of %s", Slots, Bytes(bytes))
 	switch {

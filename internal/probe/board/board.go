@@ -24,7 +24,7 @@ import (
 // ErrBusy is why no probe begins now.
 var ErrBusy = errors.New("a probe has begun less than a minute ago")
 
-// ErrTooLarge: a swarm of so many nodes is not probed.
+// ErrTooLarge reports a swarm of so many nodes, or pairs of them, that it is not probed.
 var ErrTooLarge = errors.New("too many nodes to probe")
 
 const (
