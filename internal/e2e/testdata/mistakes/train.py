@@ -21,7 +21,7 @@ swarm = SwarmCallback(
 )
 swarm.on_train_begin()
 for epoch in range(EPOCHS):
-    for batch in range(0 if mistake == "empty data" else BATCHES):
+    for _ in range(0 if mistake == "empty data" else BATCHES):
         trained["w"] += 0.1 * (1 - trained["w"])
         if mistake != "no on_batch_end":
             swarm.on_batch_end(samples=8)
