@@ -106,7 +106,7 @@ func TestTheOriginalsClientEnds(t *testing.T) {
 	w.one()
 	var sls []*e2etest.Proc
 	for i, how := range [][]string{{"CHECKIN=active", "ROUNDS=3"}, {"CHECKIN=inactive", "ROUNDS=5"}, {"CHECKIN=snapshot", "ROUNDS=6"}, {"ROUNDS=200"}} {
-		sls = append(sls, w.original(i+1, "2.3", append(how, "--ml-client=original", "MIN_PEERS=3")...))
+		sls = append(sls, w.original(i+1, "2.3", append(how, "--ml-client=original", "--expected-peers=4", "MIN_PEERS=3")...))
 	}
 	finish(t, sls...)
 	last := w.trained(4)

