@@ -50,7 +50,7 @@ func (l *lineup) oneWeight(p *peer) uint32 {
 	if l.facts.c.Rules != nil && l.facts.c.Rules.MinWeightSharePPM > 0 && p.weight > 0 {
 		return p.session.Weight
 	}
-	return min(p.weight, state.MaxWeight)
+	return min(p.weight, p.session.Terms.MaxWeight())
 }
 
 // judgeOpen: an open session is ready when it waits for a round with weights that were trained from the last model.

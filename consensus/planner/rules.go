@@ -19,8 +19,8 @@ func normBits(norm float64, boundsNorms bool) uint64 {
 }
 
 // capped returns weights of which none is more than a share of their sum, in millionths: what is above goes down to one
-// common level, which water-filling finds; the rest keeps its proportions. All is done in integers, so every leader plans the
-// same. Weights that keep the cap, no cap (0), and one that so few can't keep leave them as they are.
+// common level, which water-filling finds; the rest keeps its proportions. All is done in 64-bit integers, which hold it for
+// weights up to state.MaxSamples, so every leader plans the same. Weights that keep the cap, no cap (0), and one that so few can't keep leave them as they are.
 func capped(weights []uint32, ppm uint32) []uint32 {
 	sorted := slices.DeleteFunc(slices.Clone(weights), func(w uint32) bool { return w == 0 })
 	if ppm == 0 || uint64(ppm)*uint64(len(sorted)) < state.PPM {

@@ -61,6 +61,13 @@ func ruled() []waitingCase {
 			b.ready(0, 2, 3)
 			return b
 		}},
+		{"weights are numbers of samples", func(t *testing.T) *table {
+			b := newTableOf(t, state.Rules{}, 3, func(i int, o *state.OpenSession) {
+				o.Terms.Weights, o.Weight = state.WeightsSamples, []uint32{30, 300, 60_000}[i]
+			})
+			b.ready(30, 0)
+			return b
+		}},
 		{"fails below minPeers", func(t *testing.T) *table {
 			b := newTableOf(t, state.Rules{MinPeersTimeoutMS: 60_000}, 2, weighted(1, 1))
 			b.apply(state.SetLive{Node: "sl-1", AtMS: b.now.UnixMilli()})
@@ -234,10 +241,13 @@ func TestCapped(t *testing.T) {
 func TestCappedKeepsTheCap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 20_000 {
-		weights := make([]uint32, 1+rng.IntN(12))
+		weights, samples := make([]uint32, 1+rng.IntN(12)), rng.IntN(2) == 0
 		heavy := uint64(0)
 		for i := range weights {
 			weights[i] = uint32(rng.IntN(101))
+			if samples {
+				weights[i] = uint32(rng.IntN(state.MaxSamples + 1))
+			}
 			if rng.IntN(4) == 0 {
 				weights[i] = uint32(rng.IntN(3))
 			}
@@ -260,8 +270,12 @@ func TestCappedKeepsTheCap(t *testing.T) {
 		for _, w := range got {
 			sum += uint64(w)
 		}
+		most := uint32(state.MaxPlannedWeight)
+		if slices.Equal(got, weights) {
+			most = state.MaxSamples
+		}
 		for i, w := range got {
-			if uint64(w)*state.PPM > uint64(ppm)*sum || w > state.MaxPlannedWeight || (w == 0) != (weights[i] == 0) {
+			if uint64(w)*state.PPM > uint64(ppm)*sum || w > most || (w == 0) != (weights[i] == 0) {
 				t.Fatalf("Capped(%v, %d) = %v: weight %d of %d", weights, ppm, got, w, sum)
 			}
 			for j := range got {
@@ -286,6 +300,18 @@ func TestCapIsPlanned(t *testing.T) {
 	b.follow()
 	if got := weightsOf(b.contract().Plan); !slices.Equal(got, []uint32{9000, 6750, 6750}) {
 		t.Errorf("weights without sl-3: %v", got)
+	}
+}
+
+// TestSamplesArePlanned: weights that are numbers of samples are planned as they were told, and bounded only as such.
+func TestSamplesArePlanned(t *testing.T) {
+	b := newTableOf(t, state.Rules{}, 3, func(_ int, o *state.OpenSession) { o.Terms.Weights, o.Weight = state.WeightsSamples, 1 })
+	b.ready(30, 0)
+	b.ready(60_000, 1)
+	b.ready(1<<31, 2)
+	b.follow()
+	if got := weightsOf(b.contract().Plan); !slices.Equal(got, []uint32{30, 60_000, state.MaxSamples}) {
+		t.Errorf("weights %v", got)
 	}
 }
 

@@ -29,6 +29,7 @@ type Snapshot struct {
 	Apart      []Apart     // who can open no connection to whom, where there is no way back either; both of each pair, some of many
 	QuorumWait time.Duration
 	StallGrace time.Duration // with the quorum wait: what holds
+	Samples    []Samples     // of the peers in the order of opening, where weights are numbers of samples
 	Peers      []Peer        // in the order of opening; ended sessions of nodes that have no other last
 }
 
@@ -53,6 +54,12 @@ func (h Halt) String() string {
 		what = "being ended"
 	}
 	return fmt.Sprintf("%s by %s since %s UTC", what, h.By, h.Since.UTC().Format(time.DateTime))
+}
+
+// Samples is how many a peer has, as of its last round.
+type Samples struct {
+	Node   string
+	Number uint32
 }
 
 // Activity is what a peer does.
@@ -122,6 +129,9 @@ func (ob *observer) snapshot() Snapshot {
 		there[x.Node] = true
 		if ob.facts.cfg.curbed(x, ob.facts.c.Rules) {
 			s.Curbed = append(s.Curbed, x.Node)
+		}
+		if x.Terms.Weights == state.WeightsSamples {
+			s.Samples = append(s.Samples, Samples{x.Node, x.Weight})
 		}
 		s.Peers = append(s.Peers, ob.peer(x))
 	}

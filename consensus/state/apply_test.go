@@ -61,6 +61,8 @@ func TestRefusedFields(t *testing.T) {
 		"bad contract":        session(func(c *state.OpenSession) { c.Contract = "-x" }),
 		"no interval":         session(func(c *state.OpenSession) { c.SyncFrequency = 0 }),
 		"heavy":               session(func(c *state.OpenSession) { c.Weight = 101 }),
+		"many samples":        session(func(c *state.OpenSession) { c.Terms.Weights, c.Weight = state.WeightsSamples, state.MaxSamples+1 }),
+		"other weights":       session(func(c *state.OpenSession) { c.Terms.Weights = "bytes" }),
 		"many expected":       session(func(c *state.OpenSession) { c.ExpectedPeers = 1 << 20 }),
 		"bad mode":            session(func(c *state.OpenSession) { c.CheckinMode = "sleepy" }),
 		"bad default mode":    session(func(c *state.OpenSession) { c.CheckinDefault = "sleepy" }),

@@ -136,6 +136,10 @@ var everyCommand = []state.Command{
 	state.PauseContract{Contract: "study", Run: 3, AtMS: 41, Order: anOrder("PauseContract")},
 	state.ResumeContract{Contract: "study", Run: 3, AtMS: 42, Order: anOrder("ResumeContract")},
 	state.EndContract{Contract: "study", Run: 3, AtMS: 43, Order: anOrder("EndContract")},
+	state.OpenSession{
+		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: weighing(terms("a", 2)), SyncFrequency: 10, Weight: 60_000, AtMS: 1,
+	},
+	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Seq: 9, Weight: 60_000, AtMS: 2},
 }
 
 func anOrder(method string) *ledger.Order {
@@ -176,6 +180,12 @@ func TestGoldenCommands(t *testing.T) {
 			t.Errorf("line %d:\n%s", i+1, diff)
 		}
 	}
+}
+
+// weighing are terms of weights that are numbers of samples.
+func weighing(t state.Terms) state.Terms {
+	t.Weights = state.WeightsSamples
+	return t
 }
 
 // TestEveryFieldIsInTheGoldenFile holds that each field is set in some command of its type: a field that came later is in a

@@ -220,9 +220,9 @@ func (c *Contract) checkShards(parts []Participant) error {
 // heaviest is the largest weight of a participant: those under a cap are counted finer than those that programs give.
 func (c *Contract) heaviest() uint32 {
 	if c.Rules != nil && c.Rules.WeightCapPPM > 0 {
-		return MaxPlannedWeight
+		return max(c.Terms.MaxWeight(), MaxPlannedWeight)
 	}
-	return MaxWeight
+	return c.Terms.MaxWeight()
 }
 
 // largestNorm are the bits of the largest float64: those of infinity, NaN and what is below 0 are above.
@@ -328,6 +328,9 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 			n := *old
 			n.LastSeq, n.LastRound = part.Seq, plan.Round
 			n.counted(part)
+			if n.Terms.Weights == WeightsSamples && part.Weight > 0 && (c.Rules == nil || c.Rules.WeightCapPPM == 0) {
+				n.Weight = part.Weight // else it is not what the session told
+			}
 			c.Sessions[n.ID] = &n
 		}
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
@@ -38,7 +39,7 @@ type Session struct {
 	CheckinMode   string `json:"checkin_mode"`
 	// CheckinFrom is who chose the mode. Empty: its program, or it is older than this field.
 	CheckinFrom string `json:"checkin_from,omitempty"`
-	Weight      uint32 `json:"weight"` // 0..100
+	Weight      uint32 `json:"weight"` // up to Terms.MaxWeight; of samples: as of the last round or the close
 	TotalEpochs uint32 `json:"total_epochs,omitempty"`
 	// Isolation is what keeps its program in, in the words of its SL, which nobody can check: "container, no network" or
 	// "container, open: network lan". Empty: the SL says nothing.
@@ -158,6 +159,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if !c.Rules.fit(o.Terms) {
 		return Result{}, againstRules(c.Name, o.Terms, c.Rules)
 	}
+	if o.Terms.Weights != "" && c.Rules != nil && c.Rules.MinWeightSharePPM > 0 {
+		return Result{}, fixedShares(c.Name)
+	}
 	if c.Terms != nil && !c.Terms.Same(o.Terms) {
 		return Result{}, termsMismatch(c.Name, o.Terms, *c.Terms)
 	}
@@ -238,8 +242,8 @@ func (o OpenSession) check(s *State) error {
 		return reject(ReasonBadCommand, "give at most a week", "a wait is longer than a week")
 	case o.SyncFrequency < 1 || o.SyncFrequency > maxInterval:
 		return reject(ReasonBadCommand, "give a syncFrequency of at least 1", "syncFrequency is %d", o.SyncFrequency)
-	case o.Weight > MaxWeight:
-		return reject(ReasonBadCommand, "give a nodeWeightage from 0 to 100", "nodeWeightage is %d", o.Weight)
+	case o.Weight > o.Terms.MaxWeight():
+		return reject(ReasonBadCommand, fmt.Sprintf("give a nodeWeightage from 0 to %d", o.Terms.MaxWeight()), "nodeWeightage is %d", o.Weight)
 	case o.ExpectedPeers > MaxMinPeers:
 		return reject(ReasonBadCommand, "", "%d expected peers, at most %d", o.ExpectedPeers, MaxMinPeers)
 	case !ValidCheckin(o.CheckinMode) && o.CheckinMode != "":
@@ -282,7 +286,9 @@ type CloseSession struct {
 	Run         uint64 `json:"run"`
 	CheckinMode string `json:"checkin_mode"` // empty: as at the opening
 	Seq         uint64 `json:"seq"`          // the last Sync's number
-	AtMS        int64  `json:"at_ms"`
+	// Weight is how many samples the session's data has, where weights are that; 0: as before, or none.
+	Weight uint32 `json:"weight,omitempty"`
+	AtMS   int64  `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -306,6 +312,9 @@ func (o CloseSession) apply(s *State) (Result, error) {
 	c.forgetCloses(old.Node)
 	n := *old
 	n.State, n.Closed, n.ClosedSeq = SessionClosed, true, o.Seq
+	if n.Terms.Weights == WeightsSamples && o.Weight > 0 {
+		n.Weight = min(o.Weight, MaxSamples)
+	}
 	if node := s.Nodes[n.Node]; node != nil {
 		n.ClosedBy = node.closes()
 	}

@@ -16,16 +16,33 @@ type Terms struct {
 	// Least is how many participants of weight above 0 Method needs, 0 or 1: any. The proposer knows methods, the state does
 	// not.
 	Least uint32 `json:"least,omitempty"`
+	// Weights is what the sessions' weights are: WeightsSamples, or empty for shares that programs choose, up to MaxWeight.
+	Weights string `json:"weights,omitempty"`
+}
+
+// WeightsSamples says that a session's weight is how many samples its data has, the n_k of federated averaging (McMahan et al. 2017).
+const WeightsSamples = "samples"
+
+// MaxWeight is the largest weight that a session of these terms can have.
+func (t Terms) MaxWeight() uint32 {
+	if t.Weights == WeightsSamples {
+		return MaxSamples
+	}
+	return MaxWeight
 }
 
 // Same reports whether two sessions with these terms can train together.
 func (t Terms) Same(o Terms) bool {
-	return t.LayoutDigest == o.LayoutDigest && t.Leaves == o.Leaves && t.Method == o.Method && t.MinPeers == o.MinPeers
+	return t.LayoutDigest == o.LayoutDigest && t.Leaves == o.Leaves && t.Method == o.Method && t.MinPeers == o.MinPeers && t.Weights == o.Weights
 }
 
 // String is a compact description for messages.
 func (t Terms) String() string {
-	return fmt.Sprintf("layout %s (%d leaves), method %s, minPeers %d", clip(t.LayoutDigest, 12), t.Leaves, t.Method, t.MinPeers)
+	text := fmt.Sprintf("layout %s (%d leaves), method %s, minPeers %d", clip(t.LayoutDigest, 12), t.Leaves, t.Method, t.MinPeers)
+	if t.Weights != "" {
+		text += ", weights " + t.Weights
+	}
+	return text
 }
 
 func (t Terms) check() error {
@@ -40,6 +57,8 @@ func (t Terms) check() error {
 		return reject(ReasonBadCommand, "", "bad merge method %q", clip(t.Method, 80))
 	case t.MinPeers < 1 || t.MinPeers > MaxMinPeers:
 		return reject(ReasonBadCommand, "give minPeers from 1 to 1024", "minPeers is %d", t.MinPeers)
+	case t.Weights != "" && t.Weights != WeightsSamples:
+		return reject(ReasonBadCommand, "leave weights out, or give "+WeightsSamples, "bad weights %q", clip(t.Weights, 80))
 	case t.MinPeers < t.Least:
 		return tooFewFor(t.Method, t.Least, t.MinPeers)
 	}
@@ -167,6 +186,12 @@ func againstRules(contract string, mine Terms, rules *Rules) error {
 
 func termsMismatch(contract string, mine, theirs Terms) error {
 	return reject(ReasonTermsMismatch,
-		"use the same model, method and minPeers as the other peers, or begin anew: swarmctl reset contract "+contract,
+		"use the same model, method, minPeers and kind of nodeWeightage as the other peers, or begin anew: swarmctl reset contract "+contract,
 		"terms differ from those of contract %s: this session has %s; the contract has %s", contract, mine, theirs)
+}
+
+// fixedShares refuses weights that follow the data where a rule counts those with which sessions enrolled.
+func fixedShares(contract string) error {
+	return reject(ReasonTermsMismatch, "give numbers as nodeWeightage, or make the contract without --min-weight-share",
+		"contract %s demands a share of the weight with which peers enrol, and weights that are numbers of samples may change later", contract)
 }

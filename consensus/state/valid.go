@@ -14,11 +14,14 @@ const (
 	MaxEndReason   = 256 // encoded
 	// MaxPlannedWeight bounds the weights of a plan under a cap, which are scaled up so that the cap rounds little.
 	MaxPlannedWeight = 10_000
-	MaxIsolation     = 256 // of Session.Isolation
-	MaxProgram       = 256 // of OpenSession.Program
-	MaxRequired      = 64  // nodes that rules require
-	MaxWaitMS        = 7 * 24 * 3600 * 1000
-	MaxEnded         = 256 // ended sessions that a contract keeps, besides those that count as closed
+	// MaxSamples bounds weights that are numbers of samples: so large that nobody has more, so small that sums and shares of those of all
+	// participants fit in 64 bits.
+	MaxSamples   = 1 << 30
+	MaxIsolation = 256 // of Session.Isolation
+	MaxProgram   = 256 // of OpenSession.Program
+	MaxRequired  = 64  // nodes that rules require
+	MaxWaitMS    = 7 * 24 * 3600 * 1000
+	MaxEnded     = 256 // ended sessions that a contract keeps, besides those that count as closed
 
 	MaxParticipants = MaxMinPeers // of a round: so many sessions of a contract may be open
 

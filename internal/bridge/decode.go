@@ -23,12 +23,14 @@ const (
 	maxTrained   = 1 << 53 // batches and samples: what a JSON number holds exactly everywhere
 	maxText      = 1024
 	maxMethod    = 256
+	maxShare     = 100
+	maxSamples   = 1 << 30 // of one peer's data, where weights are that
 )
 
 // DecodeOpen reads and validates the body of POST /v1/session. It fills in defaults, and makes the layout of
 // the tensors. Its errors are ReasonedErrors that name the field.
 func DecodeOpen(body []byte) (wire.OpenRequest, *merge.Layout, error) {
-	req := wire.OpenRequest{Contract: wire.DefaultContract, Weight: 100, SyncFrequency: 1}
+	req := wire.OpenRequest{Contract: wire.DefaultContract, Weight: unset, SyncFrequency: 1}
 	if err := decode(body, &req); err != nil {
 		return wire.OpenRequest{}, nil, err
 	}
@@ -39,7 +41,7 @@ func DecodeOpen(body []byte) (wire.OpenRequest, *merge.Layout, error) {
 		checkName("contract", req.Contract),
 		checkRange("min_peers", req.MinPeers, 1, maxPeers),
 		checkRange("sync_frequency", req.SyncFrequency, 1, maxCount),
-		checkRange("weight", req.Weight, 0, 100),
+		checkWeights(&req),
 		checkRange("total_epochs", req.TotalEpochs, 0, maxCount),
 		checkMode("checkin_mode", req.CheckinMode),
 		checkMethod(req.Method),
@@ -51,6 +53,38 @@ func DecodeOpen(body []byte) (wire.OpenRequest, *merge.Layout, error) {
 	}
 	layout, err := layoutOf(req.Tensors)
 	return req, layout, err
+}
+
+// unset is the weight of a request that names none.
+const unset = math.MinInt
+
+// Weights are those that a session's syncs have: without one of their own, and at most.
+type Weights struct{ Default, Max int }
+
+// samples reports whether weights are numbers of samples.
+func (w Weights) samples() bool { return w.Max > maxShare }
+
+func maxWeight(weights string) int {
+	if weights == wire.WeightsSamples {
+		return maxSamples
+	}
+	return maxShare
+}
+
+// checkWeights holds a session's weight to what its weights are, and fills it in. One that does not know yet how many samples its data has
+// counts as 1.
+func checkWeights(req *wire.OpenRequest) error {
+	if req.Weights != "" && req.Weights != wire.WeightsSamples {
+		return fmt.Errorf("field weights: %q is not %s", text.Clip(req.Weights, maxText), wire.WeightsSamples)
+	}
+	most := maxWeight(req.Weights)
+	if req.Weight == unset {
+		req.Weight = maxShare
+		if req.Weights == wire.WeightsSamples {
+			req.Weight = 1
+		}
+	}
+	return checkRange("weight", req.Weight, 0, most)
 }
 
 func layoutOf(tensors []wire.Tensor) (*merge.Layout, error) {
@@ -69,13 +103,20 @@ func layoutOf(tensors []wire.Tensor) (*merge.Layout, error) {
 	return l, nil
 }
 
-// DecodeSync reads and validates the body of POST /v1/sync. An absent weight becomes defaultWeight.
-func DecodeSync(body []byte, defaultWeight int) (wire.SyncRequest, error) {
-	req := wire.SyncRequest{Weight: defaultWeight}
+// DecodeSync reads and validates the body of POST /v1/sync. An absent weight becomes the default one, except that a session whose weights are
+// numbers of samples names them from its second Sync on.
+func DecodeSync(body []byte, w Weights) (wire.SyncRequest, error) {
+	req := wire.SyncRequest{Weight: unset}
 	if err := decode(body, &req); err != nil {
 		return wire.SyncRequest{}, err
 	}
-	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 0, 100), checkCounts(req.Counts))
+	if req.Weight == unset && (req.Seq <= 1 || !w.samples()) {
+		req.Weight = w.Default
+	}
+	if req.Weight == unset {
+		return req, badRequest("field weight: give the number of this peer's samples with each sync, as the session's weights are that")
+	}
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 0, w.Max), checkCounts(req.Counts))
 }
 
 // DecodeReport reads and validates the body of POST /v1/report.
@@ -89,12 +130,18 @@ func DecodeReport(body []byte) (wire.ReportRequest, error) {
 }
 
 // DecodeClose reads and validates the body of POST /v1/close.
-func DecodeClose(body []byte) (wire.CloseRequest, error) {
+func DecodeClose(body []byte, w Weights) (wire.CloseRequest, error) {
 	var req wire.CloseRequest
 	if err := decode(body, &req); err != nil {
 		return wire.CloseRequest{}, err
 	}
-	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), checkMode("mode", req.Mode), checkCounts(req.Counts))
+	var weight error
+	if req.Weight != nil && w.samples() {
+		weight = checkRange("weight", *req.Weight, 0, w.Max)
+	} else if req.Weight != nil {
+		weight = errors.New("field weight: only a session whose weights are samples names one at its close")
+	}
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), checkMode("mode", req.Mode), weight, checkCounts(req.Counts))
 }
 
 func checkCounts(c wire.Counts) error {

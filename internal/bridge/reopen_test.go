@@ -413,7 +413,7 @@ func TestTakenOverDirectory(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = e.slots.Close() })
 	const layout = "other"
-	s.Resume("0123456789abcdef", layout, 50)
+	s.Resume("0123456789abcdef", layout, 50, 100)
 	run(t, s)
 	if got := inodeOf(t, dir); got != inode {
 		t.Error("the directory that a container has mounted was replaced")

@@ -100,7 +100,7 @@ func (s *Server) serveOpen(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.open = &openSession{id: res.Session, layout: layout, weight: req.Weight}
+	s.open = &openSession{id: res.Session, layout: layout, weight: req.Weight, maxWeight: maxWeight(req.Weights)}
 	s.clients.use(ctx, res.Session)
 	return wire.OpenResponse{
 		Session: res.Session, Local: res.Local, Bytes: form.Bytes(), LayoutDigest: layout,
@@ -139,7 +139,7 @@ func (s *Server) liveLocked() bool {
 }
 
 func (s *Server) serveSync(ctx context.Context, body []byte) (any, error) {
-	req, err := DecodeSync(body, s.weight())
+	req, err := DecodeSync(body, s.weights())
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (s *Server) serveSync(ctx context.Context, body []byte) (any, error) {
 }
 
 func (s *Server) serveClose(ctx context.Context, body []byte) (any, error) {
-	req, err := DecodeClose(body)
+	req, err := DecodeClose(body, s.weights())
 	if err != nil {
 		return nil, err
 	}
@@ -203,13 +203,13 @@ func (s *Server) serveAbort(ctx context.Context, body []byte) (any, error) {
 	return struct{}{}, nil
 }
 
-func (s *Server) weight() int {
+func (s *Server) weights() Weights {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
-		return 100
+		return Weights{maxShare, maxShare}
 	}
-	return s.open.weight
+	return Weights{s.open.weight, s.open.maxWeight}
 }
 
 // forget lets the next session be opened.

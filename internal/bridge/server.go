@@ -89,9 +89,10 @@ type Server struct {
 
 // openSession is what the bridge remembers of the session that a program has open.
 type openSession struct {
-	id     string
-	layout string // digest
-	weight int
+	id        string
+	layout    string // digest
+	weight    int
+	maxWeight int
 }
 
 // NewServer checks cfg. It touches no file.
@@ -165,11 +166,11 @@ func (s *Server) place() Place {
 }
 
 // Resume makes the bridge know a session that a program opened in an earlier run of the daemon: layout is its digest,
-// weight what its syncs have when they name none. Call it before Run.
-func (s *Server) Resume(session, layout string, weight int) {
+// weight what its syncs have when they name none, maxWeight the largest that they may name. Call it before Run.
+func (s *Server) Resume(session, layout string, weight, maxWeight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = &openSession{id: session, layout: layout, weight: weight}
+	s.open = &openSession{id: session, layout: layout, weight: weight, maxWeight: maxWeight}
 }
 
 // Connected reports whether a program that used the open session is still connected. A program that makes one connection

@@ -41,7 +41,11 @@ type Terms struct {
 	Layout       []byte `json:"layout,omitempty"`       // canonical JSON; empty in views
 	Method       string `json:"method,omitempty"`       // canonical; empty: the contract's
 	MinPeers     uint32 `json:"minPeers,omitempty"`
+	Weights      string `json:"weights,omitempty"` // state.WeightsSamples or empty
 }
+
+// MaxWeight is the largest weight that a session of these terms can have.
+func (t Terms) MaxWeight() uint32 { return state.Terms{Weights: t.Weights}.MaxWeight() }
 
 // Open asks a contract to take a session. The names of its JSON are those of the API's messages, for the node's own records.
 type Open struct {
@@ -54,7 +58,7 @@ type Open struct {
 	CheckinMode   string `json:"checkinMode,omitempty"` // "inactive", "snapshot", "active", "once"; empty: the program chose none
 	// CheckinDefault is the mode that the node has for a program that chooses none; empty: none.
 	CheckinDefault string `json:"checkinDefault,omitempty"`
-	Weight         uint32 `json:"weight,omitempty"` // 0 to 100
+	Weight         uint32 `json:"weight,omitempty"` // up to state.Terms.MaxWeight
 	TotalEpochs    uint32 `json:"totalEpochs,omitempty"`
 	Isolation      string `json:"isolation,omitempty"`    // what keeps the program in
 	NoShard        bool   `json:"noShard,omitempty"`      // the node wants to own no part of a merge
@@ -70,6 +74,7 @@ type Close struct {
 	Run               uint64
 	CheckinMode       string // empty: as at the opening
 	Seq               uint64 // of the last Sync
+	Weight            uint32 // where weights are samples
 }
 
 // End tells a contract that a session is gone.

@@ -36,7 +36,7 @@ func termsFromProto(t *swarmv1.Terms) (state.Terms, error) {
 	}
 	return state.Terms{
 		LayoutDigest: t.GetLayoutDigest(), Layout: slices.Clone(t.GetLayout()), Leaves: uint64(layout.Leaves()), //nolint:gosec // never negative
-		Method: t.GetMethod(), MinPeers: t.GetMinPeers(), Least: least,
+		Method: t.GetMethod(), MinPeers: t.GetMinPeers(), Least: least, Weights: t.GetWeights(),
 	}, nil
 }
 
@@ -45,7 +45,7 @@ func termsToProto(t *state.Terms) *swarmv1.Terms {
 		return nil
 	}
 	return &swarmv1.Terms{
-		LayoutDigest: t.LayoutDigest, Layout: t.Layout, Method: t.Method, MinPeers: t.MinPeers, Leaves: t.Leaves,
+		LayoutDigest: t.LayoutDigest, Layout: t.Layout, Method: t.Method, MinPeers: t.MinPeers, Leaves: t.Leaves, Weights: t.Weights,
 	}
 }
 
@@ -308,7 +308,17 @@ func termsDifference(mine, theirs state.Terms) string {
 	if mine.MinPeers != 0 && mine.MinPeers != theirs.MinPeers {
 		parts = append(parts, fmt.Sprintf("minPeers is %d here and %d in the contract", mine.MinPeers, theirs.MinPeers))
 	}
+	if mine.Weights != theirs.Weights {
+		parts = append(parts, fmt.Sprintf("nodeWeightage is %s here and %s in the contract", weightsInWords(mine), weightsInWords(theirs)))
+	}
 	return strings.Join(parts, "; ")
+}
+
+func weightsInWords(t state.Terms) string {
+	if t.Weights == state.WeightsSamples {
+		return `"samples"`
+	}
+	return "a number"
 }
 
 // layoutDifference says in one line where two layouts part, or "" when one of them can't be read.

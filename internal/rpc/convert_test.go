@@ -106,9 +106,15 @@ func wireTerms(l *merge.Layout, minPeers uint32) *swarmv1.Terms {
 	return &swarmv1.Terms{LayoutDigest: l.Digest().String(), Layout: l.Canonical(), Method: "mean", MinPeers: minPeers}
 }
 
+func bySamples(l *merge.Layout, minPeers uint32) *swarmv1.Terms {
+	terms := wireTerms(l, minPeers)
+	terms.Weights = state.WeightsSamples
+	return terms
+}
+
 func TestTermsRoundTrip(t *testing.T) {
 	l := layout(t, 100000)
-	got, err := rpc.TermsFromProto(wireTerms(l, 3))
+	got, err := rpc.TermsFromProto(bySamples(l, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +184,7 @@ func TestViewShowsEveryField(t *testing.T) {
 	rules, lost, skips, adopted := filled[state.Rules](), filled[state.LostModel](), filled[state.Skips](), filled[state.AdoptedRound]()
 	halt := filled[state.Halt]()
 	c := state.Contract{
-		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3},
+		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3, Weights: state.WeightsSamples},
 		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
 		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips, Adopted: &adopted, Halt: &halt,
 	}

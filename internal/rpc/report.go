@@ -112,7 +112,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	for _, x := range m.GetSessions() {
 		switch {
 		case len(x.GetSession()) > maxShortText, !naming.ValidContract(x.GetContract()),
-			len(x.GetReady().GetBaseDigest()) > maxShortText, x.GetReady().GetWeight() > state.MaxWeight,
+			len(x.GetReady().GetBaseDigest()) > maxShortText, x.GetReady().GetWeight() > state.MaxSamples,
 			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
 			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetSeals()) > maxShards,
 			slices.ContainsFunc(x.GetDone().GetSeals(), func(b []byte) bool { return len(b) > maxSignatureBytes }),

@@ -80,7 +80,7 @@ func endedAtOnce(session, reason string) error {
 	}
 	if text, ok := strings.CutPrefix(reason, "terms: "); ok {
 		out.Reason, out.Message = state.ReasonTermsMismatch, "terms differ from those of the contract: "+text
-		out.Remedy = "use the same model, method and minPeers as the other peers"
+		out.Remedy = "use the same model, method, minPeers and kind of nodeWeightage as the other peers"
 	}
 	return out
 }
@@ -111,7 +111,7 @@ func (s *sessionService) CloseSession(ctx context.Context, req *connect.Request[
 	}
 	_, err := s.proposeFor(ctx, speaker(ctx), state.CloseSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), CheckinMode: m.GetCheckinMode(),
-		Seq: m.GetSeq(), AtMS: s.nowMS(),
+		Seq: m.GetSeq(), Weight: m.GetWeight(), AtMS: s.nowMS(),
 	})
 	if err != nil {
 		return nil, err

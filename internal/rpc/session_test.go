@@ -204,6 +204,9 @@ func TestTermsMismatchShowsTheDifference(t *testing.T) {
 	_, err = b.open(t, idB, wireTerms(layout(t, 100), 2))
 	wantReason(t, "other minPeers", err, "TERMS_MISMATCH")
 	begins(t, err, "minPeers is 2 here and 1 in the contract: terms differ")
+	_, err = b.open(t, idB, bySamples(layout(t, 100), 1))
+	wantReason(t, "other weights", err, "TERMS_MISMATCH")
+	begins(t, err, `nodeWeightage is "samples" here and a number in the contract: terms differ`)
 }
 
 // begins wants an error whose message begins with what tells most.

@@ -27,7 +27,7 @@ var _ bridge.Handler = Handler{}
 // Open implements bridge.Handler.
 func (h Handler) Open(ctx context.Context, req wire.OpenRequest, layout *merge.Layout) (bridge.OpenResult, error) {
 	opened, err := h.Engine.Open(ctx, round.Open{
-		Contract: req.Contract, Terms: round.Terms{MinPeers: uint32(req.MinPeers), Method: req.Method}, CheckinMode: req.CheckinMode, //nolint:gosec // bounded by the bridge
+		Contract: req.Contract, Terms: round.Terms{MinPeers: uint32(req.MinPeers), Method: req.Method, Weights: req.Weights}, CheckinMode: req.CheckinMode, //nolint:gosec // bounded by the bridge
 		SyncFrequency: uint32(req.SyncFrequency), Adaptive: req.Adaptive, Weight: uint32(req.Weight), TotalEpochs: uint32(req.TotalEpochs), //nolint:gosec // likewise
 	}, layout)
 	if err != nil {
@@ -70,6 +70,9 @@ func (h Handler) Report(_ context.Context, req wire.ReportRequest) error {
 // Close implements bridge.Handler.
 func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (wire.SyncResponse, error) {
 	h.Engine.Count(req.Session, counts(req.Counts))
+	if req.Weight != nil {
+		h.Engine.Weigh(req.Session, uint32(*req.Weight)) //nolint:gosec // bounded by the bridge
+	}
 	r, err := h.Engine.Close(ctx, req.Session, req.Mode)
 	out, err := h.result(r, err)
 	out.Warnings = h.Engine.Warnings(req.Session, req.Seq, true)

@@ -26,7 +26,8 @@ func (r *Runner) Resume(ctx context.Context, api Swarm, engine *session.Engine, 
 	if saved != nil {
 		engine.Resume(saved)
 		if engine.Live(saved.ID) {
-			to.Resume(saved.ID, saved.LayoutDigest(), saved.Weight())
+			weight, most := saved.Weights()
+			to.Resume(saved.ID, saved.LayoutDigest(), weight, most)
 		}
 		if engine.Live(saved.ID) || saved.Finished {
 			kept = saved.ID

@@ -85,7 +85,7 @@ type Swarm interface {
 // Bridge is the program's way to its node: OpenBridge's in production. *bridge.Server has the methods' documentation.
 type Bridge interface {
 	Claim(keep bool) error
-	Resume(session, layout string, weight int)
+	Resume(session, layout string, weight, maxWeight int)
 	Run(ctx context.Context) error
 	Ready() <-chan struct{}
 	Release()

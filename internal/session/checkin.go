@@ -18,5 +18,5 @@ func (s *session) closeRequestLocked() round.Close {
 	if from != "" && mode != state.CheckinActive && mode != state.CheckinInactive {
 		mode = ""
 	}
-	return round.Close{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: mode, Seq: s.program.lastSeq}
+	return round.Close{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: mode, Seq: s.program.lastSeq, Weight: s.samples()}
 }

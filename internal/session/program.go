@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -167,6 +168,7 @@ func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32)
 	case s.program.offered != nil && seq == s.program.offered.seq:
 	case s.program.offered == nil && seq == s.program.lastSeq+1:
 		s.program.offered = &offer{seq: seq, weight: weight}
+		s.weighLocked(weight)
 		s.program.training.contributesLocked(seq, false)
 		s.recordLocked()
 		e.poke()
@@ -288,6 +290,30 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*wire.SyncResponse
 		s.program.finishLocked(r)
 	}
 	return r, err
+}
+
+// Weigh takes the number of samples that a program names with its Close.
+func (e *Engine) Weigh(id string, samples uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.current; s != nil && s.id == id && !s.program.closed {
+		s.weighLocked(samples)
+	}
+}
+
+// weighLocked makes the newest number of samples the session's weight, which it keeps when it is closed or opened anew.
+func (s *session) weighLocked(weight uint32) {
+	if s.open.Terms.Weights == state.WeightsSamples {
+		s.open.Weight = weight
+	}
+}
+
+// samples is the session's weight if it is a number of samples, else 0.
+func (s *session) samples() uint32 {
+	if s.open.Terms.Weights == state.WeightsSamples {
+		return s.open.Weight
+	}
+	return 0
 }
 
 // Abort ends the session because the program says that it can not go on.

@@ -104,8 +104,8 @@ func ParseRecord(b []byte) (Record, error) {
 // LayoutDigest is the digest of the model's layout, in hex.
 func (r *Saved) LayoutDigest() string { return r.layout.Digest().String() }
 
-// Weight is what the session was opened with.
-func (r *Saved) Weight() int { return int(r.Open.Weight) }
+// Weights are that of the session, as it was opened or, of samples, told last, and the largest that it can have.
+func (r *Saved) Weights() (now, most int) { return int(r.Open.Weight), int(r.Open.Terms.MaxWeight()) }
 
 // check validates the record of a session and unpacks what it holds.
 func (r *Saved) check() error {

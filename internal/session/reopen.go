@@ -77,13 +77,14 @@ func (mb *membership) reopen() {
 	e.mu.Lock()
 	over := s.ended() || s.lifecycle.ctx.Err() != nil || mb.shown
 	mb.reopening = !over
+	open := *s.open // the program's next Sync may change it
 	e.mu.Unlock()
 	if over {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.lifecycle.ctx, reopenLimit)
 	defer cancel()
-	view, err := e.cfg.Control.Open(ctx, s.open)
+	view, err := e.cfg.Control.Open(ctx, &open)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	mb.reopening = false

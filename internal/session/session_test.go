@@ -71,7 +71,9 @@ type swarm struct {
 	timeouts      session.Timeouts
 	trust         *trust.Guard
 	method        string // that the program asks for; start's default is the mean
+	weights       string // what the weights are
 	opened        *round.Open
+	closed        round.Close
 	slowOpen      time.Duration // how long the answer to Open takes
 	compare       func(same func(*round.View) bool)
 	mergeFn       func(ctx context.Context, job session.Job) (*round.Done, *round.Failed)
@@ -138,8 +140,9 @@ func (w *swarm) Open(_ context.Context, req *round.Open) (*round.View, error) {
 	return w.now(), nil
 }
 
-func (w *swarm) Close(ctx context.Context, _ round.Close) (*round.View, error) {
+func (w *swarm) Close(ctx context.Context, req round.Close) (*round.View, error) {
 	w.mu.Lock()
+	w.closed = req
 	fn := w.closeFn
 	w.mu.Unlock()
 	if fn != nil {
@@ -346,7 +349,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 		t.Fatal(err)
 	}
 	opened, err := e.Open(t.Context(), round.Open{
-		Contract: "c", Terms: round.Terms{MinPeers: 1, Method: w.method}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1,
+		Contract: "c", Terms: round.Terms{MinPeers: 1, Method: w.method, Weights: w.weights}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1,
 	}, layout)
 	return e, opened, err
 }

@@ -72,7 +72,9 @@ func (at *attempts) acceptsLocked(p *round.Plan, self int) bool {
 	if t == nil {
 		return true
 	}
-	of := trust.Offer{Self: self, Weight: s.program.closedWeight(), Leaves: s.model.form.Layout.Leaves()}
+	of := trust.Offer{
+		Self: self, Weight: s.program.closedWeight(), Most: s.open.Terms.MaxWeight(), Leaves: s.model.form.Layout.Leaves(),
+	}
 	if !s.program.closed && s.program.offered != nil {
 		of.Weight = s.program.offered.weight
 	}

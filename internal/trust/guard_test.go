@@ -243,6 +243,39 @@ func TestOnlyAllowedPeers(t *testing.T) {
 }
 
 // TestPlan: a plan must fit what the sessions and this node itself have said.
+// TestWeightsOfSamples: where weights are numbers of samples others may have as many as can be, and one's own is what one told.
+func TestWeightsOfSamples(t *testing.T) {
+	w := newWorld(t)
+	g := w.guard()
+	me, b := session("me", "spiffe://a.example/swarm/sl/me", peerID(t), "d"), session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
+	w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerID)
+	for _, tt := range []struct {
+		own, other uint32
+		cap        float64
+		want       string
+	}{
+		{30, 300, 0, ""},
+		{0, state.MaxSamples, 0, ""},
+		{31, 300, 0, "the weight 31, it told 30"},
+		{30, state.MaxSamples + 1, 0, "at most 1073741824"},
+		{4000, 9000, 0.5, ""},
+		{30, state.MaxSamples + 1, 0.5, "at most 1073741824"},
+	} {
+		v := &round.View{Run: 1, Rules: round.Rules{WeightCap: tt.cap}, Sessions: []*round.Session{me, b}, Plan: &round.Plan{Run: 1, Round: 1, Attempt: 2}}
+		for i, m := range v.Sessions {
+			v.Plan.Participants = append(v.Plan.Participants, &round.Participant{
+				Session: m.ID, Node: m.Node, PeerID: m.PeerID, SPIFFEID: m.SPIFFEID, Weight: []uint32{tt.own, tt.other}[i],
+				Shards: []state.LeafRun{{First: uint64(2 * i), Leaves: 2}},
+			})
+		}
+		g.Learn(t.Context(), v.Sessions)
+		err := g.Plan(v, trust.Offer{Weight: 30, Most: round.Terms{Weights: state.WeightsSamples}.MaxWeight(), Leaves: 4})
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%d and %d: got %v, want %q", tt.own, tt.other, err, tt.want)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()

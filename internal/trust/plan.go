@@ -15,6 +15,7 @@ import (
 type Offer struct {
 	Self   int    // its index in the plan
 	Weight uint32 // that it told
+	Most   uint32 // the largest weight that a session of its terms can have; 0: state.MaxWeight
 	Leaves int    // of its layout
 }
 
@@ -121,9 +122,9 @@ func sessionOf(v *round.View, part *round.Participant) (*round.Session, error) {
 // counts them finer.
 func checkWeights(v *round.View, offer Offer) error {
 	capped := v.Rules.WeightCap > 0
-	limit := uint32(state.MaxWeight)
+	limit := max(offer.Most, state.MaxWeight)
 	if capped {
-		limit = state.MaxPlannedWeight
+		limit = max(limit, state.MaxPlannedWeight)
 	}
 	for i, part := range v.Plan.Participants {
 		w := part.Weight

@@ -34,7 +34,7 @@ var _ runner.Bridge = (*memoryBridge)(nil)
 func (b *memoryBridge) Claim(bool) error { return nil }
 
 // Resume implements runner.Bridge.
-func (b *memoryBridge) Resume(string, string, int) {}
+func (b *memoryBridge) Resume(string, string, int, int) {}
 
 // Release implements runner.Bridge.
 func (b *memoryBridge) Release() {}

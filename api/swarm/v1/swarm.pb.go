@@ -2045,12 +2045,14 @@ func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
 
 // Terms of a contract: what every session must agree on.
 type Terms struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	LayoutDigest  string                 `protobuf:"bytes,1,opt,name=layout_digest,json=layoutDigest,proto3" json:"layout_digest,omitempty"` // hex BLAKE3 of the canonical layout
-	Layout        []byte                 `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"`                                 // canonical JSON layout; at most 1 MiB
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`                                 // canonical form of merge.Method with all parameters: "mean", "trimmedmean(share=0.2)"; empty: the contract's
-	MinPeers      uint32                 `protobuf:"varint,4,opt,name=min_peers,json=minPeers,proto3" json:"min_peers,omitempty"`
-	Leaves        uint64                 `protobuf:"varint,5,opt,name=leaves,proto3" json:"leaves,omitempty"` // number of leaves of the layout; only in answers, servers compute it from the layout
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	LayoutDigest string                 `protobuf:"bytes,1,opt,name=layout_digest,json=layoutDigest,proto3" json:"layout_digest,omitempty"` // hex BLAKE3 of the canonical layout
+	Layout       []byte                 `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"`                                 // canonical JSON layout; at most 1 MiB
+	Method       string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`                                 // canonical form of merge.Method with all parameters: "mean", "trimmedmean(share=0.2)"; empty: the contract's
+	MinPeers     uint32                 `protobuf:"varint,4,opt,name=min_peers,json=minPeers,proto3" json:"min_peers,omitempty"`
+	Leaves       uint64                 `protobuf:"varint,5,opt,name=leaves,proto3" json:"leaves,omitempty"` // number of leaves of the layout; only in answers, servers compute it from the layout
+	// What the sessions' weights are: "samples", how many samples each has; empty: shares that programs choose, from 0 to 100.
+	Weights       string `protobuf:"bytes,6,opt,name=weights,proto3" json:"weights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2120,6 +2122,13 @@ func (x *Terms) GetLeaves() uint64 {
 	return 0
 }
 
+func (x *Terms) GetWeights() string {
+	if x != nil {
+		return x.Weights
+	}
+	return ""
+}
+
 type OpenSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // 32 hex digits, chosen by the caller
@@ -2129,7 +2138,7 @@ type OpenSessionRequest struct {
 	SyncFrequency uint32                 `protobuf:"varint,5,opt,name=sync_frequency,json=syncFrequency,proto3" json:"sync_frequency,omitempty"` // start interval in batches
 	Adaptive      bool                   `protobuf:"varint,6,opt,name=adaptive,proto3" json:"adaptive,omitempty"`
 	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // as its program chose: "inactive", "snapshot", "active", "once"; empty: it chose none
-	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 0..100
+	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 0..100; where the terms' weights are samples, their number, up to 2^30
 	TotalEpochs   uint32                 `protobuf:"varint,9,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
 	Isolation     string                 `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`                              // what keeps the program in, as its SL says: see Session
 	NoShard       bool                   `protobuf:"varint,11,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`                  // the node wants to own no part of a merge (SL_MAKE_ME_ADMIN=False)
@@ -5959,6 +5968,7 @@ type CloseSessionRequest struct {
 	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	CheckinMode   string                 `protobuf:"bytes,4,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // empty: as at the opening
 	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`                                   // last Sync's number
+	Weight        uint32                 `protobuf:"varint,6,opt,name=weight,proto3" json:"weight,omitempty"`                             // number of the session's samples, where its terms' weights are that; 0: as before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6024,6 +6034,13 @@ func (x *CloseSessionRequest) GetCheckinMode() string {
 func (x *CloseSessionRequest) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
+	}
+	return 0
+}
+
+func (x *CloseSessionRequest) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
 	}
 	return 0
 }
@@ -7897,13 +7914,14 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x10UnbanNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x13\n" +
-	"\x11UnbanNodeResponse\"\x91\x01\n" +
+	"\x11UnbanNodeResponse\"\xab\x01\n" +
 	"\x05Terms\x12#\n" +
 	"\rlayout_digest\x18\x01 \x01(\tR\flayoutDigest\x12\x16\n" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\x95\x04\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\x12\x18\n" +
+	"\aweights\x18\x06 \x01(\tR\aweights\"\x95\x04\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -8268,13 +8286,14 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"moreShards\"7\n" +
 	"\aLeafRun\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x16\n" +
-	"\x06leaves\x18\x02 \x01(\x04R\x06leaves\"\x92\x01\n" +
+	"\x06leaves\x18\x02 \x01(\x04R\x06leaves\"\xaa\x01\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
 	"\x03run\x18\x03 \x01(\x04R\x03run\x12!\n" +
 	"\fcheckin_mode\x18\x04 \x01(\tR\vcheckinMode\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\"J\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06weight\x18\x06 \x01(\rR\x06weight\"J\n" +
 	"\x14CloseSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x90\x01\n" +
 	"\x11EndSessionRequest\x12\x18\n" +

@@ -36,6 +36,9 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 		lines = append(lines, w.outlook(now)...)
 	}
 	lines = append(lines, w.peers(now)...)
+	if line := w.samples(); line != "" {
+		lines = append(lines, line)
+	}
 	if w.Snapshot.Shardless {
 		lines = append(lines, "all peers want to own no part of a merge (SL_MAKE_ME_ADMIN=False): each owns one all the same")
 	}
@@ -81,6 +84,28 @@ func (w words) apart() []string {
 var causes = map[string]string{
 	"refused": ", which refuses connections", "timeout": ", which does not answer", "unreachable": ", to which it has no route",
 	"unresolved": ", whose name has no address there",
+}
+
+// maxShares bounds the peers whose shares of the samples are named.
+const maxShares = 16
+
+// samples says what peers weigh, where weights are numbers of samples.
+func (w words) samples() string {
+	list, all := w.Snapshot.Samples, uint64(0)
+	for _, x := range list {
+		all += uint64(x.Number)
+	}
+	if all == 0 {
+		return ""
+	}
+	var parts []string
+	for _, x := range list[:min(len(list), maxShares)] {
+		parts = append(parts, fmt.Sprintf("%s %d (%.1f %%)", x.Node, x.Number, 100*float64(x.Number)/float64(all)))
+	}
+	if n := len(list) - maxShares; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	return "peers weigh by their samples, as of the last round: " + strings.Join(parts, ", ")
 }
 
 // words are those for one reason.

@@ -74,12 +74,13 @@ type trained struct {
 	round.Trained
 }
 
-// sessions are those of the run that have told something and have taken part in a round with weight, in the order of their opening. Those
+// sessions are those of the run that have told something and have taken part in a round with weight, or with none
+// because they have no data, in the order of their opening. Those
 // that have not may be there for the final model alone.
 func (f Facts) sessions() []trained {
 	var all []trained
 	for id, t := range f.Trained {
-		if s := f.Contract.Sessions[id]; s != nil && s.Run == f.Contract.Run && s.Weight > 0 && s.LastRound > 0 {
+		if s := f.Contract.Sessions[id]; s != nil && s.Run == f.Contract.Run && (s.Weight > 0 || s.Terms.Weights == state.WeightsSamples) && s.LastRound > 0 {
 			all = append(all, trained{s, t})
 		}
 	}

@@ -17,6 +17,8 @@ const (
 	EnvBridgeDir = "SWARM_BRIDGE_DIR"
 	// DefaultContract is the contract of a program that names none.
 	DefaultContract = "defaultbb.cqdb.sml.hpe"
+	// WeightsSamples is OpenRequest.Weights of a program whose weights are numbers of samples.
+	WeightsSamples = "samples"
 )
 
 // The routes of the bridge.
@@ -44,6 +46,7 @@ type OpenRequest struct {
 	Adaptive      bool     `json:"adaptive"`
 	CheckinMode   string   `json:"checkin_mode,omitempty"` // snapshot, active, inactive or once; empty: the program chooses none
 	Weight        int      `json:"weight,omitempty"`       // 0 to 100; absent: 100. 0 takes part and contributes nothing
+	Weights       string   `json:"weights,omitempty"`      // samples: weights are how many samples a peer has, up to 2^30; absent at open: 1
 	Method        string   `json:"method,omitempty"`       // name and parameters, any spelling; empty: the contract's
 	TotalEpochs   int      `json:"total_epochs,omitempty"` // 0: not known
 	Tensors       []Tensor `json:"tensors"`
@@ -74,7 +77,7 @@ type Counts struct {
 type SyncRequest struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`
-	Weight  int    `json:"weight,omitempty"` // 0 to 100; absent: the weight given at open
+	Weight  int    `json:"weight,omitempty"` // 0 to 100; absent: the weight given at open; number of samples: as OpenRequest.Weights says, and needed from the second Sync on
 	Counts
 }
 
@@ -109,8 +112,9 @@ type ReportRequest struct {
 // CloseRequest is the body of POST /v1/close.
 type CloseRequest struct {
 	Session string `json:"session"`
-	Seq     uint64 `json:"seq"`            // of the last Sync
-	Mode    string `json:"mode,omitempty"` // as OpenRequest.CheckinMode; empty: as opened
+	Seq     uint64 `json:"seq"`              // of the last Sync
+	Mode    string `json:"mode,omitempty"`   // as OpenRequest.CheckinMode; empty: as opened
+	Weight  *int   `json:"weight,omitempty"` // number of samples; absent: that of the last Sync
 	Counts
 }
 

@@ -12,7 +12,7 @@ func View(v *swarmv1.ContractView) *round.View {
 	t, c, rules, lost, a := v.GetTerms(), v.GetCommitted(), v.GetRules(), v.GetLostModel(), v.GetAdoptedRound()
 	out := &round.View{
 		Name: v.GetName(), Run: v.GetRun(), Index: v.GetIndex(), Over: v.GetOver(), Plan: Plan(v.GetPlan()), Skipped: v.GetSkips().GetReason(),
-		Terms: round.Terms{LayoutDigest: t.GetLayoutDigest(), Layout: t.GetLayout(), Method: t.GetMethod(), MinPeers: t.GetMinPeers()},
+		Terms: round.Terms{LayoutDigest: t.GetLayoutDigest(), Layout: t.GetLayout(), Method: t.GetMethod(), MinPeers: t.GetMinPeers(), Weights: t.GetWeights()},
 		Committed: state.CommittedRound{
 			Round: c.GetRound(), Attempt: c.GetAttempt(), Digest: c.GetDigest(), Participants: c.GetParticipants(), NextInterval: c.GetNextInterval(),
 			Final: c.GetFinal(), CommittedMS: c.GetCommittedUnixMs(), PlannedMS: c.GetPlannedUnixMs(), StateDigest: c.GetStateDigest(),
@@ -100,7 +100,7 @@ func Open(o *round.Open) *swarmv1.OpenSessionRequest {
 	return &swarmv1.OpenSessionRequest{
 		Session: o.Session, Contract: o.Contract,
 		Terms: &swarmv1.Terms{
-			LayoutDigest: o.Terms.LayoutDigest, Layout: o.Terms.Layout, Method: o.Terms.Method, MinPeers: o.Terms.MinPeers,
+			LayoutDigest: o.Terms.LayoutDigest, Layout: o.Terms.Layout, Method: o.Terms.Method, MinPeers: o.Terms.MinPeers, Weights: o.Terms.Weights,
 		},
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive, CheckinMode: o.CheckinMode, CheckinDefault: o.CheckinDefault, Weight: o.Weight,
 		TotalEpochs: o.TotalEpochs, Isolation: o.Isolation, Program: o.Program, NoShard: o.NoShard, QuorumWaitMs: o.QuorumWaitMS, StallGraceMs: o.StallGraceMS, Late: o.Late,
@@ -109,7 +109,7 @@ func Open(o *round.Open) *swarmv1.OpenSessionRequest {
 
 // Close tells a contract that a session's training ended.
 func Close(c round.Close) *swarmv1.CloseSessionRequest {
-	return &swarmv1.CloseSessionRequest{Session: c.Session, Contract: c.Contract, Run: c.Run, CheckinMode: c.CheckinMode, Seq: c.Seq}
+	return &swarmv1.CloseSessionRequest{Session: c.Session, Contract: c.Contract, Run: c.Run, CheckinMode: c.CheckinMode, Seq: c.Seq, Weight: c.Weight}
 }
 
 // End tells a contract that a session is gone.
