@@ -192,7 +192,7 @@ type sessionJSON struct {
 	Metric      *float64 `json:"metric" doc:"as the program reported it"`
 	EpochsDone  uint32   `json:"epochs_done" doc:"epochs that it finished"`
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
-	Weight      uint32   `json:"weight" doc:"0 to 100"`
+	Weight      uint32   `json:"weight" doc:"0 to 100, or its number of samples where the peers say nodeWeightage=samples"`
 	CheckinMode string   `json:"checkin_mode" doc:"what it contributes after its training's end: snapshot, active, inactive or once"`
 	CheckinFrom string   `json:"checkin_from" doc:"who chose that where its program did not: rule, node or none; empty: its program"`
 	NoShard     bool     `json:"no_shard" doc:"it owns no part of a merge (SL_MAKE_ME_ADMIN=False)"`

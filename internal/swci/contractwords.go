@@ -39,6 +39,7 @@ func statusNotes(s *Session, st *swarmv1.GetContractStatusResponse) fields {
 // sessionTable shows a contract's sessions by node.
 func sessionTable(st *swarmv1.GetContractStatusResponse) table {
 	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WEIGHT", "ISOLATION", "NOTE"}}
+	weightOf := weights(st.GetContract())
 	for _, x := range byNode(st.GetContract().GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
@@ -48,9 +49,33 @@ func sessionTable(st *swarmv1.GetContractStatusResponse) table {
 			note = strings.TrimPrefix(note+", node is dead", ", ")
 		}
 		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric),
-			utoa(uint64(j.Weight)), j.Isolation, note)
+			weightOf(x), j.Isolation, note)
 	}
 	return t
+}
+
+// weights returns how a session's weight is shown: where weights are numbers of samples with its share of those of all sessions of the run
+// that did not fail.
+func weights(c *swarmv1.ContractView) func(*swarmv1.Session) string {
+	if c.GetTerms().GetWeights() != "samples" {
+		return func(x *swarmv1.Session) string { return utoa(uint64(x.GetWeight())) }
+	}
+	counts := func(x *swarmv1.Session) bool {
+		return x.GetRun() == c.GetRun() && (x.GetState() != "ended" || x.GetEndReason() == "finished")
+	}
+	all := uint64(0)
+	for _, x := range c.GetSessions() {
+		if counts(x) {
+			all += uint64(x.GetWeight())
+		}
+	}
+	return func(x *swarmv1.Session) string {
+		text := utoa(uint64(x.GetWeight()))
+		if counts(x) && all > 0 {
+			text += fmt.Sprintf(" (%.1f %%)", 100*float64(x.GetWeight())/float64(all))
+		}
+		return text
+	}
 }
 
 // contractState is a phase in the original's three words.
