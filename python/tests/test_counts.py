@@ -80,6 +80,48 @@ def test_a_training_without_a_batch_tells_that(make_swarm: MakeSwarm) -> None:
     assert told(swarm) == [{"batches": 0}, {"batches": 0}]
 
 
+def weights(swarm: FakeSwarm) -> list[Any]:
+    """Give the weight of every call, beginning with the open request's."""
+    paths = ("/v1/session", "/v1/sync", "/v1/close")
+    calls = {(path, body.get("seq")): body.get("weight") for _, path, body in swarm.log if path in paths}
+    return list(calls.values())
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_weights_follow_the_samples_that_are_seen(make_swarm: MakeSwarm, overlap: bool) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [8, 8, 8, 8, 4], epochs=2, overlap=overlap, nodeWeightage="samples")
+    # Until an epoch has ended it is what it has seen, then what the longest has.
+    assert weights(swarm) == [1, 1, 16, 32, 36, 36, 36, 36]
+
+
+def test_weights_follow_the_data_that_is_named(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [None, None, None], trainData=60000, nodeWeightage="samples")
+    assert weights(swarm) == [60000] * 4
+
+
+def test_a_peer_without_a_batch_weighs_nothing(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [], nodeWeightage="samples")
+    assert weights(swarm) == [1, 1, 0]
+
+
+@pytest.mark.parametrize("batches", [[None, None], [None], [8, None]])
+def test_samples_that_nobody_tells_are_refused(make_swarm: MakeSwarm, batches: list[Any]) -> None:
+    swarm = make_swarm(1)
+    with pytest.raises(ParameterError, match="how many samples this peer has is not known") as caught:
+        train(swarm, batches, nodeWeightage="samples")
+    assert "trainData=" in str(caught.value)
+    assert "on_batch_end(samples=n)" in str(caught.value)
+
+
+def test_numbers_of_the_program_are_told_as_before(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [8, 8], trainData=300, nodeWeightage=7)
+    assert weights(swarm) == [7, 7, 7, None]
+
+
 class Loader:
     """As torch's: its own length is in batches."""
 

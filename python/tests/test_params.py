@@ -78,6 +78,7 @@ def test_values_are_cast_and_case_ignored() -> None:
         ("checkinModelOnTrainEnd", "sleep", "inactive, snapshot, active, once"),
         ("nodeWeightage", 101, "from 0 to 100"),
         ("nodeWeightage", -1, "from 0 to 100"),
+        ("nodeWeightage", "sample", 'from 0 to 100, or "samples"'),
         ("mergeMethod", "", 'like "coordmedian" or "krum(f=1)"'),
         ("mergeMethod", "krum(f=1", 'like "coordmedian" or "krum(f=1)"'),
         ("mergeMethod", "mean, krum", 'like "coordmedian" or "krum(f=1)"'),
@@ -161,6 +162,13 @@ def test_wrong_local_layers(given: object, text: str) -> None:
 
 def test_weight_0_takes_part_without_contributing() -> None:
     assert check(nodeWeightage="0").terms()["weight"] == 0
+
+
+@pytest.mark.parametrize(("data", "weight"), [({}, 1), ({"trainData": 60000}, 60000), ({"trainData": []}, 0)])
+def test_weights_that_are_numbers_of_samples(data: dict[str, object], weight: int) -> None:
+    terms = check(nodeWeightage="Samples", **data).terms()
+    assert (terms["weights"], terms["weight"]) == ("samples", weight)
+    assert "weights" not in check().terms()
 
 
 @pytest.mark.parametrize(

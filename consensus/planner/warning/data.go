@@ -1,6 +1,10 @@
 package warning
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
 
 // maxWeight is a peer's largest nodeWeightage.
 const maxWeight = 100
@@ -22,11 +26,11 @@ func unequalData(f Facts) []Warning {
 			most = &t
 		}
 	}
-	if len(weights) != 1 || least == nil || least.DataSamples > most.DataSamples/2 {
+	if t := f.Contract.Terms; t != nil && t.Weights == state.WeightsSamples || len(weights) != 1 || least == nil || least.DataSamples > most.DataSamples/2 {
 		return nil
 	}
 	share := max(1, uint64(maxWeight*float64(least.DataSamples)/float64(most.DataSamples)+0.5)) // counts are whatever a node says
 	return []Warning{{Reason: UnequalData, Advice: true, Text: fmt.Sprintf(
-		"%s trains on %d samples and %s on %d, but all peers weigh the same: in proportion to their samples they would have nodeWeightage=%d and nodeWeightage=%d",
+		"%s trains on %d samples and %s on %d, but all peers weigh the same: give nodeWeightage=\"samples\" at all peers, or nodeWeightage=%d and nodeWeightage=%d, which are in proportion to their samples",
 		most.Node, most.DataSamples, least.Node, least.DataSamples, maxWeight, share)}}
 }

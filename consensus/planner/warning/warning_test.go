@@ -105,8 +105,8 @@ func TestUnequalData(t *testing.T) {
 		{"not known", [3]uint64{}, [3]uint32{1, 1, 1}, ""},
 		{"known of one", [3]uint64{500, 0, 0}, [3]uint32{1, 1, 1}, ""},
 		{"much alike", [3]uint64{500, 251, 400}, [3]uint32{1, 1, 1}, ""},
-		{"a third", [3]uint64{400, 300, 1200}, [3]uint32{1, 1, 1}, "sl-2 trains on 1200 samples and sl-1 on 300, but all peers weigh the same: in proportion to their samples they would have nodeWeightage=100 and nodeWeightage=25"},
-		{"hardly any", [3]uint64{1, 0, 100000}, [3]uint32{100, 100, 100}, "nodeWeightage=100 and nodeWeightage=1"},
+		{"a third", [3]uint64{400, 300, 1200}, [3]uint32{1, 1, 1}, "sl-2 trains on 1200 samples and sl-1 on 300, but all peers weigh the same: give nodeWeightage=\"samples\" at all peers, or nodeWeightage=100 and nodeWeightage=25, which are in proportion to their samples"},
+		{"hardly any", [3]uint64{1, 0, 100000}, [3]uint32{100, 100, 100}, "nodeWeightage=100 and nodeWeightage=1, which are in proportion to their samples"},
 		{"weighed", [3]uint64{400, 300, 1200}, [3]uint32{33, 25, 100}, ""},
 		{"the smallest takes no part", [3]uint64{400, 3, 500}, [3]uint32{1, 0, 1}, ""},
 	} {
@@ -117,6 +117,10 @@ func TestUnequalData(t *testing.T) {
 			f.Trained[id] = round.Trained{Seq: 2, Counted: true, TotalBatches: 9, Changed: 1, DataSamples: tt.samples[i]}
 		}
 		got := warning.Find(f)
+		f.Contract.Terms = &state.Terms{Weights: state.WeightsSamples}
+		if by := warning.Find(f); len(by) > 0 {
+			t.Errorf("%s: said though weights are numbers of samples: %+v", tt.name, by)
+		}
 		if tt.text == "" && len(got) > 0 || tt.text != "" && (len(got) != 1 || !got[0].Advice || !strings.HasSuffix(got[0].Text, tt.text)) {
 			t.Errorf("%s: got %+v, want %q", tt.name, got, tt.text)
 		}

@@ -36,6 +36,11 @@ class Counts:
         """Samples in one pass through the data; None: not known yet."""
         return self._data if self._data is not None else self._passed or None
 
+    @property
+    def size(self) -> Optional[int]:
+        """Samples of the data as far as they are known: until a pass has ended those seen in it; None: not known."""
+        return self.data if self.data is not None or self._total is None else self._epoch
+
     def batch(self, samples: object = None) -> None:
         """Count a batch of so many samples; None: not known."""
         number = None if samples is None else _params.whole("samples", samples, 0)

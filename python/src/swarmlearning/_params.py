@@ -19,6 +19,7 @@ CHECKIN_MODES = ("inactive", "snapshot", "active", "once")
 LOG_FORMAT = "%(asctime)s : %(name)s : %(levelname)s : %(message)s"
 LOGGER_NAME = "SwarmCallback"
 MAX_WEIGHT = 100
+BY_SAMPLES = "samples"
 
 # Frameworks by the original's names, and where the SwarmCallback for each is.
 _MODULES = {
@@ -56,6 +57,7 @@ class Params:
     adaptive: bool = False
     overlap: bool = False
     data_samples: Optional[int] = None
+    by_samples: bool = False  # nodeWeightage is the number of samples, and weight says nothing.
 
     def terms(self) -> dict[str, object]:
         """Give the fields of the open request; without a method the contract's is taken, else the mean."""
@@ -71,6 +73,9 @@ class Params:
             terms["checkin_mode"] = self.checkin_mode
         if self.method:
             terms["method"] = self.method
+        if self.by_samples:
+            terms["weights"] = BY_SAMPLES
+            terms["weight"] = 1 if self.data_samples is None else self.data_samples
         return terms
 
 
@@ -113,6 +118,8 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
     if adaptive and options.get("adsValData") is None:
         raise ParameterError("useAdaptiveSync: is on without adsValData", "give validation data as adsValData")
     checkin = options.get("checkinModelOnTrainEnd")
+    weightage = options.get("nodeWeightage", 1)
+    by_samples = isinstance(weightage, str) and weightage.lower() == BY_SAMPLES
     return Params(
         sync_frequency=positive("syncFrequency", sync_frequency),
         min_peers=positive("minPeers", min_peers),
@@ -120,7 +127,8 @@ def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
         total_epochs=0 if total is None else positive("totalEpochs", total),
         checkin_mode="" if checkin is None else _one_of("checkinModelOnTrainEnd", checkin, CHECKIN_MODES),
         # 0 is version 0.3's way to take part without contributing.
-        weight=whole("nodeWeightage", options.get("nodeWeightage", 1), 0, MAX_WEIGHT),
+        weight=1 if by_samples else whole("nodeWeightage", weightage, 0, MAX_WEIGHT, f', or "{BY_SAMPLES}"'),
+        by_samples=by_samples,
         method=method_text(options.get("mergeMethod"), options.get("mergeParams")),
         adaptive=adaptive,
         overlap=boolean("overlap", options.get("overlap", False)),
@@ -161,9 +169,12 @@ def data_samples(data: Any) -> Optional[int]:
     return number
 
 
-def whole(name: str, value: object, least: int, limit: Optional[int] = None) -> int:
-    """Give value as an integer from least to limit; strings and whole floats are cast, as in the original."""
-    allowed = f"a whole number from {least}" + (f" to {limit}" if limit else "")
+def whole(name: str, value: object, least: int, limit: Optional[int] = None, other: str = "") -> int:
+    """Give value as an integer from least to limit; strings and whole floats are cast, as in the original.
+
+    other is what else the caller takes, for the error.
+    """
+    allowed = f"a whole number from {least}" + (f" to {limit}" if limit else "") + other
     wrong = least - 1
     number = wrong
     if isinstance(value, (str, bytes)) or (hasattr(value, "__int__") and not isinstance(value, bool)):

@@ -82,6 +82,7 @@ class Engine:
         self._batches = 0
         self._counts = Counts(params.data_samples)
         self._handed: dict[str, int] = {}
+        self._weight = params.weight  # of what was handed in
         self._interval = params.sync_frequency
         self._seq = 0
         self._round = 0
@@ -181,6 +182,8 @@ class Engine:
             self._layout = Layout([tensor for tensor, _ in self._model.snapshot()])
             self._client = Client(self._directory, self._logger.warning)
             terms = self._params.terms()
+            if self._params.by_samples and self._counts.data is not None:
+                terms["weight"] = self._counts.data
             terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
             terms["framework"] = self._framework
             if verify():
@@ -274,7 +277,10 @@ class Engine:
         elif not self._over:
             # What was trained since the last merge goes into the rounds to come.
             self._store()
-        final = client.finish(self._seq, self._params.checkin_mode, self._say_waiting, self._newer, self._counts.take())
+        told = self._counts.take()
+        if self._params.by_samples and not self._over:
+            told["weight"] = self._samples()
+        final = client.finish(self._seq, self._params.checkin_mode, self._say_waiting, self._newer, told)
         self._over = True
         self._say_warnings(final)
         self._round = final.round
@@ -296,8 +302,7 @@ class Engine:
         self._logger.info(MERGING)
         self._say_unmeasured()
         self._store()
-        self._seq += 1
-        self._handed = self._counts.take()
+        self._next_sync()
         merged = self._await_merge()
         if not merged.skipped:
             self._load(merged)
@@ -312,9 +317,8 @@ class Engine:
         self._batches = 0
         if not self._over:
             self._logger.info(MERGING)
-            self._seq += 1
-            self._handed = self._counts.take()
-            self._require_client().offer(self._seq, self._params.weight, self._handed)
+            self._next_sync()
+            self._require_client().offer(self._seq, self._weight, self._handed)
             self._travels = True
 
     def _settle(self) -> None:
@@ -352,7 +356,24 @@ class Engine:
 
     def _await_merge(self) -> Merged:
         self._waiting = ""
-        return self._require_client().sync(self._seq, self._params.weight, self._say_waiting, self._handed)
+        return self._require_client().sync(self._seq, self._weight, self._say_waiting, self._handed)
+
+    def _next_sync(self) -> None:
+        """Number the next sync, and note with which weight and counts it goes."""
+        if self._params.by_samples:
+            # Nothing is trained before the first one, whose weight stands for the data alone.
+            self._weight = self._samples() if self._seq else self._counts.data if self._counts.data is not None else 1
+        self._seq += 1
+        self._handed = self._counts.take()
+
+    def _samples(self) -> int:
+        size = self._counts.size
+        if size is None:
+            raise ParameterError(
+                'nodeWeightage: is "samples", and how many samples this peer has is not known',
+                "give trainData=, the data or its number of samples, or call on_batch_end(samples=n) after each batch",
+            )
+        return size
 
     def _took(self, merged: Merged, seconds: float) -> None:
         """Note a merge, whose model is loaded, and measure it. seconds is how long the training stood still for it."""
