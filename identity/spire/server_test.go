@@ -33,6 +33,11 @@ func seed(td string) map[string]entry {
 			Selectors: "swarm:node-type:" + role, DNS: dns, Revision: "0",
 		}
 	}
+	// An auditor's swarmctl is the same program as an operator's.
+	found["swarm.audit"] = entry{
+		ID: "swarm.audit", SPIFFEID: "spiffe://" + td + "/swarm/audit", ParentID: "spiffe://" + td + "/swarm/audit-agent",
+		Selectors: "swarm:node-type:swci", Revision: "0",
+	}
 	return found
 }
 
