@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,31 +59,37 @@ func visible(flags []cli.Flag) []cli.Flag {
 	})
 }
 
-// agentOf reads the options of a SPIRE agent to start; nil without any. It also returns them as text.
-func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig, string, error) {
-	given := map[string]string{}
+// agentLine are the options of a SPIRE agent to start that a command line has, name to value.
+func agentLine(opts *cli.Context) (map[string]string, error) {
+	line := map[string]string{}
 	var some string
 	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
 		if opts.IsSet(o.Name) {
-			given[o.Name], some = fmt.Sprint(opts.Value(o.Name)), o.Name
+			line[o.Name], some = fmt.Sprint(opts.Value(o.Name)), o.Name
 		}
 	}
-	if some != "" && given["joinToken"] == "" && given["gen-join-token"] != "true" {
+	for _, other := range append([]string{"identity"}, certOptions...) {
+		if some != "" && opts.IsSet(other) {
+			return nil, exit.New(exit.Usage, "give one of the two", "-%s starts a SPIRE agent, --%s takes the identity from elsewhere", some, other)
+		}
+	}
+	return line, nil
+}
+
+// parseAgent reads the options of a SPIRE agent to start; it is nil without any. A join token may come from the environment.
+func parseAgent(given map[string]string, getenv func(string) string) (*spire.AgentConfig, error) {
+	if len(given) > 0 && given["joinToken"] == "" && given["gen-join-token"] != "true" {
 		if token := getenv(spire.AgentVariable("joinToken")); token != "" {
+			given = maps.Clone(given)
 			given["joinToken"] = token
 		}
 	}
 	server, _ := userdirs.Of(getenv).SPIREServer() // without a home there is no server in it
 	cfg, err := spire.ParseAgent(given, server)
 	if err != nil {
-		return nil, "", &exit.Error{Status: exit.Usage, Err: err}
+		return nil, &exit.Error{Status: exit.Usage, Err: err}
 	}
-	for _, other := range append([]string{"identity"}, certOptions...) {
-		if cfg != nil && opts.IsSet(other) {
-			return nil, "", exit.New(exit.Usage, "give one of the two", "-%s starts a SPIRE agent, --%s takes the identity from elsewhere", some, other)
-		}
-	}
-	return cfg, fmt.Sprint(given), nil
+	return cfg, nil
 }
 
 // agentOfInvitation is the agent that an invitation brings, which is kept in dir: that of the host's components where they were invited
@@ -122,6 +129,11 @@ func openAgent(ctx context.Context, env Env, target Context, prefix identity.Pre
 	wait, cancel := context.WithTimeout(ctx, agentWait)
 	defer cancel()
 	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Else: identity.RoleAudit, Prefix: prefix, Log: slog.New(notices{env.Stderr})})
+	if err != nil {
+		if again := target.rejoin(); again != nil {
+			return nil, again
+		}
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, exit.New(exit.Unreachable, "the lines above say what it waited for", "no identity from the SPIRE agent within %v", agentWait)

@@ -2,10 +2,13 @@ package swci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 func contextCommands() []*Command {
@@ -13,7 +16,7 @@ func contextCommands() []*Command {
 		{
 			Pattern: "create context NAME [with] [ip] [service] [HOST] [PORT]", Group: "Contexts", Shell: true,
 			Summary: "Name a swarm by one of its SNs",
-			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given; it may stand behind HOST and a colon too. With the word service HOST is what a proxy calls the API, and PORT is 443 if it is not given. A context of the same name is replaced. With --invite HOST may be left out, and the identity comes from the invitation, now and later: from the SPIRE agent of a node on this host that was invited with it, while that runs. switch context makes commands use it.",
+			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given; it may stand behind HOST and a colon too. With the word service HOST is what a proxy calls the API, and PORT is 443 if it is not given. A context of the same name is replaced. With --invite HOST may be left out, and the identity comes from the invitation, now and later: from the SPIRE agent of a node on this host that was invited with it, while that runs. switch context makes commands use it.\n\nA SPIRE agent that the command starts is kept with the context: its options, a copy of the trust bundle, and its keys in a directory of its own that other users can't read. The join token is not kept: this command uses it up, and later ones need neither a token nor an option. Options of a later command come before the kept ones; with the address of another server it starts another agent. If the context is created again, an agent of the same server goes on with what it has.",
 			Example: "create context example with ip node-sn",
 			Flags:   []cli.Flag{&cli.StringFlag{Name: "invite", Usage: "`FILE` with an invitation for an operator (swci), - for standard input"}},
 			JSON:    createdJSON{},
@@ -26,6 +29,14 @@ func contextCommands() []*Command {
 			Example: "list contexts",
 			JSON:    contextsJSON{},
 			Run:     listContexts,
+		},
+		{
+			Pattern: "delete context NAME", Group: "Contexts", Shell: true,
+			Summary: "Forget a saved context",
+			Details: "Removes the context, and with it the keys of a SPIRE agent that no other context uses. The swarm notices nothing of it. If it was the current context, there is none until switch context chooses another.",
+			Example: "delete context example",
+			JSON:    deletedContextJSON{},
+			Run:     deleteContext,
 		},
 		{
 			Pattern: "switch context NAME", Group: "Contexts", Shell: true,
@@ -56,6 +67,38 @@ type currentJSON struct {
 	Current string `json:"current" doc:"name of the context that is now the current one"`
 }
 
+// deletedContextJSON is `delete context NAME -o json`.
+type deletedContextJSON struct {
+	Deleted string `json:"deleted" doc:"name of the context that was removed"`
+}
+
+func deleteContext(_ context.Context, s *Session, args Args) error {
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return err
+	}
+	name := args.Value("NAME")
+	c, err := contexts.Load(name)
+	if err != nil {
+		return err
+	}
+	if c.PID != 0 && c.up() {
+		return exit.New(exit.Conflict, "end it first: swarmctl local up runs until Ctrl-C, or until its process is stopped", "context %q belongs to a local swarm that is up (process %d)", name, c.PID)
+	}
+	if err := errors.Join(contexts.Remove(name, c.PID), contexts.dropAgent(c.Agent, s.Env.Getenv, s.say)); err != nil {
+		return err
+	}
+	switch {
+	case s.JSON:
+		return printJSON(s.Env.Stdout, deletedContextJSON{name})
+	case s.inWords():
+		fmt.Fprintf(s.Env.Stdout, "CONTEXT DELETED : %s\n", name)
+	default:
+		fmt.Fprintf(s.Env.Stderr, "context %s is forgotten\n", name)
+	}
+	return nil
+}
+
 func listContexts(_ context.Context, s *Session, _ Args) error {
 	contexts, err := OpenContexts(s.Env.Getenv)
 	if err != nil {
@@ -77,7 +120,7 @@ func listContexts(_ context.Context, s *Session, _ Args) error {
 	}
 	t := table{header: []string{"NAME", "CURRENT", "SNS", "IDENTITY", "SWARM"}}
 	for _, c := range all {
-		t.add(c.Name, yesNo(c.Name == current), strings.Join(c.SNs, ","), c.Identity, short(c.SwarmID))
+		t.add(c.Name, yesNo(c.Name == current), strings.Join(c.SNs, ","), c.source(), short(c.SwarmID))
 	}
 	return t.print(s.Env.Stdout)
 }

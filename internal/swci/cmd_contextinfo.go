@@ -113,7 +113,17 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 	}
 	f.add("SWARM_ID", c.SwarmID)
 	f.add("EPOCH", c.Epoch)
-	f.add("IDENTITY", c.Identity)
+	f.add("IDENTITY", c.source())
+	if c.Agent != nil {
+		for _, o := range c.Agent.Options {
+			f.add("SPIRE_AGENT", "-"+o.Name+"="+o.Value)
+		}
+		dir, err := c.Agent.dir(s.Env.Getenv)
+		if err != nil {
+			return err
+		}
+		f.add("SPIRE_AGENT_STATE", dir)
+	}
 	f.add("TRUST_DOMAINS", strings.Join(c.TrustDomains, ", "))
 	for _, v := range c.Env {
 		f.add("ENV", v.Key+"="+v.Value)

@@ -2,6 +2,7 @@ package swci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -35,10 +36,11 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
-	if old, err := contexts.Load(name); err == nil && old.PID != 0 && old.up() {
+	old, err := contexts.Load(name)
+	if err == nil && old.PID != 0 && old.up() {
 		return exit.New(exit.Conflict, "choose another name", "context %q belongs to a local swarm that is up (process %d)", name, old.PID)
 	}
-	target, err := newTarget(s, args)
+	target, err := newTarget(s, args, name)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,10 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	target.onWait = s.say
 	swarm, err := s.probe(ctx, target, callWait)
 	if err != nil {
-		return err
+		if target.agent != nil && !needsNoToken(target.agent) {
+			err = errors.Join(err, contexts.dropAgent(target.Agent, s.Env.Getenv, s.say))
+		}
+		return err // What an agent has that joined is for the next try: the token was used up.
 	}
 	if target.SwarmID != "" && target.SwarmID != swarm.GetSwarmId() {
 		return exit.New(exit.Conflict, "ask an operator for another: swarmctl invite swci", "the invitation is to swarm %s, and the SN at %s is of swarm %s", short(target.SwarmID), sn, short(swarm.GetSwarmId()))
@@ -55,9 +60,12 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 		target.Epoch = swarm.GetEpoch()
 	}
 	if target.agent != nil {
-		target.Identity = "" // the agent ends with this swarmctl: the next names its own
+		target.Identity = "" // the agent ends with this swarmctl: the next one starts it again
 	}
 	if err := contexts.Save(target); err != nil {
+		return err
+	}
+	if err := contexts.dropAgent(old.Agent, s.Env.Getenv, s.say); err != nil {
 		return err
 	}
 	switch {
@@ -72,7 +80,7 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 }
 
 // newTarget is the swarm that a new context is to name: that of the SN which was named, or of the invitation.
-func newTarget(s *Session, args Args) (Context, error) {
+func newTarget(s *Session, args Args, name string) (Context, error) {
 	file := args.Opts.String("invite")
 	if args.Value("HOST") == "" && file == "" {
 		return Context{}, exit.New(exit.Usage, "create context NAME with ip HOST, or create context NAME --invite FILE", "HOST is missing")
@@ -91,12 +99,21 @@ func newTarget(s *Session, args Args) (Context, error) {
 	if file != "" {
 		return invitedTarget(s, args.Opts, file, sn)
 	}
-	return s.targetAt(args.Opts, sn)
+	target, err := s.targetAt(args.Opts, sn)
+	if err != nil {
+		return target, err
+	}
+	line, err := agentLine(args.Opts)
+	if err != nil || len(line) == 0 {
+		return target, err
+	}
+	target.Invitation = ""
+	return target, target.keep(name, line, s.Env.Getenv)
 }
 
 // invitedTarget is the swarm of an invitation, which it keeps for later commands; at sn if that is not empty.
 func invitedTarget(s *Session, opts *cli.Context, file, sn string) (Context, error) {
-	if agent, _, err := agentOf(opts, s.Env.Getenv); err != nil || agent != nil || opts.IsSet("identity") || opts.IsSet("cert") {
+	if line, err := agentLine(opts); err != nil || len(line) > 0 || opts.IsSet("identity") || opts.IsSet("cert") {
 		return Context{}, exit.New(exit.Usage, "give one of the two", "--invite brings the identity, another option takes it from elsewhere")
 	}
 	i, err := invited.Read(file, s.Env.Stdin)

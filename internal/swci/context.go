@@ -33,6 +33,8 @@ type Context struct {
 
 	Invitation string `json:"invitation,omitempty" doc:"directory of the invitation that brings the identity; absent: none does"`
 
+	Agent *KeptAgent `json:"agent,omitempty" doc:"SPIRE agent that brings the identity; absent: none does"`
+
 	Env []Variable `json:"env,omitempty" doc:"what set context env has put there"` // by key
 
 	agent        *spire.AgentConfig // to start for the identity; nil for none
@@ -49,6 +51,14 @@ type Variable struct {
 
 // pinned is the swarm with its epoch.
 func (c Context) pinned() string { return first(c.Epoch, c.SwarmID) }
+
+// source is where the identity comes from, in words as short as an option's.
+func (c Context) source() string {
+	if c.Agent != nil || c.Invitation != "" {
+		return agentIdentity
+	}
+	return c.Identity
+}
 
 // up reports whether the `local up` that keeps the context lives. Its process ID alone could be another process's by now.
 func (c Context) up() bool {

@@ -134,12 +134,19 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
-	if target.agent, target.agentOptions, err = agentOf(opts, s.Env.Getenv); err != nil {
+	line, err := agentLine(opts)
+	if err != nil {
 		return Context{}, err
 	}
-	if target.agent != nil {
-		target.Identity = agentIdentity
-		return target, nil
+	switch kept := target.Agent; {
+	case kept != nil && first(opts.String("identity"), files) == "" && !kept.another(line):
+		return target, target.use(line, s.Env.Getenv)
+	case len(line) > 0:
+		target.Agent, target.Identity, target.agentOptions = nil, agentIdentity, fmt.Sprint(line)
+		target.agent, err = parseAgent(line, s.Env.Getenv)
+		return target, err
+	case kept != nil:
+		target.Agent = nil
 	}
 	if target.Invitation != "" && first(opts.String("identity"), files) == "" {
 		target.agent, err = agentOfInvitation(target.Invitation, s.Env.Getenv)

@@ -1,0 +1,160 @@
+package swci
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestKeptAgentAndLine(t *testing.T) {
+	kept := func(options ...string) *KeptAgent {
+		k := &KeptAgent{State: "0123456789abcdef"}
+		for _, o := range options {
+			name, value, _ := strings.Cut(o, "=")
+			k.Options = append(k.Options, AgentSetting{name, value})
+		}
+		return k
+	}
+	base := []string{"serverAddress=h", "serverPort=1", "trustBundle=/b", "trustBundleFormat=pem"}
+	for name, tt := range map[string]struct {
+		kept    []string
+		line    map[string]string
+		another bool
+		want    []string // if it is not another
+	}{
+		"nothing":            {base, nil, false, base},
+		"an option":          {base, map[string]string{"logLevel": "debug"}, false, append(slices.Clone(base), "logLevel=debug")},
+		"the same server":    {base, map[string]string{"serverAddress": "h", "serverPort": "1"}, false, base},
+		"another server":     {base, map[string]string{"serverAddress": "x"}, true, nil},
+		"another port":       {base, map[string]string{"serverAddress": "h", "serverPort": "2"}, true, nil},
+		"another domain":     {base, map[string]string{"trustDomain": "d"}, true, nil},
+		"a file":             {base, map[string]string{"config": "agent.conf"}, true, nil},
+		"another trust":      {base, map[string]string{"trustBundleUrl": "u"}, false, []string{"serverAddress=h", "serverPort=1", "trustBundleUrl=u"}},
+		"token":              {base, map[string]string{"joinToken": "t"}, false, append([]string{"joinToken=t"}, base...)},
+		"token, not made":    {[]string{"gen-join-token=true", "serverAddress=h", "ssh-user=u"}, map[string]string{"joinToken": "t"}, false, []string{"joinToken=t", "serverAddress=h"}},
+		"none made any more": {[]string{"gen-join-token=true", "serverAddress=h", "ssh-user=u"}, map[string]string{"gen-join-token": "false"}, false, []string{"gen-join-token=false", "serverAddress=h"}},
+		"another user":       {[]string{"gen-join-token=true", "serverAddress=h", "ssh-user=u"}, map[string]string{"ssh-user": "v"}, false, []string{"gen-join-token=true", "serverAddress=h", "ssh-user=v"}},
+	} {
+		k := kept(tt.kept...)
+		if got := k.another(tt.line); got != tt.another {
+			t.Errorf("%s: another agent: %v", name, got)
+		}
+		if tt.another {
+			continue
+		}
+		var got []string
+		for o, v := range k.over(tt.line) {
+			got = append(got, o+"="+v)
+		}
+		slices.Sort(got)
+		slices.Sort(tt.want)
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// TestKeepAgent: what a context keeps of a command line.
+func TestKeepAgent(t *testing.T) {
+	home, here := t.TempDir(), t.TempDir()
+	t.Chdir(here)
+	getenv := func(k string) string {
+		return map[string]string{"XDG_STATE_HOME": home, "SWARM_SPIRE_JOIN_TOKEN": "hush2"}[k]
+	}
+	if err := os.WriteFile("bundle.pem", []byte("certificates"), 0o644); err != nil { //nolint:gosec // anybody may read a trust bundle
+		t.Fatal(err)
+	}
+	line := map[string]string{"serverAddress": "h", "serverPort": "81", "joinToken": "hush", "trustBundle": "bundle.pem", "socketPath": "a.sock", "logLevel": "debug"}
+	var c Context
+	if err := c.keep("prod", line, getenv); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "swarmctl", "agents", c.Agent.State)
+	want := []AgentSetting{{"logLevel", "debug"}, {"serverAddress", "h"}, {"serverPort", "81"}, {"socketPath", filepath.Join(here, "a.sock")}, {"trustBundle", filepath.Join(dir, "trust-bundle")}}
+	if d := cmp.Diff(want, c.Agent.Options); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if c.agent.JoinToken != "hush" || c.agent.StateDir != dir {
+		t.Errorf("the first agent gets the token %q and the directory %s", c.agent.JoinToken, c.agent.StateDir)
+	}
+	for path, mode := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "trust-bundle"): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	contexts, err := OpenContexts(getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Name = "prod"
+	if err := contexts.Save(c); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(home, "swarmd", "contexts", "prod.json"))
+	if err != nil || strings.Contains(string(raw), "hush") {
+		t.Errorf("the context's file has the token, or %v:\n%s", err, raw)
+	}
+
+	// The same server again, without a token and a bundle; another one; another context.
+	var same, other, elsewhere Context
+	if err := same.keep("prod", map[string]string{"serverAddress": "h", "serverPort": "81"}, getenv); err != nil || same.Agent.State != c.Agent.State {
+		t.Errorf("an agent of the same server has another directory: %v", err)
+	}
+	if !slices.Contains(same.Agent.Options, want[4]) || same.agent.JoinToken != "hush2" {
+		t.Errorf("it has %v, token %q", same.Agent.Options, same.agent.JoinToken)
+	}
+	if err := other.keep("prod", map[string]string{"serverAddress": "i"}, getenv); err != nil || other.Agent.State == c.Agent.State {
+		t.Errorf("an agent of another server has the same directory, or %v", err)
+	}
+	if err := elsewhere.keep("east", line, getenv); err != nil || elsewhere.Agent.State == c.Agent.State {
+		t.Errorf("another context's agent has the same directory, or %v", err)
+	}
+	line["trustBundle"] = "absent"
+	if err := elsewhere.keep("east", line, getenv); err == nil || !strings.Contains(err.Error(), "-trustBundle: open absent: no such file") {
+		t.Errorf("an absent bundle: %v", err)
+	}
+}
+
+// TestDropAgent: an agent's state goes with the last context that names it.
+func TestDropAgent(t *testing.T) {
+	getenv := func(home string) func(string) string {
+		return func(k string) string { return map[string]string{"XDG_STATE_HOME": home}[k] }
+	}(t.TempDir())
+	contexts, err := OpenContexts(getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c Context
+	if err := c.keep("a", map[string]string{"serverAddress": "h"}, getenv); err != nil {
+		t.Fatal(err)
+	}
+	dir, _ := c.Agent.dir(getenv)
+	for _, c.Name = range []string{"a", "b"} {
+		if err := contexts.Save(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("before %s is removed: %v", name, err)
+		}
+		if err := contexts.Remove(name, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := contexts.dropAgent(c.Agent, getenv, func(why string) { t.Error(why) }); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the state is left: %v", err)
+	}
+	for _, state := range []string{"", "..", "../../x", "0123456789ABCDEF"} {
+		if err := contexts.dropAgent(&KeptAgent{State: state}, getenv, func(string) {}); err == nil {
+			t.Errorf("the state directory %q was removed", state)
+		}
+	}
+}
