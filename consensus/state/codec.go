@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Version is the version of commands and snapshots that this program writes.
@@ -78,8 +79,8 @@ func EncodeCommand(c Command) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeCommand reads what EncodeCommand wrote, and nothing else: a form that is not canonical is ErrMalformed. A version
-// or type that this program does not know is ErrVersion.
+// DecodeCommand reads what EncodeCommand wrote, and nothing else: a form that is not canonical is ErrMalformed. A version,
+// type or field that this program does not know is ErrVersion.
 func DecodeCommand(b []byte) (Command, error) {
 	if len(b) > MaxCommandBytes {
 		return nil, fmt.Errorf("decode command: %d bytes, at most %d: %w", len(b), MaxCommandBytes, ErrMalformed)
@@ -171,11 +172,14 @@ func openEnvelope(b []byte) (envelope, error) {
 	return env, err
 }
 
-// strict decodes exactly one JSON value without unknown fields.
+// strict decodes exactly one JSON value. An unknown field is ErrVersion: later versions add fields.
 func strict(b []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
+		if strings.HasPrefix(err.Error(), "json: unknown field ") { // it has no type of its own
+			return fmt.Errorf("%w: %w", ErrVersion, err)
+		}
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if _, err := d.Token(); err != io.EOF {

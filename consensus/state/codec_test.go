@@ -215,7 +215,7 @@ func TestDecodeCommandRefuses(t *testing.T) {
 		{"no version", `{"type":"set_live"}`, state.ErrVersion},
 		{"newer version", `{"v":2,"type":"set_live","shape":"unknown to us"}`, state.ErrVersion},
 		{"newer type", `{"v":1,"type":"dance","body":{}}`, state.ErrVersion},
-		{"unknown field", `{"v":1,"type":"forget_node","body":{"node":"a","at_ms":1,"x":1}}`, state.ErrMalformed},
+		{"unknown field", `{"v":1,"type":"forget_node","body":{"node":"a","at_ms":1,"x":1}}`, state.ErrVersion},
 		{"missing field", `{"v":1,"type":"forget_node","body":{"node":"a"}}`, state.ErrMalformed},
 		{"spaces", `{"v":1,"type":"forget_node","body":{"node":"a", "at_ms":1}}`, state.ErrMalformed},
 		{"twice", `{"v":1,"type":"forget_node","body":{"node":"a","at_ms":1,"at_ms":1}}`, state.ErrMalformed},

@@ -83,7 +83,7 @@ func Reasons() map[Category][]string {
 	}
 }
 
-// ErrVersion says that a command or snapshot is of a version or type that this program does not know. The node must
+// ErrVersion says that a command or snapshot is of a version or type, or has a field, that this program does not know. The node must
 // stop before it applies it: going on would mean two histories.
 var ErrVersion = errors.New("unknown version of command or snapshot: update this node to the version of the others")
 
