@@ -48,7 +48,7 @@ run tf tests/test_tf*.py "$@"
 run hf tests/test_hf.py "$@"
 # What needs numpy alone, on the oldest and the newest interpreter, and on those between with SWARM_TEST_LONG.
 # tests/test_package.py checks the syntax where one is missing.
-others=(--ignore=tests/real --ignore=tests/test_hf.py --ignore=tests/test_sklearn.py --ignore=tests/test_package.py)
+others=(--ignore=tests/real --ignore=tests/test_experiments.py --ignore=tests/test_hf.py --ignore=tests/test_sklearn.py --ignore=tests/test_package.py)
 others+=(--ignore-glob='tests/test_tf*.py' --ignore-glob='tests/test_pyt*.py')
 versions='3.8 3.13'
 [ -z "${SWARM_TEST_LONG:-}" ] || versions='3.8 3.9 3.10 3.12 3.13'
