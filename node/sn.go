@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/rpc/dialback"
 )
 
 // run runs an SN until ctx ends (nil) or something fails that no retry can mend.
@@ -61,7 +62,7 @@ func (cfg SNConfig) serve(ctx context.Context, deps Deps) error {
 	if err := errors.Join(recovery.Check(cfg.StateDir), restore.Check(cfg.StateDir)); err != nil {
 		return err
 	}
-	s := &sn{cfg: cfg, base: b, bind: bind, probes: board.New(nil), member: membership.New(membership.Config{
+	s := &sn{cfg: cfg, base: b, bind: bind, probes: board.New(nil), back: dialback.New(cfg.Name, nil), member: membership.New(membership.Config{
 		Options: cfg.Options, Name: cfg.Name, Host: cfg.Host, StateDir: cfg.StateDir, SwarmID: cfg.SwarmID, IPs: ips, Lookup: deps.Lookup, Dial: deps.Dial,
 		Source: b.source, Domains: b.domains, Key: b.key, PeerID: b.peerID, Pin: b.swarm, Log: cfg.Log,
 	})}
@@ -90,6 +91,7 @@ type sn struct {
 	api    atomic.Pointer[API]             // nil until it serves
 	bind   string
 	probes *board.Board
+	back   *dialback.Desk
 }
 
 // refuse keeps out whom the swarm's state, as far as this SN knows it, has banned.
@@ -131,6 +133,7 @@ func (s *sn) run(ctx context.Context) error {
 	tasks.Go(func() error { return running.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
 	tasks.Go(func() error { return s.probe(ctx, group) })
+	tasks.Go(func() error { return s.back.Run(ctx, s.host) })
 	tasks.Go(func() error {
 		admission.CutBanned(ctx, group, s.host)
 		return nil
@@ -179,7 +182,7 @@ func (s *sn) vet(c state.Command) (state.Command, error) {
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, entered <-chan struct{}) error {
 	api, err := s.base.deps.NewAPI(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
-		Quorum: group.Quorum, Probes: s.probes,
+		Quorum: group.Quorum, Probes: s.probes, DialBack: s.back,
 		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() }, Stray: s.member.Strayed,
 	})
 	if err != nil {

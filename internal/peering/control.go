@@ -20,6 +20,7 @@ type Control struct {
 	Bans   *admission.Bans // kept up to date by heartbeats; nil: nobody asks
 	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: that is not known
 	Probes *probe.Agent    // probes when heartbeats are answered so; nil: nobody does
+	Back   *DialledBack    // hears what came of an SN's dial to this node; nil: nobody does
 }
 
 var (
@@ -46,7 +47,7 @@ func (c Control) End(ctx context.Context, what round.End) error {
 
 // Report implements session.Control.
 func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
-	req := &swarmv1.ReportRequest{WarningsSeen: r.WarningsSeen}
+	req := &swarmv1.ReportRequest{WarningsSeen: r.WarningsSeen, DialBackSeenUnixMs: c.Back.seen()}
 	if r.Session != "" {
 		req.Sessions = append(req.Sessions, onwire.Report(r))
 	}
@@ -77,6 +78,7 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	if c.Probes != nil {
 		c.Probes.Take(res.GetProbe())
 	}
+	c.Back.take(res.GetDialBack())
 	return onwire.Answer(res), nil
 }
 

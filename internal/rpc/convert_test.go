@@ -73,7 +73,7 @@ func full(t *testing.T, m proto.Message, except ...protoreflect.Name) {
 func TestNodeRoundTrip(t *testing.T) {
 	want := filled[state.Node]()
 	wire := rpc.NodeToProto(&want)
-	full(t, wire, "leader", "sn", "banned", "use") // known to the caller only
+	full(t, wire, "leader", "sn", "banned", "use", "dial_back") // known to the caller only
 	got, err := rpc.NodeFromProto(wire)
 	if err != nil {
 		t.Fatal(err)

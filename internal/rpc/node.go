@@ -79,6 +79,7 @@ func (s *nodeService) Register(ctx context.Context, req *connect.Request[swarmv1
 		return nil, err
 	}
 	view := s.cfg.Core.View()
+	s.cfg.DialBack.Registered(view, node)
 	s.cfg.Log.InfoContext(ctx, "registered node", "node", node.Name, "role", node.Role, "caller", caller.ID.String(), "peer_id", node.PeerID)
 	return connect.NewResponse(&swarmv1.RegisterResponse{SwarmId: view.SwarmID, Token: token, Sns: s.nodes(view, naming.RoleSN)}), nil
 }
@@ -142,7 +143,7 @@ func (s *nodeService) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.
 	known := s.askNodes(ctx, view)
 	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: candidates(view, known.asking), NoQuorum: s.noQuorum(s.lost(ctx))}
 	for _, n := range out.Nodes {
-		n.Sn, n.Use = known.via[n.Name], useToProto(view.UseOf(n.Name))
+		n.Sn, n.Use, n.DialBack = known.via[n.Name], useToProto(view.UseOf(n.Name)), known.dialled[n.Name]
 	}
 	return connect.NewResponse(out), nil
 }

@@ -63,6 +63,9 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 	tellBans(view, req.Msg.GetBansSeen(), res)
 	s.tellWarnings(view, node, req.Msg, res)
 	s.probed(node.Name, req.Msg.GetProbe(), res)
+	if d := s.cfg.DialBack.Of(node); d.GetAtUnixMs() != req.Msg.GetDialBackSeenUnixMs() {
+		res.DialBack = d
+	}
 	proven.Behind(view, req.Msg, res)
 	if node.Role == naming.RoleSL && node.Proof == nil {
 		res.Register = true // a state of before proofs were kept

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/probe/board"
+	"github.com/swarmd/swarmd/internal/rpc/dialback"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 	"github.com/swarmd/swarmd/internal/version"
@@ -78,6 +79,8 @@ type Config struct {
 	Quorum func(ctx context.Context) error
 	// Probes is the memory of probes that operators start; nil: none are.
 	Probes *board.Board
+	// DialBack dials nodes back that have registered, and remembers what came of it; nil: none are.
+	DialBack *dialback.Desk
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
 	// Origin tells what a backup says of this SN besides its name; nil: nothing.

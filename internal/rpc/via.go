@@ -18,15 +18,16 @@ const viaTimeout = time.Second
 
 // ledNodes is what the leader alone knows of nodes.
 type ledNodes struct {
-	via    map[string]string // the SN through which each node last reported
-	asking []admission.Candidate
+	via     map[string]string            // the SN through which each node last reported
+	dialled map[string]*swarmv1.DialBack // what came of dialling each node back, nil where that is not known
+	asking  []admission.Candidate
 }
 
 // ownNodes is what this SN knows of nodes as the leader.
 func (s *nodeService) ownNodes(view *state.State) ledNodes {
-	out := ledNodes{via: map[string]string{}, asking: s.cfg.Core.Candidates()}
+	out := ledNodes{via: map[string]string{}, dialled: map[string]*swarmv1.DialBack{}, asking: s.cfg.Core.Candidates()}
 	for _, n := range reporters(view) {
-		out.via[n.Name] = s.healths.Via(n.Name)
+		out.via[n.Name], out.dialled[n.Name] = s.healths.Via(n.Name), s.cfg.DialBack.Of(n)
 	}
 	return out
 }
@@ -51,9 +52,9 @@ func (s *nodeService) askNodes(ctx context.Context, view *state.State) ledNodes 
 		if err != nil {
 			return err
 		}
-		out = ledNodes{via: map[string]string{}, asking: askedCandidates(res.Msg.GetCandidates())}
+		out = ledNodes{via: map[string]string{}, dialled: map[string]*swarmv1.DialBack{}, asking: askedCandidates(res.Msg.GetCandidates())}
 		for _, n := range res.Msg.GetNodes() {
-			out.via[n.GetName()] = n.GetSn()
+			out.via[n.GetName()], out.dialled[n.GetName()] = n.GetSn(), n.GetDialBack()
 		}
 		return nil
 	})

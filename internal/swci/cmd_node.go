@@ -18,7 +18,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown, while the SNs have no quorum), and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown, while the SNs have no quorum), and for an SN whether it is the Sentinel or the raft leader. The note of an SL says whether the SN that took its registration reaches its port, which it dials once. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -65,6 +65,7 @@ type nodeJSON struct {
 	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
 	Leader     bool    `json:"leader" doc:"the raft leader now"`
 	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
+	Reached    string  `json:"reached_by_sn" doc:"what came of the SN's dial to the node's port after it registered: yes, no: with the cause, other key if another node answers there; empty: not checked, as for SNs and after an election"`
 	Version    string  `json:"version" doc:"that it says it runs, with the commit; empty: it registered before versions were told"`
 	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
 	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
@@ -160,7 +161,7 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
 		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
-		Runtime: n.GetRuntime(), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
+		Runtime: n.GetRuntime(), Reached: dialAnswer(n.GetDialBack()), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }
@@ -185,10 +186,33 @@ func nodeNote(n *swarmv1.Node) string {
 		return "sentinel"
 	case n.GetLeader():
 		return "leader"
-	case !n.GetBanned():
+	case n.GetBanned():
+		return ""
+	case n.GetLeftReason() != "":
 		return n.GetLeftReason()
 	}
+	return dialNote(n.GetDialBack())
+}
+
+// dialNote says what came of dialling a node back.
+func dialNote(d *swarmv1.DialBack) string {
+	switch d.GetAnswer() {
+	case "yes":
+		return "reached by " + d.GetSn()
+	case "no":
+		return "not reached by " + d.GetSn() + ": " + d.GetCause()
+	case "other key":
+		return "another node answers at " + d.GetAddress()
+	}
 	return ""
+}
+
+// dialAnswer is dialNote for scripts.
+func dialAnswer(d *swarmv1.DialBack) string {
+	if d.GetAnswer() == "no" {
+		return text.Line("no: " + d.GetCause())
+	}
+	return text.Line(d.GetAnswer())
 }
 
 func forgetNode(ctx context.Context, s *Session, args Args) error {

@@ -24,7 +24,7 @@ func (*leftAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
 		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, LeftReason: "training is over", LiveSinceUnixMs: 10_000},
 		{Name: "sl-1", Role: "sl", Host: "10.0.0.3", FsPort: 30305, LeftReason: "stopped\x1b[2J\nsn-9", Banned: true, LiveSinceUnixMs: 10_000},
 		{Name: "sl-2", Role: "sl", Host: "10.0.0.4", FsPort: 30305, LeftReason: "stopped\x1b[2J\nsn-9", LiveSinceUnixMs: 10_000},
-		{Name: "sl-3", Role: "sl", Host: "10.0.0.5", FsPort: 30305, LiveSinceUnixMs: 10_000},
+		{Name: "sl-3", Role: "sl", Host: "10.0.0.5", FsPort: 30305, LiveSinceUnixMs: 10_000, DialBack: &swarmv1.DialBack{Answer: "no", Cause: "timeout\x1b[2J", Address: "10.0.0.5:30305", Sn: "sn-0"}},
 	}}, nil
 }
 
@@ -65,7 +65,7 @@ func TestListNodesShowsWhoLeft(t *testing.T) {
 sl-0  sl    10.0.0.2:30305  left    1s   -        training is over
 sl-1  sl    10.0.0.3:30305  banned  1s   -        -
 sl-2  sl    10.0.0.4:30305  left    1s   -        stopped sn-9
-sl-3  sl    10.0.0.5:30305  dead    1s   -        -
+sl-3  sl    10.0.0.5:30305  dead    1s   -        not reached by sn-0: timeout
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

@@ -459,6 +459,7 @@ type Node struct {
 	Use             *Use                   `protobuf:"bytes,17,opt,name=use,proto3" json:"use,omitempty"`                                 // only in ListNodes
 	Version         string                 `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`                         // that it says it runs, such as "v1.2.3 (0123456789ab)"; empty: it registered before versions were told
 	ApiService      string                 `protobuf:"bytes,18,opt,name=api_service,json=apiService,proto3" json:"api_service,omitempty"` // SN only: HOST:PORT under which others reach its API, through a proxy; empty: host and api_port
+	DialBack        *DialBack              `protobuf:"bytes,20,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`       // SL only, and only in ListNodes: what came of the dial after its last registration; unset: not checked
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -626,6 +627,90 @@ func (x *Node) GetApiService() string {
 	return ""
 }
 
+func (x *Node) GetDialBack() *DialBack {
+	if x != nil {
+		return x.DialBack
+	}
+	return nil
+}
+
+// DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
+type DialBack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        string                 `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`   // "yes", "no", or "other key": another node answers there
+	Cause         string                 `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`     // of "no": "refused", "timeout", "unreachable", "unresolved", or what the handshake ended with, one line
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT that was dialled
+	Sn            string                 `protobuf:"bytes,4,opt,name=sn,proto3" json:"sn,omitempty"`           // that dialled
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialBack) Reset() {
+	*x = DialBack{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialBack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialBack) ProtoMessage() {}
+
+func (x *DialBack) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialBack.ProtoReflect.Descriptor instead.
+func (*DialBack) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DialBack) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *DialBack) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *DialBack) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *DialBack) GetSn() string {
+	if x != nil {
+		return x.Sn
+	}
+	return ""
+}
+
+func (x *DialBack) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 // Use is what the SNs' shared state holds on behalf of a node; docs/reference/limits.md has the limits.
 type Use struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -639,7 +724,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +736,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +749,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Use) GetOpenSessions() uint32 {
@@ -703,7 +788,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +800,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +813,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
 }
 
 type ChallengeResponse struct {
@@ -743,7 +828,7 @@ type ChallengeResponse struct {
 
 func (x *ChallengeResponse) Reset() {
 	*x = ChallengeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +840,7 @@ func (x *ChallengeResponse) String() string {
 func (*ChallengeResponse) ProtoMessage() {}
 
 func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +853,7 @@ func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeResponse.ProtoReflect.Descriptor instead.
 func (*ChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChallengeResponse) GetNonce() []byte {
@@ -810,7 +895,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +907,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +920,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Order) GetRequest() []byte {
@@ -902,7 +987,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +999,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1012,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -976,7 +1061,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1073,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1086,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -1034,7 +1119,7 @@ type GetProofsRequest struct {
 
 func (x *GetProofsRequest) Reset() {
 	*x = GetProofsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1131,7 @@ func (x *GetProofsRequest) String() string {
 func (*GetProofsRequest) ProtoMessage() {}
 
 func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1144,7 @@ func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsRequest.ProtoReflect.Descriptor instead.
 func (*GetProofsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetProofsRequest) GetNames() []string {
@@ -1078,7 +1163,7 @@ type GetProofsResponse struct {
 
 func (x *GetProofsResponse) Reset() {
 	*x = GetProofsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1175,7 @@ func (x *GetProofsResponse) String() string {
 func (*GetProofsResponse) ProtoMessage() {}
 
 func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1188,7 @@ func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsResponse.ProtoReflect.Descriptor instead.
 func (*GetProofsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetProofsResponse) GetProofs() []*NodeProof {
@@ -1126,7 +1211,7 @@ type NodeProof struct {
 
 func (x *NodeProof) Reset() {
 	*x = NodeProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1223,7 @@ func (x *NodeProof) String() string {
 func (*NodeProof) ProtoMessage() {}
 
 func (x *NodeProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1236,7 @@ func (x *NodeProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeProof.ProtoReflect.Descriptor instead.
 func (*NodeProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeProof) GetName() string {
@@ -1184,7 +1269,7 @@ type LeaveNodeRequest struct {
 
 func (x *LeaveNodeRequest) Reset() {
 	*x = LeaveNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1281,7 @@ func (x *LeaveNodeRequest) String() string {
 func (*LeaveNodeRequest) ProtoMessage() {}
 
 func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1294,7 @@ func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
 func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LeaveNodeRequest) GetReason() string {
@@ -1227,7 +1312,7 @@ type LeaveNodeResponse struct {
 
 func (x *LeaveNodeResponse) Reset() {
 	*x = LeaveNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1324,7 @@ func (x *LeaveNodeResponse) String() string {
 func (*LeaveNodeResponse) ProtoMessage() {}
 
 func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1337,7 @@ func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
 func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 type ForgetNodeRequest struct {
@@ -1265,7 +1350,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1362,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1375,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -1315,7 +1400,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1412,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1425,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 type ListNodesRequest struct {
@@ -1351,7 +1436,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1448,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1461,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 type ListNodesResponse struct {
@@ -1391,7 +1476,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1488,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1501,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1462,7 +1547,7 @@ type NoQuorum struct {
 
 func (x *NoQuorum) Reset() {
 	*x = NoQuorum{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1559,7 @@ func (x *NoQuorum) String() string {
 func (*NoQuorum) ProtoMessage() {}
 
 func (x *NoQuorum) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1572,7 @@ func (x *NoQuorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoQuorum.ProtoReflect.Descriptor instead.
 func (*NoQuorum) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NoQuorum) GetMessage() string {
@@ -1543,7 +1628,7 @@ type MissingSN struct {
 
 func (x *MissingSN) Reset() {
 	*x = MissingSN{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1640,7 @@ func (x *MissingSN) String() string {
 func (*MissingSN) ProtoMessage() {}
 
 func (x *MissingSN) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1653,7 @@ func (x *MissingSN) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSN.ProtoReflect.Descriptor instead.
 func (*MissingSN) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MissingSN) GetName() string {
@@ -1601,7 +1686,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1698,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1711,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Candidate) GetName() string {
@@ -1689,7 +1774,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1786,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1799,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AdmitNodeRequest) GetName() string {
@@ -1746,7 +1831,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1843,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1856,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 // Ban shuts out one node key.
@@ -1788,7 +1873,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1885,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1898,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -1862,7 +1947,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1959,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1972,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -1920,7 +2005,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2017,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2030,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -1965,7 +2050,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2062,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2075,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -2015,7 +2100,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2112,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2125,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -2059,7 +2144,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2156,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2169,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -2155,7 +2240,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2252,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2265,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -2304,7 +2389,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2401,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2414,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -2341,19 +2426,20 @@ func (x *OpenSessionResponse) GetContract() *ContractView {
 
 // ReportRequest: one node's heartbeat.
 type ReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      []*SessionReport       `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	Health        *NodeHealth            `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`                                 // the node's own; leader_seen, name and role are ignored
-	BansSeen      string                 `protobuf:"bytes,3,opt,name=bans_seen,json=bansSeen,proto3" json:"bans_seen,omitempty"`             // digest of the last list of bans that the node took
-	WarningsSeen  string                 `protobuf:"bytes,4,opt,name=warnings_seen,json=warningsSeen,proto3" json:"warnings_seen,omitempty"` // digest of the last warnings that the node took
-	Probe         *ProbeReport           `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                  // what the node has found of the probe that goes on, all of it each time
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Sessions           []*SessionReport       `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Health             *NodeHealth            `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`                                                           // the node's own; leader_seen, name and role are ignored
+	BansSeen           string                 `protobuf:"bytes,3,opt,name=bans_seen,json=bansSeen,proto3" json:"bans_seen,omitempty"`                                       // digest of the last list of bans that the node took
+	WarningsSeen       string                 `protobuf:"bytes,4,opt,name=warnings_seen,json=warningsSeen,proto3" json:"warnings_seen,omitempty"`                           // digest of the last warnings that the node took
+	DialBackSeenUnixMs int64                  `protobuf:"varint,16,opt,name=dial_back_seen_unix_ms,json=dialBackSeenUnixMs,proto3" json:"dial_back_seen_unix_ms,omitempty"` // DialBack.at_unix_ms of the last that the node took; 0: none
+	Probe              *ProbeReport           `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                                            // what the node has found of the probe that goes on, all of it each time
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2451,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2464,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -2407,6 +2493,13 @@ func (x *ReportRequest) GetWarningsSeen() string {
 		return x.WarningsSeen
 	}
 	return ""
+}
+
+func (x *ReportRequest) GetDialBackSeenUnixMs() int64 {
+	if x != nil {
+		return x.DialBackSeenUnixMs
+	}
+	return 0
 }
 
 func (x *ReportRequest) GetProbe() *ProbeReport {
@@ -2439,13 +2532,14 @@ type ReportResponse struct {
 	Warnings       []*SessionWarnings `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`                                   // only when warnings_digest differs from warnings_seen
 	Probe          *ProbeJob          `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                         // of the probe that goes on, unless the report is of it already
 	ProbeRun       uint64             `protobuf:"varint,16,opt,name=probe_run,json=probeRun,proto3" json:"probe_run,omitempty"`                  // the probe that goes on; 0: none does
+	DialBack       *DialBack          `protobuf:"bytes,17,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`                   // only when it is another than dial_back_seen_unix_ms
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2551,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2564,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -2571,6 +2665,13 @@ func (x *ReportResponse) GetProbeRun() uint64 {
 	return 0
 }
 
+func (x *ReportResponse) GetDialBack() *DialBack {
+	if x != nil {
+		return x.DialBack
+	}
+	return nil
+}
+
 // SessionWarnings are those about the contract of a session, for its program's log.
 type SessionWarnings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2582,7 +2683,7 @@ type SessionWarnings struct {
 
 func (x *SessionWarnings) Reset() {
 	*x = SessionWarnings{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2695,7 @@ func (x *SessionWarnings) String() string {
 func (*SessionWarnings) ProtoMessage() {}
 
 func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2708,7 @@ func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionWarnings.ProtoReflect.Descriptor instead.
 func (*SessionWarnings) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SessionWarnings) GetSession() string {
@@ -2637,7 +2738,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2750,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2763,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Warning) GetReason() string {
@@ -2701,7 +2802,7 @@ type StartProbeRequest struct {
 
 func (x *StartProbeRequest) Reset() {
 	*x = StartProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2814,7 @@ func (x *StartProbeRequest) String() string {
 func (*StartProbeRequest) ProtoMessage() {}
 
 func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2827,7 @@ func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeRequest.ProtoReflect.Descriptor instead.
 func (*StartProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 type StartProbeResponse struct {
@@ -2738,7 +2839,7 @@ type StartProbeResponse struct {
 
 func (x *StartProbeResponse) Reset() {
 	*x = StartProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2851,7 @@ func (x *StartProbeResponse) String() string {
 func (*StartProbeResponse) ProtoMessage() {}
 
 func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2864,7 @@ func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeResponse.ProtoReflect.Descriptor instead.
 func (*StartProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StartProbeResponse) GetRun() uint64 {
@@ -2781,7 +2882,7 @@ type GetProbeRequest struct {
 
 func (x *GetProbeRequest) Reset() {
 	*x = GetProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +2894,7 @@ func (x *GetProbeRequest) String() string {
 func (*GetProbeRequest) ProtoMessage() {}
 
 func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +2907,7 @@ func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeRequest.ProtoReflect.Descriptor instead.
 func (*GetProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 type GetProbeResponse struct {
@@ -2822,7 +2923,7 @@ type GetProbeResponse struct {
 
 func (x *GetProbeResponse) Reset() {
 	*x = GetProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2935,7 @@ func (x *GetProbeResponse) String() string {
 func (*GetProbeResponse) ProtoMessage() {}
 
 func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2948,7 @@ func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeResponse.ProtoReflect.Descriptor instead.
 func (*GetProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetProbeResponse) GetRun() uint64 {
@@ -2899,7 +3000,7 @@ type ProbeLink struct {
 
 func (x *ProbeLink) Reset() {
 	*x = ProbeLink{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3012,7 @@ func (x *ProbeLink) String() string {
 func (*ProbeLink) ProtoMessage() {}
 
 func (x *ProbeLink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3025,7 @@ func (x *ProbeLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeLink.ProtoReflect.Descriptor instead.
 func (*ProbeLink) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ProbeLink) GetFrom() string {
@@ -2974,7 +3075,7 @@ type ProbeNode struct {
 
 func (x *ProbeNode) Reset() {
 	*x = ProbeNode{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3087,7 @@ func (x *ProbeNode) String() string {
 func (*ProbeNode) ProtoMessage() {}
 
 func (x *ProbeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3100,7 @@ func (x *ProbeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeNode.ProtoReflect.Descriptor instead.
 func (*ProbeNode) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ProbeNode) GetName() string {
@@ -3043,7 +3144,7 @@ type ProbeJob struct {
 
 func (x *ProbeJob) Reset() {
 	*x = ProbeJob{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3055,7 +3156,7 @@ func (x *ProbeJob) String() string {
 func (*ProbeJob) ProtoMessage() {}
 
 func (x *ProbeJob) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3068,7 +3169,7 @@ func (x *ProbeJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeJob.ProtoReflect.Descriptor instead.
 func (*ProbeJob) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ProbeJob) GetRun() uint64 {
@@ -3114,7 +3215,7 @@ type ProbeTarget struct {
 
 func (x *ProbeTarget) Reset() {
 	*x = ProbeTarget{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3227,7 @@ func (x *ProbeTarget) String() string {
 func (*ProbeTarget) ProtoMessage() {}
 
 func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3240,7 @@ func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeTarget.ProtoReflect.Descriptor instead.
 func (*ProbeTarget) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProbeTarget) GetNode() string {
@@ -3202,7 +3303,7 @@ type ProbeReport struct {
 
 func (x *ProbeReport) Reset() {
 	*x = ProbeReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3315,7 @@ func (x *ProbeReport) String() string {
 func (*ProbeReport) ProtoMessage() {}
 
 func (x *ProbeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3328,7 @@ func (x *ProbeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReport.ProtoReflect.Descriptor instead.
 func (*ProbeReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProbeReport) GetRun() uint64 {
@@ -3266,7 +3367,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3379,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3392,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProbeResult) GetNode() string {
@@ -3356,7 +3457,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3368,7 +3469,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3381,7 +3482,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -3436,7 +3537,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3549,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3562,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -3576,7 +3677,7 @@ type Trained struct {
 
 func (x *Trained) Reset() {
 	*x = Trained{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3588,7 +3689,7 @@ func (x *Trained) String() string {
 func (*Trained) ProtoMessage() {}
 
 func (x *Trained) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3601,7 +3702,7 @@ func (x *Trained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trained.ProtoReflect.Descriptor instead.
 func (*Trained) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Trained) GetSeq() uint64 {
@@ -3695,7 +3796,7 @@ type Unreached struct {
 
 func (x *Unreached) Reset() {
 	*x = Unreached{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3707,7 +3808,7 @@ func (x *Unreached) String() string {
 func (*Unreached) ProtoMessage() {}
 
 func (x *Unreached) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3720,7 +3821,7 @@ func (x *Unreached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unreached.ProtoReflect.Descriptor instead.
 func (*Unreached) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Unreached) GetNode() string {
@@ -3770,7 +3871,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +3883,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +3896,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -3831,7 +3932,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3843,7 +3944,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3856,7 +3957,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -3896,7 +3997,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3908,7 +4009,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3921,7 +4022,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -3989,7 +4090,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4001,7 +4102,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4014,7 +4115,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -4100,7 +4201,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4112,7 +4213,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4125,7 +4226,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -4166,7 +4267,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4178,7 +4279,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4191,7 +4292,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -4226,7 +4327,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4339,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4352,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -4329,7 +4430,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4341,7 +4442,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4354,7 +4455,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -4437,7 +4538,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4449,7 +4550,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4462,7 +4563,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -4505,7 +4606,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4517,7 +4618,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4530,7 +4631,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ContractView) GetName() string {
@@ -4664,7 +4765,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4676,7 +4777,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4689,7 +4790,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -4730,7 +4831,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4843,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4856,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -4822,7 +4923,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4834,7 +4935,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4847,7 +4948,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -4920,7 +5021,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4932,7 +5033,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4945,7 +5046,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Rules) GetMethod() string {
@@ -5065,7 +5166,7 @@ type Halt struct {
 
 func (x *Halt) Reset() {
 	*x = Halt{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5077,7 +5178,7 @@ func (x *Halt) String() string {
 func (*Halt) ProtoMessage() {}
 
 func (x *Halt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5090,7 +5191,7 @@ func (x *Halt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halt.ProtoReflect.Descriptor instead.
 func (*Halt) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Halt) GetEnds() bool {
@@ -5127,7 +5228,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5139,7 +5240,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5152,7 +5253,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -5197,7 +5298,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5209,7 +5310,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5222,7 +5323,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -5273,7 +5374,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5386,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5399,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -5363,7 +5464,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5375,7 +5476,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5388,7 +5489,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Session) GetId() string {
@@ -5569,7 +5670,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5581,7 +5682,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5594,7 +5695,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -5678,7 +5779,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5690,7 +5791,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5703,7 +5804,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -5796,7 +5897,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +5909,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +5922,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Participant) GetSession() string {
@@ -5919,7 +6020,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6032,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6045,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -5975,7 +6076,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5987,7 +6088,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6000,7 +6101,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -6054,7 +6155,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +6167,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +6180,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -6102,7 +6203,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6114,7 +6215,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6127,7 +6228,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -6173,7 +6274,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6185,7 +6286,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6198,7 +6299,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 type ListContractsRequest struct {
@@ -6209,7 +6310,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6221,7 +6322,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6234,7 +6335,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 type ListContractsResponse struct {
@@ -6247,7 +6348,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6259,7 +6360,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6272,7 +6373,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -6305,7 +6406,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6317,7 +6418,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6330,7 +6431,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -6398,7 +6499,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6410,7 +6511,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6423,7 +6524,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -6450,7 +6551,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6462,7 +6563,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6475,7 +6576,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -6552,7 +6653,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6564,7 +6665,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6577,7 +6678,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -6610,7 +6711,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6622,7 +6723,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6635,7 +6736,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -6660,7 +6761,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6672,7 +6773,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6685,7 +6786,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -6745,7 +6846,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6757,7 +6858,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6770,7 +6871,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
 }
 
 type ListModelsRequest struct {
@@ -6782,7 +6883,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6794,7 +6895,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6807,7 +6908,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -6831,7 +6932,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6843,7 +6944,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6856,7 +6957,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -6915,7 +7016,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6927,7 +7028,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6940,7 +7041,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -6994,7 +7095,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7006,7 +7107,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7019,7 +7120,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -7038,7 +7139,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7050,7 +7151,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7063,7 +7164,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -7081,7 +7182,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7093,7 +7194,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7106,7 +7207,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 type BackupChunk struct {
@@ -7118,7 +7219,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7130,7 +7231,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7143,7 +7244,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -7165,7 +7266,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7177,7 +7278,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7190,7 +7291,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -7230,7 +7331,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7242,7 +7343,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7255,7 +7356,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -7277,7 +7378,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7289,7 +7390,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7302,7 +7403,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -7342,7 +7443,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7354,7 +7455,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7367,7 +7468,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -7388,7 +7489,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7400,7 +7501,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7413,7 +7514,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -7446,7 +7547,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7458,7 +7559,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7471,7 +7572,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -7492,7 +7593,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7504,7 +7605,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7517,7 +7618,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -7550,7 +7651,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7562,7 +7663,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7575,7 +7676,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -7596,7 +7697,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7608,7 +7709,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7621,7 +7722,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -7654,7 +7755,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7666,7 +7767,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7679,7 +7780,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -7700,7 +7801,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7712,7 +7813,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7725,7 +7826,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -7797,7 +7898,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vleft_reason\x18\f \x01(\tR\n" +
-	"leftReason\"\xfb\x03\n" +
+	"leftReason\"\xac\x04\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -7820,7 +7921,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03use\x18\x11 \x01(\v2\r.swarm.v1.UseR\x03use\x12\x18\n" +
 	"\aversion\x18\x13 \x01(\tR\aversion\x12\x1f\n" +
 	"\vapi_service\x18\x12 \x01(\tR\n" +
-	"apiService\"\x85\x01\n" +
+	"apiService\x12/\n" +
+	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\"\x80\x01\n" +
+	"\bDialBack\x12\x16\n" +
+	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x14\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x0e\n" +
+	"\x02sn\x18\x04 \x01(\tR\x02sn\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\x85\x01\n" +
 	"\x03Use\x12#\n" +
 	"\ropen_sessions\x18\x01 \x01(\rR\fopenSessions\x12%\n" +
 	"\x0eended_sessions\x18\x02 \x01(\rR\rendedSessions\x12\x1c\n" +
@@ -7941,13 +8050,14 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\x12\x18\n" +
 	"\aprogram\x18\x10 \x01(\tR\aprogram\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xe1\x01\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x95\x02\n" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
 	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\x12#\n" +
-	"\rwarnings_seen\x18\x04 \x01(\tR\fwarningsSeen\x12+\n" +
-	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\"\xf0\x03\n" +
+	"\rwarnings_seen\x18\x04 \x01(\tR\fwarningsSeen\x122\n" +
+	"\x16dial_back_seen_unix_ms\x18\x10 \x01(\x03R\x12dialBackSeenUnixMs\x12+\n" +
+	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\"\xa1\x04\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -7964,7 +8074,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fwarnings_digest\x18\v \x01(\tR\x0ewarningsDigest\x125\n" +
 	"\bwarnings\x18\f \x03(\v2\x19.swarm.v1.SessionWarningsR\bwarnings\x12(\n" +
 	"\x05probe\x18\x0f \x01(\v2\x12.swarm.v1.ProbeJobR\x05probe\x12\x1b\n" +
-	"\tprobe_run\x18\x10 \x01(\x04R\bprobeRun\"Z\n" +
+	"\tprobe_run\x18\x10 \x01(\x04R\bprobeRun\x12/\n" +
+	"\tdial_back\x18\x11 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\"Z\n" +
 	"\x0fSessionWarnings\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12-\n" +
 	"\bwarnings\x18\x02 \x03(\v2\x11.swarm.v1.WarningR\bwarnings\"a\n" +
@@ -8524,7 +8635,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -8533,255 +8644,258 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetHealthResponse)(nil),          // 4: swarm.v1.GetHealthResponse
 	(*NodeHealth)(nil),                 // 5: swarm.v1.NodeHealth
 	(*Node)(nil),                       // 6: swarm.v1.Node
-	(*Use)(nil),                        // 7: swarm.v1.Use
-	(*ChallengeRequest)(nil),           // 8: swarm.v1.ChallengeRequest
-	(*ChallengeResponse)(nil),          // 9: swarm.v1.ChallengeResponse
-	(*Order)(nil),                      // 10: swarm.v1.Order
-	(*RegisterRequest)(nil),            // 11: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),           // 12: swarm.v1.RegisterResponse
-	(*GetProofsRequest)(nil),           // 13: swarm.v1.GetProofsRequest
-	(*GetProofsResponse)(nil),          // 14: swarm.v1.GetProofsResponse
-	(*NodeProof)(nil),                  // 15: swarm.v1.NodeProof
-	(*LeaveNodeRequest)(nil),           // 16: swarm.v1.LeaveNodeRequest
-	(*LeaveNodeResponse)(nil),          // 17: swarm.v1.LeaveNodeResponse
-	(*ForgetNodeRequest)(nil),          // 18: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),         // 19: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),           // 20: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 21: swarm.v1.ListNodesResponse
-	(*NoQuorum)(nil),                   // 22: swarm.v1.NoQuorum
-	(*MissingSN)(nil),                  // 23: swarm.v1.MissingSN
-	(*Candidate)(nil),                  // 24: swarm.v1.Candidate
-	(*AdmitNodeRequest)(nil),           // 25: swarm.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 26: swarm.v1.AdmitNodeResponse
-	(*Ban)(nil),                        // 27: swarm.v1.Ban
-	(*BanNodeRequest)(nil),             // 28: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),            // 29: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),           // 30: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),          // 31: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                      // 32: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),         // 33: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),        // 34: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),              // 35: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),             // 36: swarm.v1.ReportResponse
-	(*SessionWarnings)(nil),            // 37: swarm.v1.SessionWarnings
-	(*Warning)(nil),                    // 38: swarm.v1.Warning
-	(*StartProbeRequest)(nil),          // 39: swarm.v1.StartProbeRequest
-	(*StartProbeResponse)(nil),         // 40: swarm.v1.StartProbeResponse
-	(*GetProbeRequest)(nil),            // 41: swarm.v1.GetProbeRequest
-	(*GetProbeResponse)(nil),           // 42: swarm.v1.GetProbeResponse
-	(*ProbeLink)(nil),                  // 43: swarm.v1.ProbeLink
-	(*ProbeNode)(nil),                  // 44: swarm.v1.ProbeNode
-	(*ProbeJob)(nil),                   // 45: swarm.v1.ProbeJob
-	(*ProbeTarget)(nil),                // 46: swarm.v1.ProbeTarget
-	(*ProbeReport)(nil),                // 47: swarm.v1.ProbeReport
-	(*ProbeResult)(nil),                // 48: swarm.v1.ProbeResult
-	(*AttemptAsked)(nil),               // 49: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),              // 50: swarm.v1.SessionReport
-	(*Trained)(nil),                    // 51: swarm.v1.Trained
-	(*Unreached)(nil),                  // 52: swarm.v1.Unreached
-	(*RoundProof)(nil),                 // 53: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 54: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 55: swarm.v1.Ready
-	(*Done)(nil),                       // 56: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 57: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 58: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 59: swarm.v1.Failed
-	(*Progress)(nil),                   // 60: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 61: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 62: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 63: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 64: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 65: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 66: swarm.v1.Rules
-	(*Halt)(nil),                       // 67: swarm.v1.Halt
-	(*LostModel)(nil),                  // 68: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 69: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 70: swarm.v1.Skips
-	(*Session)(nil),                    // 71: swarm.v1.Session
-	(*CommittedRound)(nil),             // 72: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 73: swarm.v1.Plan
-	(*Participant)(nil),                // 74: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 75: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 76: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 77: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 78: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 79: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 80: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 81: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 82: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 83: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 84: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 85: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 86: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 87: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 88: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 89: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 90: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 91: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 92: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 93: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 94: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 95: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 96: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 97: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 98: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 99: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 100: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 101: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 102: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 103: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 104: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 105: swarm.v1.EndContractResponse
-	(*ErrorReason)(nil),                // 106: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 107: google.protobuf.MethodOptions
+	(*DialBack)(nil),                   // 7: swarm.v1.DialBack
+	(*Use)(nil),                        // 8: swarm.v1.Use
+	(*ChallengeRequest)(nil),           // 9: swarm.v1.ChallengeRequest
+	(*ChallengeResponse)(nil),          // 10: swarm.v1.ChallengeResponse
+	(*Order)(nil),                      // 11: swarm.v1.Order
+	(*RegisterRequest)(nil),            // 12: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),           // 13: swarm.v1.RegisterResponse
+	(*GetProofsRequest)(nil),           // 14: swarm.v1.GetProofsRequest
+	(*GetProofsResponse)(nil),          // 15: swarm.v1.GetProofsResponse
+	(*NodeProof)(nil),                  // 16: swarm.v1.NodeProof
+	(*LeaveNodeRequest)(nil),           // 17: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),          // 18: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),          // 19: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),         // 20: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),           // 21: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 22: swarm.v1.ListNodesResponse
+	(*NoQuorum)(nil),                   // 23: swarm.v1.NoQuorum
+	(*MissingSN)(nil),                  // 24: swarm.v1.MissingSN
+	(*Candidate)(nil),                  // 25: swarm.v1.Candidate
+	(*AdmitNodeRequest)(nil),           // 26: swarm.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 27: swarm.v1.AdmitNodeResponse
+	(*Ban)(nil),                        // 28: swarm.v1.Ban
+	(*BanNodeRequest)(nil),             // 29: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),            // 30: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),           // 31: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),          // 32: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                      // 33: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),         // 34: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),        // 35: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),              // 36: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),             // 37: swarm.v1.ReportResponse
+	(*SessionWarnings)(nil),            // 38: swarm.v1.SessionWarnings
+	(*Warning)(nil),                    // 39: swarm.v1.Warning
+	(*StartProbeRequest)(nil),          // 40: swarm.v1.StartProbeRequest
+	(*StartProbeResponse)(nil),         // 41: swarm.v1.StartProbeResponse
+	(*GetProbeRequest)(nil),            // 42: swarm.v1.GetProbeRequest
+	(*GetProbeResponse)(nil),           // 43: swarm.v1.GetProbeResponse
+	(*ProbeLink)(nil),                  // 44: swarm.v1.ProbeLink
+	(*ProbeNode)(nil),                  // 45: swarm.v1.ProbeNode
+	(*ProbeJob)(nil),                   // 46: swarm.v1.ProbeJob
+	(*ProbeTarget)(nil),                // 47: swarm.v1.ProbeTarget
+	(*ProbeReport)(nil),                // 48: swarm.v1.ProbeReport
+	(*ProbeResult)(nil),                // 49: swarm.v1.ProbeResult
+	(*AttemptAsked)(nil),               // 50: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 51: swarm.v1.SessionReport
+	(*Trained)(nil),                    // 52: swarm.v1.Trained
+	(*Unreached)(nil),                  // 53: swarm.v1.Unreached
+	(*RoundProof)(nil),                 // 54: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 55: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 56: swarm.v1.Ready
+	(*Done)(nil),                       // 57: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 58: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 59: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 60: swarm.v1.Failed
+	(*Progress)(nil),                   // 61: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 62: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 63: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 64: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 65: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 66: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 67: swarm.v1.Rules
+	(*Halt)(nil),                       // 68: swarm.v1.Halt
+	(*LostModel)(nil),                  // 69: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 70: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 71: swarm.v1.Skips
+	(*Session)(nil),                    // 72: swarm.v1.Session
+	(*CommittedRound)(nil),             // 73: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 74: swarm.v1.Plan
+	(*Participant)(nil),                // 75: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 76: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 77: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 78: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 79: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 80: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 81: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 82: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 83: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 84: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 85: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 86: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 87: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 88: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 89: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 90: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 91: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 92: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 93: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 94: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 95: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 96: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 97: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 98: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 99: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 100: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 101: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 102: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 103: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 104: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 105: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 106: swarm.v1.EndContractResponse
+	(*ErrorReason)(nil),                // 107: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 108: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	6,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
 	5,   // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
-	7,   // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
-	6,   // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	6,   // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	15,  // 5: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
-	10,  // 6: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
-	6,   // 7: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	27,  // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	24,  // 9: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
-	22,  // 10: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	23,  // 11: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
-	10,  // 12: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
-	10,  // 13: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	27,  // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	10,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	32,  // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	62,  // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	50,  // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	5,   // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	47,  // 20: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	49,  // 21: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	37,  // 22: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
-	45,  // 23: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
-	38,  // 24: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	43,  // 25: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
-	44,  // 26: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
-	48,  // 27: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
-	46,  // 28: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
-	48,  // 29: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
-	55,  // 30: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	56,  // 31: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	59,  // 32: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	60,  // 33: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	54,  // 34: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	53,  // 35: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	51,  // 36: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	52,  // 37: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
-	73,  // 38: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	56,  // 39: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	57,  // 40: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	58,  // 41: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	52,  // 42: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
-	32,  // 43: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	72,  // 44: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	73,  // 45: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	71,  // 46: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	66,  // 47: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	68,  // 48: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	70,  // 49: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	63,  // 50: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	69,  // 51: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	67,  // 52: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	65,  // 53: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	65,  // 54: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	65,  // 55: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	60,  // 56: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	74,  // 57: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	75,  // 58: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	62,  // 59: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	82,  // 60: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	22,  // 61: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	62,  // 62: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	72,  // 63: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	22,  // 64: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	38,  // 65: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	66,  // 66: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	10,  // 67: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	62,  // 68: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	91,  // 69: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	71,  // 70: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	10,  // 71: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	10,  // 72: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	10,  // 73: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	62,  // 74: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	10,  // 75: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	62,  // 76: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	10,  // 77: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	62,  // 78: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	107, // 79: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 80: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 81: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 82: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	39,  // 83: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	41,  // 84: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	8,   // 85: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	11,  // 86: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	13,  // 87: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	20,  // 88: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	16,  // 89: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	18,  // 90: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	28,  // 91: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	30,  // 92: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	25,  // 93: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	33,  // 94: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	35,  // 95: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	61,  // 96: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	76,  // 97: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	78,  // 98: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	80,  // 99: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	83,  // 100: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	85,  // 101: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	96,  // 102: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	100, // 103: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	102, // 104: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	104, // 105: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	98,  // 106: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	89,  // 107: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	87,  // 108: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	92,  // 109: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	94,  // 110: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 111: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 112: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	40,  // 113: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	42,  // 114: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	9,   // 115: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	12,  // 116: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	14,  // 117: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	21,  // 118: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	17,  // 119: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	19,  // 120: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	29,  // 121: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	31,  // 122: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	26,  // 123: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	34,  // 124: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	36,  // 125: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	62,  // 126: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	77,  // 127: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	79,  // 128: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	81,  // 129: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	84,  // 130: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	86,  // 131: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	97,  // 132: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	101, // 133: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	103, // 134: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	105, // 135: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	99,  // 136: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	90,  // 137: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	88,  // 138: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	93,  // 139: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	95,  // 140: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	111, // [111:141] is the sub-list for method output_type
-	81,  // [81:111] is the sub-list for method input_type
-	80,  // [80:81] is the sub-list for extension type_name
-	79,  // [79:80] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	8,   // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
+	7,   // 3: swarm.v1.Node.dial_back:type_name -> swarm.v1.DialBack
+	6,   // 4: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	6,   // 5: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	16,  // 6: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
+	11,  // 7: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
+	6,   // 8: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	28,  // 9: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	25,  // 10: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
+	23,  // 11: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	24,  // 12: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
+	11,  // 13: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	11,  // 14: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	28,  // 15: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	11,  // 16: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	33,  // 17: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	63,  // 18: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	51,  // 19: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	5,   // 20: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	48,  // 21: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
+	50,  // 22: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	38,  // 23: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	46,  // 24: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
+	7,   // 25: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
+	39,  // 26: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	44,  // 27: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
+	45,  // 28: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
+	49,  // 29: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
+	47,  // 30: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
+	49,  // 31: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
+	56,  // 32: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	57,  // 33: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	60,  // 34: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	61,  // 35: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	55,  // 36: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	54,  // 37: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	52,  // 38: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	53,  // 39: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	74,  // 40: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	57,  // 41: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	58,  // 42: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	59,  // 43: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	53,  // 44: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	33,  // 45: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	73,  // 46: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	74,  // 47: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	72,  // 48: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	67,  // 49: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	69,  // 50: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	71,  // 51: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	64,  // 52: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	70,  // 53: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	68,  // 54: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	66,  // 55: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	66,  // 56: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	66,  // 57: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	61,  // 58: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	75,  // 59: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	76,  // 60: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	63,  // 61: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	83,  // 62: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	23,  // 63: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	63,  // 64: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	73,  // 65: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	23,  // 66: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	39,  // 67: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	67,  // 68: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	11,  // 69: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	63,  // 70: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	92,  // 71: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	72,  // 72: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	11,  // 73: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	11,  // 74: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	11,  // 75: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	63,  // 76: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	11,  // 77: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	63,  // 78: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	11,  // 79: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	63,  // 80: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	108, // 81: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 82: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 83: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 84: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	40,  // 85: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	42,  // 86: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	9,   // 87: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	12,  // 88: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	14,  // 89: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	21,  // 90: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	17,  // 91: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	19,  // 92: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	29,  // 93: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	31,  // 94: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	26,  // 95: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	34,  // 96: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	36,  // 97: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	62,  // 98: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	77,  // 99: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	79,  // 100: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	81,  // 101: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	84,  // 102: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	86,  // 103: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	97,  // 104: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	101, // 105: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	103, // 106: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	105, // 107: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	99,  // 108: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	90,  // 109: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	88,  // 110: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	93,  // 111: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	95,  // 112: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 113: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 114: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	41,  // 115: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	43,  // 116: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	10,  // 117: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	13,  // 118: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	15,  // 119: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	22,  // 120: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	18,  // 121: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	20,  // 122: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	30,  // 123: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	32,  // 124: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	27,  // 125: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	35,  // 126: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	37,  // 127: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	63,  // 128: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	78,  // 129: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	80,  // 130: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	82,  // 131: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	85,  // 132: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	87,  // 133: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	98,  // 134: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	102, // 135: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	104, // 136: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	106, // 137: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	100, // 138: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	91,  // 139: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	89,  // 140: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	94,  // 141: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	96,  // 142: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	113, // [113:143] is the sub-list for method output_type
+	83,  // [83:113] is the sub-list for method input_type
+	82,  // [82:83] is the sub-list for extension type_name
+	81,  // [81:82] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -8789,14 +8903,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[65].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[66].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   107,
+			NumMessages:   108,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

@@ -21,6 +21,8 @@ const (
 	registerEach  = time.Second
 	entryBurst    = 2 * state.MaxNodesOfID // registrations under one SPIFFE ID
 	entryEach     = time.Second / 16
+	dialBurst     = 32 // nodes of one SPIFFE ID that are dialled back
+	dialEach      = 10 * time.Second
 )
 
 // rate is a bucket of tokens.
@@ -85,6 +87,11 @@ func (r *Rates) TakeRegistration(id identity.ID, peerID string, known bool) erro
 		return err
 	}
 	return r.take("id "+id.String(), rate{entryBurst, entryEach}, 1)
+}
+
+// TakeDialBack counts a dial to a node of a SPIFFE ID that has registered.
+func (r *Rates) TakeDialBack(id string) error {
+	return r.take("dial "+id, rate{dialBurst, dialEach}, 1)
 }
 
 // TakeProposal counts a proposal for a node.

@@ -1,0 +1,193 @@
+// Package dialback dials SLs back that have registered, and is the leader's memory of what came of it.
+package dialback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/reach"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Answers of a DialBack.
+const (
+	Yes      = "yes"       // the node showed its key
+	No       = "no"        // no connection, or no node that accepts it: see the cause
+	OtherKey = "other key" // another node answers there
+)
+
+const (
+	atOnce   = 4   // dials that run
+	maxQueue = 256 // registrations that wait; beyond them none is checked
+	timeout  = 5 * time.Second
+	maxCause = 200 // bytes
+)
+
+// Network makes first contact as p2p.Network does.
+type Network interface {
+	Contact(ctx context.Context, hostport string, role identity.Role) (p2p.Peer, error)
+}
+
+// Desk dials each registered SL once, on its advertised address alone, and keeps the answers. Nothing of it is replicated: with another leader it is
+// gone. A nil Desk does nothing. Safe for concurrent use.
+type Desk struct {
+	self  string
+	now   func() time.Time
+	rates *quota.Rates
+	queue chan job
+
+	mu     sync.Mutex
+	stamps int64            // newest at_unix_ms given out, as nodes tell answers apart by it
+	by     map[string]*card // by node name
+}
+
+// job is one dial.
+type job struct {
+	card           *card
+	node, hostport string
+	peerID         string
+}
+
+// card is what is known of a node's last registration.
+type card struct {
+	peerID, hostport string
+	answer           *swarmv1.DialBack // nil: not checked, or not yet
+}
+
+// New makes the desk of the SN called self. now is the clock, nil for the real one. Call Run.
+func New(self string, now func() time.Time) *Desk {
+	if now == nil {
+		now = time.Now
+	}
+	return &Desk{self: self, now: now, rates: quota.NewRates(now), queue: make(chan job, maxQueue), by: map[string]*card{}}
+}
+
+// Registered has a node dialled that has registered just now. It does not block: beyond the queue's length, and the rate of its SPIFFE ID, the node is
+// not checked.
+func (d *Desk) Registered(view *state.State, n state.Node) {
+	if d == nil || n.Role != naming.RoleSL || n.Host == "" || n.FSPort == 0 {
+		return
+	}
+	c := &card{peerID: n.PeerID, hostport: hostPort(&n)}
+	d.mu.Lock()
+	d.by[n.Name] = c // what came of the last dial is no answer to this registration
+	if len(d.by) > len(view.Nodes) {
+		maps.DeleteFunc(d.by, func(name string, _ *card) bool { return view.Nodes[name] == nil })
+	}
+	d.mu.Unlock()
+	if d.rates.TakeDialBack(n.SPIFFEID) != nil {
+		return
+	}
+	select {
+	case d.queue <- job{card: c, node: n.Name, hostport: c.hostport, peerID: n.PeerID}:
+	default:
+	}
+}
+
+// Of is what came of dialling a node back, nil if that is not known of its key and address.
+func (d *Desk) Of(n *state.Node) *swarmv1.DialBack {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.by[n.Name]
+	if c == nil || c.answer == nil || c.peerID != n.PeerID || c.hostport != hostPort(n) {
+		return nil
+	}
+	return proto.CloneOf(c.answer)
+}
+
+// Run dials until ctx ends, and returns nil.
+func (d *Desk) Run(ctx context.Context, network Network) error {
+	var dials errgroup.Group
+	for range atOnce {
+		dials.Go(func() error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case j := <-d.queue:
+					d.dial(ctx, network, j)
+				}
+			}
+		})
+	}
+	return dials.Wait()
+}
+
+// dial carries out a job, unless its node has registered again since.
+func (d *Desk) dial(ctx context.Context, network Network, j job) {
+	if !d.current(j) {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	who, err := network.Contact(within, j.hostport, identity.RoleSL)
+	if ctx.Err() != nil {
+		return // this SN's end says nothing of the node
+	}
+	answer, cause := judge(who, err, j.peerID)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stamps = max(d.stamps+1, d.now().UnixMilli())
+	j.card.answer = &swarmv1.DialBack{Answer: answer, Cause: cause, Address: j.hostport, Sn: d.self, AtUnixMs: d.stamps}
+}
+
+func (d *Desk) current(j job) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.by[j.node] == j.card
+}
+
+// judge makes one of three answers of what came of a dial, and the cause of No.
+func judge(who p2p.Peer, err error, peerID string) (answer, cause string) {
+	var dial *reach.Error
+	var swarm *p2p.SwarmMismatchError
+	switch {
+	case err == nil && who.ID.String() == peerID:
+		return Yes, ""
+	case err == nil, errors.As(err, &swarm), errors.Is(err, identity.ErrNotAuthorized): // a node of another role or trust domain
+		return OtherKey, ""
+	case errors.As(err, &dial):
+		return No, dial.Cause
+	case errors.Is(err, p2p.ErrNoSwarmNode):
+		return No, p2p.ErrNoSwarmNode.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return No, reach.CauseTimeout
+	}
+	return No, text.Clip(text.Line(err.Error()), maxCause)
+}
+
+// Warning says what is wrong and what to do, in one line; empty: nothing is, or it was not checked.
+func Warning(d *swarmv1.DialBack) string {
+	_, port, _ := net.SplitHostPort(d.GetAddress())
+	remedy := fmt.Sprintf("; check from its host: swarmctl identity check %s", d.GetAddress())
+	switch d.GetAnswer() {
+	case No:
+		return fmt.Sprintf("%s could not reach its port %s (TCP): %s; open TCP %s inbound on its host, or register another address with --host-ip; other SLs that it can dial still merge with it%s",
+			d.GetSn(), d.GetAddress(), d.GetCause(), port, remedy)
+	case OtherKey:
+		return fmt.Sprintf("at its port %s (TCP) %s found another node; its --host-ip or --sl-fs-port must lead to it%s", d.GetAddress(), d.GetSn(), remedy)
+	}
+	return ""
+}
+
+func hostPort(n *state.Node) string {
+	return net.JoinHostPort(n.Host, strconv.FormatUint(uint64(n.FSPort), 10))
+}
