@@ -20,7 +20,6 @@ import (
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
-	"github.com/swarmd/swarmd/internal/rpc/dialback"
 )
 
 // HeaderHealthyUntil is on the answer of /is_up while this SN is healthy: until when that holds unless its identity is
@@ -90,7 +89,7 @@ func (s *swarmService) ledHealth() []*swarmv1.NodeHealth {
 	now, view := s.cfg.Now(), s.cfg.Core.View()
 	for _, n := range reporters(view) {
 		h := s.healths.Judge(n, now)
-		if w := dialback.Warning(s.cfg.DialBack.Of(n)); w != "" {
+		if w := s.cfg.DialBack.Warning(n); w != "" {
 			h.Warnings = append(h.Warnings, w)
 		}
 		if n.Left() {

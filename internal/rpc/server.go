@@ -21,7 +21,6 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/probe/board"
-	"github.com/swarmd/swarmd/internal/rpc/dialback"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 	"github.com/swarmd/swarmd/internal/version"
@@ -80,7 +79,7 @@ type Config struct {
 	// Probes is the memory of probes that operators start; nil: none are.
 	Probes *board.Board
 	// DialBack dials nodes back that have registered, and remembers what came of it; nil: none are.
-	DialBack *dialback.Desk
+	DialBack DialBack
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
 	// Origin tells what a backup says of this SN besides its name; nil: nothing.
@@ -97,6 +96,23 @@ type Config struct {
 	Limits Limits
 	Log    *slog.Logger
 }
+
+// DialBack dials nodes back that have registered, and remembers what came of it. Nothing of it blocks.
+type DialBack interface {
+	// Registered has a node dialled that has registered just now.
+	Registered(view *state.State, n state.Node)
+	// Of is what came of it; nil: that is not known.
+	Of(n *state.Node) *swarmv1.DialBack
+	// Warning is that in one line for people, with what to do; empty: nothing is wrong, or it is not known.
+	Warning(n *state.Node) string
+}
+
+// noDialBack is that of an SN that dials nobody.
+type noDialBack struct{}
+
+func (noDialBack) Registered(*state.State, state.Node) {}
+func (noDialBack) Of(*state.Node) *swarmv1.DialBack    { return nil }
+func (noDialBack) Warning(*state.Node) string          { return "" }
 
 // Limits bound what callers of one SPIFFE ID, and all, may take at the same time.
 type Limits struct {
@@ -138,6 +154,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.DialBack == nil {
+		cfg.DialBack = noDialBack{}
 	}
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime

@@ -44,7 +44,7 @@ type Network interface {
 }
 
 // Desk dials each registered SL once, on its advertised address alone, and keeps the answers. Nothing of it is replicated: with another leader it is
-// gone. A nil Desk does nothing. Safe for concurrent use.
+// gone. Safe for concurrent use.
 type Desk struct {
 	self  string
 	now   func() time.Time
@@ -80,7 +80,7 @@ func New(self string, now func() time.Time) *Desk {
 // Registered has a node dialled that has registered just now. It does not block: beyond the queue's length, and the rate of its SPIFFE ID, the node is
 // not checked.
 func (d *Desk) Registered(view *state.State, n state.Node) {
-	if d == nil || n.Role != naming.RoleSL || n.Host == "" || n.FSPort == 0 {
+	if n.Role != naming.RoleSL || n.Host == "" || n.FSPort == 0 {
 		return
 	}
 	c := &card{peerID: n.PeerID, hostport: hostPort(&n)}
@@ -101,9 +101,6 @@ func (d *Desk) Registered(view *state.State, n state.Node) {
 
 // Of is what came of dialling a node back, nil if that is not known of its key and address.
 func (d *Desk) Of(n *state.Node) *swarmv1.DialBack {
-	if d == nil {
-		return nil
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.by[n.Name]
@@ -112,6 +109,9 @@ func (d *Desk) Of(n *state.Node) *swarmv1.DialBack {
 	}
 	return proto.CloneOf(c.answer)
 }
+
+// Warning says what is wrong with the way to a node, and what to do, in one line; empty: nothing is, or it is not known.
+func (d *Desk) Warning(n *state.Node) string { return warning(d.Of(n)) }
 
 // Run dials until ctx ends, and returns nil.
 func (d *Desk) Run(ctx context.Context, network Network) error {
@@ -174,8 +174,8 @@ func judge(who p2p.Peer, err error, peerID string) (answer, cause string) {
 	return No, text.Clip(text.Line(err.Error()), maxCause)
 }
 
-// Warning says what is wrong and what to do, in one line; empty: nothing is, or it was not checked.
-func Warning(d *swarmv1.DialBack) string {
+// warning is Desk.Warning of an answer.
+func warning(d *swarmv1.DialBack) string {
 	_, port, _ := net.SplitHostPort(d.GetAddress())
 	remedy := fmt.Sprintf("; check from its host: swarmctl identity check %s", d.GetAddress())
 	switch d.GetAnswer() {

@@ -132,8 +132,8 @@ func TestAnswers(t *testing.T) {
 				if got.GetAtUnixMs() == 0 || got.String() != want.String() {
 					t.Errorf("got %v, want %v", got, want)
 				}
-				if (dialback.Warning(got) != "") != (x.answer != dialback.Yes) {
-					t.Errorf("warning %q", dialback.Warning(got))
+				if w := d.Warning(&n); (w != "") != (x.answer != dialback.Yes) {
+					t.Errorf("warning %q", w)
 				}
 				if diff := cmp.Diff([]string{"sl-a.example:30305"}, net.dialed); diff != "" {
 					t.Errorf("dialled (-want +got):\n%s", diff)
@@ -230,14 +230,5 @@ func TestFullQueue(t *testing.T) {
 	})
 	if len(net.dialed) != 256 {
 		t.Errorf("%d dials, want 256", len(net.dialed))
-	}
-}
-
-func TestNoDesk(t *testing.T) {
-	var d *dialback.Desk
-	n := learner("sl-a", newID(t))
-	d.Registered(view(n), n)
-	if d.Of(&n) != nil || dialback.Warning(nil) != "" {
-		t.Error("an answer of nobody")
 	}
 }
