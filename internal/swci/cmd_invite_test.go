@@ -50,21 +50,22 @@ func TestInviteMistakes(t *testing.T) {
 	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	invited := "create context c --invite " + file
 	for args, want := range map[string]string{
-		"invite":                                              "name them, such as sl/hospital-d",
-		"invite cook/a":                                       `"cook/a": want ROLE or ROLE/NAME`,
-		"invite sl":                                           "write sl/NAME",
-		"invite sl/a sl/b":                                    "two nodes of role sl: invite each host by itself",
-		"invite sl/a sn/a":                                    `two nodes called "a"`,
-		"invite swop/a":                                       "no SWOP that could be invited",
-		"invite sl/a --expires 10s":                           "--expires 10s is not valid",
-		"invite sl/a --expires 10000h":                        "give a time from 1m to 720h",
-		"invite sl/a --server-socket " + file:                 "type this on the SPIRE server's machine",
-		"create context c":                                    "HOST is missing",
-		"create context c --invite " + file:                   "this is no invitation",
-		"create context c --invite " + file + "none":          "no such file",
-		"create context c --invite -":                         "it is empty",
-		"create context c --invite " + file + " --identity x": "--invite brings the identity",
+		"invite":                              "name them, such as sl/hospital-d",
+		"invite cook/a":                       `"cook/a": want ROLE or ROLE/NAME`,
+		"invite sl":                           "write sl/NAME",
+		"invite sl/a sl/b":                    "two nodes of role sl: invite each host by itself",
+		"invite sl/a sn/a":                    `two nodes called "a"`,
+		"invite swop/a":                       "no SWOP that could be invited",
+		"invite sl/a --expires 10s":           "--expires 10s is not valid",
+		"invite sl/a --expires 10000h":        "give a time from 1m to 720h",
+		"invite sl/a --server-socket " + file: "type this on the SPIRE server's machine",
+		"create context c":                    "HOST is missing",
+		invited:                               "this is no invitation",
+		invited + "none":                      "no such file",
+		"create context c --invite -":         "it is empty",
+		invited + " --identity x":             "--invite brings the identity",
 	} {
 		out, said, code := ctl(t, state, strings.Fields(args)...)
 		if code == exit.OK || out != "" || !strings.Contains(said, want) {
