@@ -114,6 +114,9 @@ func (inv *inventory) adoptLocked() {
 		s.attempts.newest = attemptState{} // what an attempt left in the merging slot is overwritten
 	}
 	holders, unjudged := s.peers.accepted(inv.holdersLocked())
+	if unreached := s.engine.cfg.Unreached; unreached != nil {
+		holders = reachableFirst(holders, unreached(s.contract))
+	}
 	e, ref := s.engine, round.Ref{Contract: s.contract, Run: s.run, Model: want}
 	s.lifecycle.spawnLocked(func() {
 		dst := inv.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
@@ -166,6 +169,24 @@ func (inv *inventory) holdersLocked() []*round.Session {
 		}
 	}
 	return append(first, second...)
+}
+
+// reachableFirst has those come last that could not be dialled and have no connection with this node: each costs the time of a dial, in which
+// the others may merge the next model.
+func reachableFirst(holders []*round.Session, unreached []round.Unreached) []*round.Session {
+	shut := map[string]bool{}
+	for _, u := range unreached {
+		shut[u.Node] = !u.Linked
+	}
+	first, last := make([]*round.Session, 0, len(holders)), []*round.Session(nil)
+	for _, h := range holders {
+		if shut[h.Node] {
+			last = append(last, h)
+		} else {
+			first = append(first, h)
+		}
+	}
+	return append(first, last...)
 }
 
 // fetch tries each holder once and checks what it got. Those that are not judged yet may have the model. It returns the digests
