@@ -67,7 +67,10 @@ func (h *Host) DialDedicated(ctx context.Context, to Addr, protocolName string, 
 		if err != nil {
 			return nil, fmt.Errorf("dial %s: %w", to, err)
 		}
-		if c.common() && fits(c.peer) == nil {
+		switch {
+		case !c.common():
+			_ = c.Close()
+		case fits(c.peer) == nil:
 			parent = c
 		}
 	}

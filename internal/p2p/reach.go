@@ -38,11 +38,18 @@ func (h *Host) Link(ctx context.Context, to Addr, fits func(Peer) error) error {
 	if err == nil {
 		err = fits(c.peer)
 	}
+	if err == nil && !c.common() {
+		_ = c.Close() // nothing could go over it
+		err = errNoSwarm
+	}
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", to, err)
 	}
 	return nil
 }
+
+// errNoSwarm is of a peer that says it belongs to no swarm, or to another.
+var errNoSwarm = errors.New("it shows no swarm that this node belongs to")
 
 // mayDial checks an address that is to be dialled, and bounds the time.
 func mayDial(ctx context.Context, h *Host, to Addr) (context.Context, context.CancelFunc, error) {

@@ -2,6 +2,7 @@ package peering
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/reach"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/trust"
 )
 
 const (
@@ -23,6 +25,10 @@ const (
 	mostWait = 10 * time.Second
 	// linking bounds the connections that are made at a time.
 	linking = 4
+	// maxWays bounds the others of a contract with whom connections are kept.
+	maxWays = 256
+	// waysJudged is when to look again at sessions whose registrations are about to be judged.
+	waysJudged = 100 * time.Millisecond
 )
 
 // Ways keeps a connection with each other SL of the contract, whichever of the two makes it, and knows which can't be reached: so what one
@@ -103,7 +109,13 @@ func (w *Ways) look(v *round.View, now time.Time) (due []*way, next time.Duratio
 	there := map[string]*way{}
 	next = waysLook
 	for _, m := range v.Sessions {
-		if m.State == "ended" || m.Node == w.Self || !m.Live || m.Host == "" || w.Links.Guard.Allowed(m.SPIFFEID) != nil {
+		if m.State == "ended" || m.Node == w.Self || !m.Live || m.Host == "" || len(there) == maxWays {
+			continue
+		}
+		if err := w.Links.Guard.Peer(m); err != nil { // an SN's word alone has nobody dialled
+			if errors.Is(err, trust.ErrUnknown) {
+				next = min(next, waysJudged)
+			}
 			continue
 		}
 		to, x := target{m.Node, m.SPIFFEID, m.PeerID, m.Host, m.FSPort}, w.by[m.ID]
@@ -156,12 +168,11 @@ func (w *Ways) link(ctx context.Context, room chan struct{}, x *way) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x.busy = false
-	w.known(x)
-	if err == nil || ctx.Err() != nil {
-		return
-	}
+	// Also where it succeeded: a peer that hangs up at once is not dialled without pause.
 	x.due = time.Now().Add(min(mostWait, time.Second<<min(x.tries, 8)))
-	if x.tries++; x.tries == 1 {
+	x.tries++
+	w.known(x)
+	if err != nil && ctx.Err() == nil && x.tries == 1 {
 		w.Log.Info("no connection with another SL", "peer", x.node, "err", err)
 	}
 }
