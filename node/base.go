@@ -70,9 +70,9 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 }
 
 // prober is what probes other nodes for this one, and answers them.
-func (b *base) prober(host p2p.Network, allow func(spiffeID string) error, busy func() string) *probe.Agent {
+func (b *base) prober(host p2p.Network, role identity.Role, allow func(spiffeID string) error, busy func() string) *probe.Agent {
 	return probe.New(probe.Config{
-		Network: host, Source: b.source, Domains: b.domains, Version: version.Read().Version, Allow: allow, Busy: busy, Log: b.cfg.Log,
+		Network: host, Source: b.source, Domains: b.domains, Version: version.Read().Version, Role: role, Allow: allow, Busy: busy, Log: b.cfg.Log,
 	})
 }
 

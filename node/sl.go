@@ -194,7 +194,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		s.cfg.Log.Info("only named SLs may take part in merges with this node", "allow_peer", s.cfg.AllowPeers.Strings())
 	}
 	p.ways = &peering.Ways{Links: peering.Links{Host: s.host, Guard: p.guard}, Self: s.cfg.Name, Log: s.cfg.Log}
-	p.probes = s.base.prober(s.host, p.guard.Allowed, func() string { return peering.Merging(p.engine.View()) })
+	p.probes = s.base.prober(s.host, identity.RoleSL, p.guard.Allowed, func() string { return peering.Merging(p.engine.View()) })
 	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes, Back: &peering.DialledBack{Log: s.cfg.Log}}
 	config := session.Config{
 		ModelDir: s.cfg.modelsDir(),

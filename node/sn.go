@@ -162,7 +162,7 @@ func (s *sn) run(ctx context.Context) error {
 
 // probe has SNs probe each other when an operator asks for it.
 func (s *sn) probe(ctx context.Context, group *consensus.Group) error {
-	agent := s.base.prober(s.host, nil, nil)
+	agent := s.base.prober(s.host, identity.RoleSN, nil, nil)
 	agent.Serve()
 	agent.ServeOrders(func(peerID string) bool { return admission.IsSN(group.View(), peerID) })
 	return s.probes.Run(ctx, agent.OrderTo(s.cfg.Name))

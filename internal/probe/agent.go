@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,11 @@ type Config struct {
 	Source  identity.Provider
 	Domains identity.Domains
 	Version string
+	// Role is the node's own, with whose nodes alone it measures; empty: with any.
+	Role identity.Role
 	// Busy says why nothing is to be measured now, as while a merge is under way; empty: it may be. Nil: it always may.
 	Busy func() string
-	// Allow says why a node of this SPIFFE ID is not answered, nil if it is. Nil: all are that the leader names.
+	// Allow says why a node of this SPIFFE ID is neither answered nor measured, nil if it is. Nil: all are that the leader names.
 	Allow func(spiffeID string) error
 	Now   func() time.Time // nil: the real clock
 	Log   *slog.Logger
@@ -142,10 +145,20 @@ func (a *Agent) begin(job *swarmv1.ProbeJob) bool {
 		return false
 	}
 	job = proto.CloneOf(job)
-	job.Targets, job.FromPeerIds = job.Targets[:min(len(job.Targets), board.MaxTargets)], job.FromPeerIds[:min(len(job.FromPeerIds), board.MaxTargets)]
+	job.Targets, job.FromPeerIds = a.wanted(job.Targets), job.FromPeerIds[:min(len(job.FromPeerIds), board.MaxTargets)]
 	a.job, a.begun, a.results, a.served = job, now, nil, map[string]time.Time{}
 	a.until = now.Add(time.Duration(min(job.GetSeconds(), board.MaxSeconds)) * time.Second)
 	return true
+}
+
+// wanted leaves out what no honest leader asks for: a node twice, and ports of nodes of another role, to which models would be measured.
+func (a *Agent) wanted(targets []*swarmv1.ProbeTarget) []*swarmv1.ProbeTarget {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(targets[:min(len(targets), board.MaxTargets)], func(t *swarmv1.ProbeTarget) bool {
+		twice := seen[t.GetPeerId()]
+		seen[t.GetPeerId()] = true
+		return twice || !t.GetApi() && t.GetRole() != string(cmp.Or(a.cfg.Role, identity.Role(t.GetRole())))
+	})
 }
 
 // Report is what was found in the last probe so far; nil: there was none, or it is over.
@@ -267,7 +280,12 @@ func (a *Agent) peer(ctx context.Context, t *swarmv1.ProbeTarget, r *swarmv1.Pro
 // stream probes on a stream of its own, of the kind that carries models where that is to be measured.
 func (a *Agent) stream(ctx context.Context, at p2p.Addr, role identity.Role) (found, error) {
 	busy := a.cfg.Busy()
-	s, err := a.cfg.Network.Dial(ctx, at, Protocol, busy == "", func(p p2p.Peer) error { return p.Is(role) })
+	s, err := a.cfg.Network.Dial(ctx, at, Protocol, busy == "", func(p p2p.Peer) error {
+		if err := p.Is(role); err != nil || a.cfg.Allow == nil {
+			return err
+		}
+		return a.cfg.Allow(p.Identity.String())
+	})
 	if err != nil {
 		return found{}, err
 	}

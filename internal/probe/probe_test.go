@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -167,7 +169,21 @@ func TestNothingIsMeasuredDuringAMerge(t *testing.T) {
 	}
 }
 
-// TestAgentsProbeEachOther: what is reached is measured; what is not is named.
+// someID is the peer ID of a node that is nowhere.
+func someID(t *testing.T) peer.ID {
+	t.Helper()
+	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestAgentsProbeEachOther: what is reached is measured, once; what is not is named.
 func TestAgentsProbeEachOther(t *testing.T) {
 	l := newLab(t)
 	own := l.swarm.Host(identity.RoleSL, "5eed")
@@ -178,7 +194,7 @@ func TestAgentsProbeEachOther(t *testing.T) {
 		return &swarmv1.ProbeTarget{Node: node, Role: role, PeerId: id.String(), Host: at.Host, Port: uint32(port)}
 	}
 	report, err := prober.Do(t.Context(), &swarmv1.ProbeJob{Run: 1, Seconds: 90, Targets: []*swarmv1.ProbeTarget{
-		target("well", at.Port, l.host.ID(), "sl"), target("closed", 1, l.host.ID(), "sl"), target("another", at.Port, own.ID(), "sl"), target("other role", at.Port, l.host.ID(), "sn"),
+		target("well", at.Port, l.host.ID(), "sl"), target("closed", 1, someID(t), "sl"), target("another", at.Port, own.ID(), "sl"), target("other role", at.Port, someID(t), "sn"), target("well again", at.Port, l.host.ID(), "sl"),
 	}})
 	if err != nil || len(report.GetResults()) != 4 || report.GetVersion() != "v2" {
 		t.Fatalf("%v, %v", report, err)

@@ -203,6 +203,15 @@ func (b *Board) nodeLocked(name string) *swarmv1.ProbeNode {
 	return b.shown.GetNodes()[i]
 }
 
+// failed notes why an SN could not be told of a probe, unless another one has begun since.
+func (b *Board) failed(run uint64, name string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.run == run {
+		b.nodeLocked(name).Problem = text.Clip(text.Line(err.Error()), MaxProblem)
+	}
+}
+
 // overLocked reports whether all have said what they found, or the time is over.
 func (b *Board) overLocked(now time.Time) bool {
 	return now.After(b.until) || !slices.ContainsFunc(b.shown.GetLinks(), func(l *swarmv1.ProbeLink) bool {
@@ -231,7 +240,7 @@ func (b *Board) Run(ctx context.Context, order func(ctx context.Context, sn *sta
 		case <-b.wake:
 		}
 		b.mu.Lock()
-		sns, jobs, until := b.sns, b.jobs, b.until
+		run, sns, jobs, until := b.run, b.sns, b.jobs, b.until
 		b.mu.Unlock()
 		within, cancel := context.WithTimeout(ctx, until.Sub(b.now()))
 		var told sync.WaitGroup
@@ -239,9 +248,7 @@ func (b *Board) Run(ctx context.Context, order func(ctx context.Context, sn *sta
 			told.Go(func() {
 				report, err := order(within, sn, jobs[sn.Name])
 				if err != nil {
-					b.mu.Lock()
-					b.nodeLocked(sn.Name).Problem = text.Clip(text.Line(err.Error()), MaxProblem)
-					b.mu.Unlock()
+					b.failed(run, sn.Name, err)
 					return
 				}
 				b.Take(sn.Name, report)
