@@ -156,7 +156,7 @@ func (i *Invitation) Check() error {
 		addresses = append(addresses, sn.API, sn.Files)
 	}
 	for _, a := range addresses {
-		if err := a.check(); err != nil {
+		if err := a.Check(); err != nil {
 			return err
 		}
 	}
@@ -208,8 +208,9 @@ func (i *Invitation) checkBundle() error {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
 
-func (a Address) check() error {
-	if _, err := netip.ParseAddr(a.Host); err != nil && (len(a.Host) > maxHost || !hostName.MatchString(a.Host)) {
+// Check finds what is no address. One with a zone means nothing on another host.
+func (a Address) Check() error {
+	if ip, err := netip.ParseAddr(a.Host); err == nil && ip.Zone() != "" || err != nil && (len(a.Host) > maxHost || !hostName.MatchString(a.Host)) {
 		return fmt.Errorf("host %.80q is none", a.Host)
 	}
 	if a.Port < 1 || a.Port > 65535 {

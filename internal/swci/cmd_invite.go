@@ -216,10 +216,11 @@ func servingSNs(nodes []*swarmv1.Node, leader string) (sns []invitation.SN, err 
 		if err != nil {
 			continue
 		}
-		number, _ := strconv.Atoi(port) // a bad one is found when the invitation is checked
-		sns = append(sns, invitation.SN{
-			API: invitation.Address{Host: host, Port: number}, Files: invitation.Address{Host: n.GetHost(), Port: int(n.GetFsPort())},
-		})
+		number, _ := strconv.Atoi(port) // a bad one is none, as are addresses that nobody could dial: one SN must not stop all invitations
+		sn := invitation.SN{API: invitation.Address{Host: host, Port: number}, Files: invitation.Address{Host: n.GetHost(), Port: int(n.GetFsPort())}}
+		if sn.API.Check() == nil && sn.Files.Check() == nil {
+			sns = append(sns, sn)
+		}
 	}
 	if len(sns) == 0 {
 		return nil, exit.New(exit.Unreachable, "see: swarmctl list nodes", "no SN of the swarm is alive, so nobody could join")
