@@ -85,7 +85,7 @@ func (p PauseContract) apply(s *State) (Result, error) {
 	case c.Halt.Pauses():
 		return result, nil
 	}
-	c.Halt = halted(p.Order, false, p.AtMS)
+	c.Halt, c.MadeBy = halted(p.Order, false, p.AtMS), "" // the operators' from here on: it does not go by itself
 	result.Changed = true
 	return result, nil
 }
@@ -110,7 +110,7 @@ func (r ResumeContract) apply(s *State) (Result, error) {
 	if err != nil || !c.Halt.Pauses() {
 		return result, err
 	}
-	c.Halt = nil
+	c.Halt, c.MadeBy = nil, ""
 	result.Changed = true
 	return result, nil
 }
@@ -142,7 +142,7 @@ func (e EndContract) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonNoModel, "to have it train nothing: swarmctl pause contract "+c.Name+"; to end its sessions: swarmctl reset contract "+c.Name+" force",
 			"contract %s has no model yet and too few sessions to make one: there is nothing to end with", c.Name)
 	}
-	c.Halt = halted(e.Order, true, e.AtMS)
+	c.Halt, c.MadeBy = halted(e.Order, true, e.AtMS), ""
 	c.settle()
 	result.Changed = true
 	return result, nil

@@ -58,10 +58,18 @@ func TestPausedContractDoesNotExpire(t *testing.T) {
 	}
 }
 
+// TestHaltedContractIsTheOperators: orders stand in the ledger, where an audit takes none for a contract that goes by itself.
+func TestHaltedContractIsTheOperators(t *testing.T) {
+	s := applied(t, "register sl-0; open 1 contract=study node=sl-0; pause contract=study; resume contract=study; end 1 contract=study")
+	if c := s.Contracts["study"]; c.MadeBy != "" || c.Unused(1<<50) {
+		t.Errorf("it goes by itself, as that of %q", c.MadeBy)
+	}
+}
+
 // TestNoHaltNoBytes: a swarm that was never halted writes the snapshots that it wrote before there were halts.
 func TestNoHaltNoBytes(t *testing.T) {
-	plain := applied(t, "register sl-0; open 1 contract=study node=sl-0")
-	again := applied(t, "register sl-0; open 1 contract=study node=sl-0; pause contract=study; resume contract=study")
+	plain := applied(t, "register sl-0; create contract=study; open 1 contract=study node=sl-0")
+	again := applied(t, "register sl-0; create contract=study; open 1 contract=study node=sl-0; pause contract=study; resume contract=study")
 	if d := cmp.Diff(encode(t, plain), encode(t, again)); d != "" {
 		t.Errorf("a pause that is over leaves something:\n%s", d)
 	}

@@ -252,6 +252,10 @@ func (o CreateContract) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonTermsMismatch, "begin anew: swarmctl reset contract "+c.Name,
 			"contract %s is trained with %s; the rules demand %s", c.Name, c.Terms, rules.demand())
 	}
+	if c.Terms != nil && !c.Over && c.Terms.Weights != "" && rules != nil && rules.MinWeightSharePPM > 0 {
+		return Result{}, reject(ReasonTermsMismatch, "begin anew: swarmctl reset contract "+c.Name,
+			"contract %s is trained with weights that are numbers of samples; a least share of the weight needs weights that stay", c.Name)
+	}
 	if (c.Committed != nil || c.Lost != nil) && rules.exports() && !c.Rules.exports() {
 		return Result{}, reject(ReasonTermsMismatch, "begin anew: swarmctl reset contract "+c.Name,
 			"contract %s was begun with rules that let no models out", c.Name)

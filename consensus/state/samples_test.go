@@ -72,6 +72,19 @@ func TestSamplesAreBounded(t *testing.T) {
 	}
 }
 
+// TestALeastShareNeedsWeightsThatStay: of a contract that is trained with numbers of samples nobody could open a session under the rule.
+func TestALeastShareNeedsWeightsThatStay(t *testing.T) {
+	s := mustApply(t, bySamples(t, state.Rules{}), planned(30, 300))
+	s = mustApply(t, s, state.CommitRound{Contract: state.DefaultContract, Run: 1, Round: 1, Attempt: 1, Digest: hexOf("d", 64), NextInterval: 1})
+	for _, id := range []string{"1", "2"} {
+		s = mustApply(t, s, state.EndSession{Session: hexOf(id, 32), Contract: state.DefaultContract, Run: 1, Reason: "failed"})
+	}
+	_, _, err := s.Apply(state.CreateContract{Contract: state.DefaultContract, Rules: state.Rules{MinWeightSharePPM: 500_000}})
+	if state.ReasonOf(err) != state.ReasonTermsMismatch {
+		t.Errorf("the rule was taken: %v", err)
+	}
+}
+
 // TestSamplesOfAllOrNone: whoever weighs otherwise than the contract is refused, and so are samples under a rule that counts the weights at
 // the enrolment.
 func TestSamplesOfAllOrNone(t *testing.T) {
