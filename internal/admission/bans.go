@@ -32,9 +32,15 @@ func (b *Bans) Seen() string {
 	return b.digest
 }
 
+// maxDigest bounds a digest that an SN gives and heartbeats repeat, in bytes: twice that of 64 hexadecimal digits.
+const maxDigest = 128
+
 // Take takes the list of all bans, unless its digest shows that it is the one of before. Longer ones than a swarm can have
 // are cut.
 func (b *Bans) Take(digest string, peerIDs []string) {
+	if len(digest) > maxDigest {
+		digest = "" // SNs that tell the truth would take no report that repeats it
+	}
 	b.mu.Lock()
 	if digest == b.digest {
 		b.mu.Unlock()

@@ -53,7 +53,7 @@ func (s *sessionService) OpenSession(ctx context.Context, req *connect.Request[s
 	open := state.OpenSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
 		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
-		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Isolation: isolation, Program: spoken(m.GetProgram(), state.MaxProgram),
+		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Isolation: isolation, Program: state.Clip(spoken(m.GetProgram(), state.MaxProgram), state.MaxProgram),
 		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), Late: m.GetLate(), KeepKey: true, AtMS: s.nowMS(),
 	}
 	if open.CheckinMode == "" { // else who would have chosen instead matters to nobody

@@ -180,13 +180,19 @@ func (e *Engine) Warnings(id string, seq uint64, ended bool) []string {
 	return s.program.training.warned.with(seq)
 }
 
+// maxDigest bounds a digest that an SN gives and reports repeat, in bytes: twice that of 64 hexadecimal digits.
+const maxDigest = 128
+
 // warnedLocked takes the warnings in the answer to a report.
 func (rp *reporter) warnedLocked(a round.Answer) {
-	s := rp.e.current
-	if rp.takesTrained = a.TakesTrained; s == nil || a.WarningsDigest == rp.warningsSeen {
+	s, digest := rp.e.current, a.WarningsDigest
+	if len(digest) > maxDigest {
+		digest = "" // SNs that tell the truth would take no report that repeats it
+	}
+	if rp.takesTrained = a.TakesTrained; s == nil || digest == rp.warningsSeen {
 		return
 	}
-	rp.warningsSeen = a.WarningsDigest
+	rp.warningsSeen = digest
 	for _, w := range a.Warnings {
 		if w.Session != s.id {
 			continue
