@@ -19,6 +19,7 @@ CHECKIN_MODES = ("inactive", "snapshot", "active", "once")
 LOG_FORMAT = "%(asctime)s : %(name)s : %(levelname)s : %(message)s"
 LOGGER_NAME = "SwarmCallback"
 MAX_WEIGHT = 100
+MAX_SAMPLES = 1 << 30  # larger numbers of samples weigh as this one
 BY_SAMPLES = "samples"
 
 # Frameworks by the original's names, and where the SwarmCallback for each is.
@@ -75,7 +76,7 @@ class Params:
             terms["method"] = self.method
         if self.by_samples:
             terms["weights"] = BY_SAMPLES
-            terms["weight"] = 1 if self.data_samples is None else self.data_samples
+            terms["weight"] = 1 if self.data_samples is None else min(self.data_samples, MAX_SAMPLES)
         return terms
 
 

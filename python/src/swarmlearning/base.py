@@ -18,7 +18,7 @@ from swarmlearning import layout as layouts
 from swarmlearning._counts import Counts
 from swarmlearning._metrics import MetricsFile, number, versions
 from swarmlearning._overlap import carry
-from swarmlearning._params import Params, data_samples, loopback, prints, verify
+from swarmlearning._params import MAX_SAMPLES, Params, data_samples, loopback, prints, verify
 from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, ParameterError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
@@ -183,7 +183,7 @@ class Engine:
             self._client = Client(self._directory, self._logger.warning)
             terms = self._params.terms()
             if self._params.by_samples and self._counts.data is not None:
-                terms["weight"] = self._counts.data
+                terms["weight"] = min(self._counts.data, MAX_SAMPLES)
             terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
             terms["framework"] = self._framework
             if verify():
@@ -362,7 +362,8 @@ class Engine:
         """Number the next sync, and note with which weight and counts it goes."""
         if self._params.by_samples:
             # Nothing is trained before the first one, whose weight stands for the data alone.
-            self._weight = self._samples() if self._seq else self._counts.data if self._counts.data is not None else 1
+            known = 1 if self._counts.data is None else min(self._counts.data, MAX_SAMPLES)
+            self._weight = self._samples() if self._seq else known
         self._seq += 1
         self._handed = self._counts.take()
 
@@ -373,7 +374,7 @@ class Engine:
                 'nodeWeightage: is "samples", and how many samples this peer has is not known',
                 "give trainData=, the data or its number of samples, or call on_batch_end(samples=n) after each batch",
             )
-        return size
+        return min(size, MAX_SAMPLES)
 
     def _took(self, merged: Merged, seconds: float) -> None:
         """Note a merge, whose model is loaded, and measure it. seconds is how long the training stood still for it."""
