@@ -24,13 +24,17 @@ import (
 func Read(r io.Reader, line func(head ledger.Head, line []byte) error) (*Backup, error) {
 	body := &body{r: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
 	b, err := read(bufio.NewReaderSize(body, 64<<10), line)
-	if err != nil {
+	if errors.Is(err, state.ErrVersion) { // unless a name in it is another than was written
+		if _, rest := io.Copy(io.Discard, body); rest != nil {
+			return nil, rest
+		}
+	} else if err != nil {
 		return nil, err
 	}
 	if !body.matches() {
 		return nil, fmt.Errorf("%w: its digest is another", ErrDamaged)
 	}
-	return b, nil
+	return b, err
 }
 
 // ReadHeader reads only what a file says of itself; nothing of it is proven.
