@@ -3,8 +3,6 @@ package planner_test
 import (
 	"flag"
 	"fmt"
-	"math/bits"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -405,36 +403,6 @@ func TestFinalAttemptOutlivesAReopening(t *testing.T) {
 	b.follow() // Fails when a command is rejected.
 	if p := b.contract().Plan; p == nil || p.Attempt != 2 || p.Final || len(p.Participants) != 2 {
 		t.Fatalf("plan %+v, want a second attempt without sl-0 that is not final", p)
-	}
-}
-
-// TestConnected compares the largest connected set with all subsets.
-func TestConnected(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		n := 2 + rng.IntN(8)
-		var all []string
-		for i := range n {
-			all = append(all, fmt.Sprintf("sl-%d", i))
-		}
-		var broken [][2]string
-		for range rng.IntN(2 * n) {
-			broken = append(broken, [2]string{all[rng.IntN(n)], all[rng.IntN(n)]})
-		}
-		best := 0
-		for set := range uint(1) << n {
-			ok := true
-			for _, b := range broken {
-				i, j := int(b[0][3]-'0'), int(b[1][3]-'0')
-				ok = ok && (set&(1<<i) == 0 || set&(1<<j) == 0)
-			}
-			if ok {
-				best = max(best, bits.OnesCount(set))
-			}
-		}
-		if got := planner.Connected(all, broken); len(got) != best {
-			t.Fatalf("Connected(%v, %v) = %v, the largest set has %d", all, broken, got, best)
-		}
 	}
 }
 

@@ -111,12 +111,11 @@ func (e *exclusions) causesSkip(node string, attempt uint64) {
 }
 
 // links returns those that have broken in this round.
-func (e *exclusions) links() []failure {
-	var links []failure
+func (e *exclusions) links() (broken [][2]string) {
 	for node, peers := range e.broken {
 		for _, peer := range peers {
-			links = append(links, failure{node: node, blamed: peer})
+			broken = append(broken, [2]string{node, peer})
 		}
 	}
-	return links
+	return broken
 }

@@ -1,6 +1,10 @@
 package planner
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/planner/independent"
+)
 
 // witnessed returns the failures that tell something. Who only heard of one repeats another's word, which counts once, when it
 // comes from where the talk began. Somebody must have begun it: where the chain of those who heard ends at one that reported
@@ -50,7 +54,7 @@ func baseless(f failure, by map[string]failure) bool {
 // broken in this round: who accuses one after the other goes before the second.
 func (bl *blame) unconnected(failures []failure) []string {
 	nodes := bl.fewestBroken(nodesOf(bl.facts.c.Plan.Participants))
-	keep := connected(nodes, unlinked(failures))
+	keep := independent.Maximum(nodes, links(unlinked(failures)))
 	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
 }
 
@@ -60,13 +64,23 @@ func (bl *blame) fewestBroken(nodes []string) []string {
 	return nodes
 }
 
-// unlinked lays the failures of those who blame nobody to themselves.
-func unlinked(failures []failure) []failure {
-	links := slices.Clone(failures)
-	for i, f := range links {
-		if f.alone {
-			links[i].blamed = f.node
+// links are the pairs of nodes between which failures were. Who blames nobody is in none.
+func links(failures []failure) (broken [][2]string) {
+	for _, f := range failures {
+		if f.blamed != "" {
+			broken = append(broken, [2]string{f.node, f.blamed})
 		}
 	}
-	return links
+	return broken
+}
+
+// unlinked lays the failures of those who blame nobody to themselves.
+func unlinked(failures []failure) []failure {
+	laid := slices.Clone(failures)
+	for i, f := range laid {
+		if f.alone {
+			laid[i].blamed = f.node
+		}
+	}
+	return laid
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"slices"
 
+	"github.com/swarmd/swarmd/consensus/planner/independent"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -30,9 +31,9 @@ func (bl *blame) readmit(failures []failure) {
 	})
 	nodes := bl.fewestBroken(nodesOf(parts))
 	bl.facts.requiredFirst(nodes)
-	keep := connected(nodes, append(unlinked(failures), bl.out.links()...))
+	keep := independent.Maximum(nodes, append(links(unlinked(failures)), bl.out.links()...))
 	if !bl.carry(parts, keep) {
-		keep = connected(nodes, append(others(failures), bl.out.links()...))
+		keep = independent.Maximum(nodes, append(links(others(failures)), bl.out.links()...))
 	}
 	if !bl.carry(parts, keep) {
 		bl.out.broken = nil

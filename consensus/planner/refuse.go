@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/consensus/planner/independent"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -34,12 +35,9 @@ func (f *facts) accepting(nodes []string) []string {
 	if len(pairs)+len(apart) == 0 {
 		return nodes
 	}
-	var broken []failure
-	for _, p := range pairs {
-		broken = append(broken, failure{node: p[0], blamed: p[1]})
-	}
+	broken := slices.Clone(pairs)
 	for _, p := range apart {
-		broken = append(broken, failure{node: p[0].Node, blamed: p[0].Other})
+		broken = append(broken, [2]string{p[0].Node, p[0].Other})
 	}
 	// Of equal sets the earliest in order stay: who refuses comes last, so that nobody puts another out by refusing it.
 	says := map[string]int{}
@@ -51,7 +49,7 @@ func (f *facts) accepting(nodes []string) []string {
 	if len(apart) > 0 {
 		f.requiredFirst(order)
 	}
-	kept := connected(order, broken)
+	kept := independent.Maximum(order, broken)
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !slices.Contains(kept, n) })
 }
 

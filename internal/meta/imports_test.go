@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
@@ -73,13 +73,14 @@ var pure = map[string][]string{
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/naming", "identity/pattern", "math",
 	},
-	"internal/round":            {"slices", "consensus/state", "merge"},
-	"internal/text":             {"strings", "unicode", "unicode/utf8"},
-	"consensus/planner/warning": {"cmp", "fmt", "slices", "consensus/state", "internal/round"},
-	"identity/naming":           {"fmt"},
-	"identity/pattern":          {"fmt", "slices", "strings"},
-	"consensus/ledger":          {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
-	"internal/doctor":           {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},
+	"internal/round":                {"slices", "consensus/state", "merge"},
+	"internal/text":                 {"strings", "unicode", "unicode/utf8"},
+	"consensus/planner/independent": {"slices"},
+	"consensus/planner/warning":     {"cmp", "fmt", "slices", "consensus/state", "internal/round"},
+	"identity/naming":               {"fmt"},
+	"identity/pattern":              {"fmt", "slices", "strings"},
+	"consensus/ledger":              {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
+	"internal/doctor":               {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
 		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake", "internal/text",
