@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/swarmd/swarmd/consensus/planner/weightcap"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -129,7 +130,7 @@ func (l *lineup) weigh(parts []state.Participant, rest map[string]bool) []state.
 		}
 		weights[i] = parts[i].Weight
 	}
-	for i, w := range capped(weights, ppm) {
+	for i, w := range weightcap.Apply(weights, ppm) {
 		parts[i].Weight = w
 	}
 	if bounds {

@@ -9,6 +9,17 @@ import (
 // are float64 sums in another order.
 const normTolerance = 1e-3
 
+// normBits is a declared norm as a plan carries it: a norm that is none counts as the largest.
+func normBits(norm float64, boundsNorms bool) uint64 {
+	switch {
+	case !boundsNorms || norm == 0:
+		return 0
+	case norm > 0 && norm <= math.MaxFloat64:
+		return math.Float64bits(norm)
+	}
+	return math.Float64bits(math.MaxFloat64)
+}
+
 // overstep holds what each participant declared about its update to what the owners of all shards have seen of it: who
 // declared a smaller norm than it has would be bounded less than the others. Whoever did so is named as by signed proof, since
 // the declaration is its own word, unless that would be half of the participants, or more. Empty for methods that bound

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/weightcap"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -71,7 +72,7 @@ func (f *facts) forbidden() error {
 		}
 	}
 	if f.c.Rules != nil {
-		weights = capped(weights, f.c.Rules.WeightCapPPM)
+		weights = weightcap.Apply(weights, f.c.Rules.WeightCapPPM)
 	}
 	for i, w := range weights {
 		parts[i].Weight = w

@@ -21,7 +21,7 @@ var ranks = []struct {
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
 	{"0+", []string{"internal/cmdline", "internal/invitation", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "internal/bridge/original/array", "merge/exchange/leafset", "merge/exchange/wire"}},
-	{"0++", []string{"consensus/store", "consensus/peerconn", "consensus/planner/warning", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill", "internal/bridge/original/frames", "internal/bridge/original/pickle"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
+	{"0++", []string{"consensus/store", "consensus/peerconn", "consensus/planner/warning", "consensus/planner/weightcap", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill", "internal/bridge/original/frames", "internal/bridge/original/pickle"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"1", []string{
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
@@ -76,6 +76,7 @@ var pure = map[string][]string{
 	"internal/round":                {"slices", "consensus/state", "merge"},
 	"internal/text":                 {"strings", "unicode", "unicode/utf8"},
 	"consensus/planner/independent": {"slices"},
+	"consensus/planner/weightcap":   {"slices", "consensus/state"},
 	"consensus/planner/warning":     {"cmp", "fmt", "slices", "consensus/state", "internal/round"},
 	"identity/naming":               {"fmt"},
 	"identity/pattern":              {"fmt", "slices", "strings"},

@@ -1,27 +1,17 @@
-package planner
+// Package weightcap bounds the weight that one participant of a round has among all. It is a pure function.
+package weightcap
 
 import (
-	"math"
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// normBits is a declared norm as a plan carries it: a norm that is none counts as the largest.
-func normBits(norm float64, boundsNorms bool) uint64 {
-	switch {
-	case !boundsNorms || norm == 0:
-		return 0
-	case norm > 0 && norm <= math.MaxFloat64:
-		return math.Float64bits(norm)
-	}
-	return math.Float64bits(math.MaxFloat64)
-}
-
-// capped returns weights of which none is more than a share of their sum, in millionths: what is above goes down to one
+// Apply returns weights of which none is more than a share of their sum, in millionths: what is above goes down to one
 // common level, which water-filling finds; the rest keeps its proportions. All is done in 64-bit integers, which hold it for
-// weights up to state.MaxSamples, so every leader plans the same. Weights that keep the cap, no cap (0), and one that so few can't keep leave them as they are.
-func capped(weights []uint32, ppm uint32) []uint32 {
+// weights up to state.MaxSamples, so every leader plans the same. Weights that keep the cap, no cap (0), and one that so few can't keep
+// leave them as they are; what is returned may share their memory.
+func Apply(weights []uint32, ppm uint32) []uint32 {
 	sorted := slices.DeleteFunc(slices.Clone(weights), func(w uint32) bool { return w == 0 })
 	if ppm == 0 || uint64(ppm)*uint64(len(sorted)) < state.PPM {
 		return weights
