@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/liveness"
+	"github.com/swarmd/swarmd/consensus/planner/notices"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
@@ -35,15 +36,13 @@ const forgetAfter = 30 * time.Second
 
 // Planner carries out the leader's duties while this node leads. All methods are safe for concurrent use.
 type Planner struct {
-	cfg          Config
-	raft         Log
-	log          *slog.Logger
-	reports      *Reports
-	liveness     *liveness.Tracker
-	wake         chan struct{}              // holds one, so that many wake-ups are one
-	isolation    map[string]loggedIsolation // by contract; Run's alone
-	modelChanges map[string]modelChange     // what was logged of them, by contract; Run's alone
-	refused      string                     // the last rejection that was logged as a warning; Run's alone
+	cfg      Config
+	raft     Log
+	log      *slog.Logger
+	reports  *Reports
+	liveness *liveness.Tracker
+	wake     chan struct{} // holds one, so that many wake-ups are one
+	refused  string        // the last rejection that was logged as a warning; Run's alone
 
 	mu        sync.Mutex
 	leading   bool
@@ -78,7 +77,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Planner {
 	cfg = cfg.withDefaults()
 	return &Planner{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), isolation: map[string]loggedIsolation{}, modelChanges: map[string]modelChange{}, contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), contracts: map[string]*contract{},
 	}
 }
 
@@ -135,16 +134,15 @@ func (k *contract) waiting() Waiting {
 	return Decide(in).Waiting
 }
 
-// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Leading or not, it logs sessions whose
-// programs are not isolated. Proposals are made one after the other by Run itself, so no contract ever has two in flight.
+// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Leading or not, it logs what
+// [notices.Notices] finds. Proposals are made one after the other by Run itself, so no contract ever has two in flight.
 func (l *Planner) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Tick)
 	defer tick.Stop()
-	started := time.Now()
+	notice := notices.New(l.log, time.Now())
 	for {
 		changed := l.raft.Changed()
-		l.logIsolation(l.raft.View())
-		l.logModelChanges(l.raft.View(), started)
+		notice.Log(l.raft.View())
 		if l.lead() {
 			l.step(ctx)
 		}

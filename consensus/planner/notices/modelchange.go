@@ -1,8 +1,7 @@
-package planner
+package notices
 
 import (
 	"maps"
-	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
 )
@@ -13,12 +12,11 @@ type modelChange struct {
 	adopted state.AdoptedRound
 }
 
-// logModelChanges logs each lost model and each adopted round once, on every SN. Those from before since, when this SN was started, were
-// logged by the run before. Only Run calls it.
-func (l *Planner) logModelChanges(view *state.State, since time.Time) {
-	maps.DeleteFunc(l.modelChanges, func(name string, _ modelChange) bool { return view.Contracts[name] == nil })
+// logModelChanges logs each lost model and each adopted round once.
+func (n *Notices) logModelChanges(view *state.State) {
+	maps.DeleteFunc(n.modelChanges, func(name string, _ modelChange) bool { return view.Contracts[name] == nil })
 	for name, c := range view.Contracts {
-		logged := l.modelChanges[name]
+		logged := n.modelChanges[name]
 		change := logged
 		if c.Lost != nil {
 			change.lost = *c.Lost
@@ -29,12 +27,12 @@ func (l *Planner) logModelChanges(view *state.State, since time.Time) {
 		if change == logged {
 			continue
 		}
-		l.modelChanges[name] = change
-		log := l.log.With("contract", name, "run", c.Run)
-		if change.lost != logged.lost && change.lost.AtMS >= since.UnixMilli() {
+		n.modelChanges[name] = change
+		log := n.log.With("contract", name, "run", c.Run)
+		if change.lost != logged.lost && change.lost.AtMS >= n.since.UnixMilli() {
 			log.Error("a committed model was lost", "why", change.lost.String())
 		}
-		if change.adopted != logged.adopted && change.adopted.AtMS >= since.UnixMilli() {
+		if change.adopted != logged.adopted && change.adopted.AtMS >= n.since.UnixMilli() {
 			log.Warn("training goes on from a model that the SNs did not know", "why", change.adopted.String())
 		}
 	}

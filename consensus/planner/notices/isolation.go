@@ -1,4 +1,4 @@
-package planner
+package notices
 
 import (
 	"strings"
@@ -15,16 +15,15 @@ type loggedIsolation struct {
 	told map[string]bool // sessions whose opened isolation was logged
 }
 
-// logIsolation logs once for each session that its SL let the program out, on every SN, so that each organisation's log has it.
-// Only Run calls it.
-func (l *Planner) logIsolation(view *state.State) {
-	for name := range l.isolation {
+// logIsolation logs once for each session that its SL let the program out.
+func (n *Notices) logIsolation(view *state.State) {
+	for name := range n.isolation {
 		if view.Contracts[name] == nil {
-			delete(l.isolation, name)
+			delete(n.isolation, name)
 		}
 	}
 	for name, c := range view.Contracts {
-		old := l.isolation[name]
+		old := n.isolation[name]
 		if old.seen == c {
 			continue
 		}
@@ -34,10 +33,10 @@ func (l *Planner) logIsolation(view *state.State) {
 				continue
 			}
 			if !old.told[id] && s.State != state.SessionEnded {
-				l.log.Warn("a peer's program is not isolated", "contract", name, "node", s.Node, "session", id, "isolation", s.Isolation)
+				n.log.Warn("a peer's program is not isolated", "contract", name, "node", s.Node, "session", id, "isolation", s.Isolation)
 			}
 			now.told[id] = true
 		}
-		l.isolation[name] = now
+		n.isolation[name] = now
 	}
 }
