@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -92,7 +93,7 @@ func (f *facts) claimed() bool {
 
 // unproven counts the nodes with a session that are alive, and those of them that have not reported yet. It names all of whom it is not
 // known yet what they can prove.
-func (f *facts) unproven(reports []Report, claims map[string]bool) (live, unheard int, silent []string) {
+func (f *facts) unproven(reports []reports.Report, claims map[string]bool) (live, unheard int, silent []string) {
 	heard, told := map[string]bool{}, map[string]bool{}
 	for _, r := range reports {
 		heard[r.Node], told[r.Node] = true, !claims[r.Node] || len(r.Proofs) > 0
@@ -113,7 +114,7 @@ func (f *facts) unproven(reports []Report, claims map[string]bool) (live, unhear
 }
 
 // proving counts the nodes that have signed a round behind the last one.
-func proving(reports []Report, last uint64) int {
+func proving(reports []reports.Report, last uint64) int {
 	by := map[string]bool{}
 	for _, r := range reports {
 		if slices.ContainsFunc(r.Proofs, func(p ledger.Round) bool { return p.Round > last }) {
@@ -125,7 +126,7 @@ func proving(reports []Report, last uint64) int {
 
 // proven finds the newest round behind the last one whose model somebody holds and most nodes with a session have signed. Those that are
 // dead count, unless they had all the time to come back.
-func (ad *adoption) proven(reports []Report, late bool) *ledger.Round {
+func (ad *adoption) proven(reports []reports.Report, late bool) *ledger.Round {
 	held, by := map[round.Model]bool{}, map[string]*ledger.Round{}
 	for _, r := range reports {
 		for _, h := range r.Held {

@@ -3,6 +3,7 @@ package planner
 import (
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -23,7 +24,7 @@ func outcome(d *round.Done) string { return d.ModelDigest + " " + d.StateDigest 
 
 // ask reports whether the leader must hear more than what all participants have said, and asks for it then. The question stands until the
 // attempt is decided. Another leader finds the same reports, and asks again.
-func (at *attempt) ask(done map[string]Report) bool {
+func (at *attempt) ask(done map[string]reports.Report) bool {
 	p := at.facts.c.Plan
 	said, whole, same := map[string]string{}, true, true
 	for _, part := range p.Participants {
@@ -43,8 +44,8 @@ func (at *attempt) ask(done map[string]Report) bool {
 }
 
 // answered returns those who have said all, and the names of those who have not.
-func (at *attempt) answered(done map[string]Report) (whole map[string]Report, pending []string) {
-	whole = map[string]Report{}
+func (at *attempt) answered(done map[string]reports.Report) (whole map[string]reports.Report, pending []string) {
+	whole = map[string]reports.Report{}
 	for _, part := range at.facts.c.Plan.Participants {
 		switch r, ok := done[part.Session]; {
 		case !ok: // it has failed

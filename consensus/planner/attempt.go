@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -107,9 +108,9 @@ func (at *attempt) contradicted() {
 }
 
 // collect sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
-func (at *attempt) collect() (done map[string]Report, failures []failure, pending []string) {
+func (at *attempt) collect() (done map[string]reports.Report, failures []failure, pending []string) {
 	p := at.facts.c.Plan
-	done = map[string]Report{}
+	done = map[string]reports.Report{}
 	for _, part := range p.Participants {
 		r := at.facts.in.Reports[part.Session]
 		switch {
@@ -165,7 +166,7 @@ func (at *attempt) mute(done int, pending []string) (failures []failure) {
 	return failures
 }
 
-func (at *attempt) commit(done map[string]Report) {
+func (at *attempt) commit(done map[string]reports.Report) {
 	p := at.facts.c.Plan
 	first := done[p.Participants[0].Session].Done // the digests of the others are the same
 	signatures := make([][]byte, 0, len(p.Participants))

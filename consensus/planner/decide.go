@@ -3,6 +3,7 @@ package planner
 import (
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -12,8 +13,8 @@ type Inputs struct {
 	Now      time.Time
 	View     *state.State
 	Contract string
-	Reports  map[string]Report // by session, of the contract's current run
-	Memory   Memory            // what the last Decision for this contract returned
+	Reports  map[string]reports.Report // by session, of the contract's current run
+	Memory   Memory                    // what the last Decision for this contract returned
 	Config   Config
 	Recent   []state.CommittedRound // of the contract's current run, as far as the leader remembers
 	Recorded map[uint64]round.Model // by round: the run's models as the ledger has them; nil: not looked up, or not known

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/round"
@@ -24,7 +25,7 @@ type table struct {
 	s       *state.State
 	now     time.Time
 	memory  planner.Memory
-	reports map[string]planner.Report
+	reports map[string]reports.Report
 }
 
 func newTable(t *testing.T, minPeers uint32, n int) *table {
@@ -35,7 +36,7 @@ func newTable(t *testing.T, minPeers uint32, n int) *table {
 // newTableOf has n sessions under rules; with changes the i-th before it is opened.
 func newTableOf(t *testing.T, rules state.Rules, n int, with func(i int, o *state.OpenSession)) *table {
 	t.Helper()
-	b := &table{t: t, s: state.New(), now: time.Date(2026, 3, 1, 12, 3, 10, 0, time.UTC), reports: map[string]planner.Report{}}
+	b := &table{t: t, s: state.New(), now: time.Date(2026, 3, 1, 12, 3, 10, 0, time.UTC), reports: map[string]reports.Report{}}
 	b.apply(state.CreateContract{Contract: contractName, Rules: rules})
 	for i := range n {
 		node := fmt.Sprintf("sl-%d", i)
@@ -70,7 +71,7 @@ func (b *table) ready(weight uint32, sessions ...int) {
 		if done := b.contract().Committed; done != nil {
 			r.BaseRound, r.BaseDigest = done.Round, done.Digest
 		}
-		b.reports[id(i)] = planner.Report{Ready: &r, At: b.now}
+		b.reports[id(i)] = reports.Report{Ready: &r, At: b.now}
 	}
 }
 
@@ -125,7 +126,7 @@ func (b *table) round(sessions ...int) {
 	plan := b.contract().Plan
 	for _, p := range plan.Participants {
 		digest := fmt.Sprintf("%064x", plan.Round)
-		b.reports[p.Session] = planner.Report{Done: &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}}
+		b.reports[p.Session] = reports.Report{Done: &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}}
 	}
 	b.follow()
 	if b.contract().Round() != plan.Round {
@@ -184,7 +185,7 @@ func waitingToPlan() []waitingCase {
 func waitingToCommit() []waitingCase {
 	fail := func(b *table, i int, blamed, reason string) {
 		plan := b.contract().Plan
-		b.reports[id(i)] = planner.Report{
+		b.reports[id(i)] = reports.Report{
 			Failed: &round.Failed{Round: plan.Round, Attempt: plan.Attempt, Blamed: blamed, Reason: reason}, At: b.now, FailedAt: b.now,
 		}
 	}
@@ -298,7 +299,7 @@ func TestCheckinModes(t *testing.T) {
 			b.ready(1, 0, 1)
 			delete(b.reports, id(2))
 			if tt.stale {
-				b.reports[id(2)] = planner.Report{Ready: &round.Ready{Seq: 2, Weight: 1}}
+				b.reports[id(2)] = reports.Report{Ready: &round.Ready{Seq: 2, Weight: 1}}
 			}
 			b.follow()
 			b.now = b.now.Add(time.Minute)
@@ -320,7 +321,7 @@ func TestClosedPeerThatFetchesIsNotPlanned(t *testing.T) {
 	b.round(0, 1, 2)
 	b.apply(state.CloseSession{Session: id(2), Contract: contractName, Run: 1, CheckinMode: state.CheckinInactive, Seq: 1})
 	b.ready(1, 0, 1)
-	b.reports[id(2)] = planner.Report{At: b.now}
+	b.reports[id(2)] = reports.Report{At: b.now}
 	if w := b.follow(); w.Kind != planner.WaitTraining || strings.Join(w.For, " ") != "sl-2" {
 		t.Fatalf("waits for %s %v, want sl-2", w.Kind, w.For)
 	}
@@ -338,7 +339,7 @@ func TestDisagreementIsMergedAnew(t *testing.T) {
 	b.follow()
 	first := b.contract().Plan
 	for i, p := range first.Participants {
-		b.reports[p.Session] = planner.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i), ShardDigests: []string{"as asked"}}}
+		b.reports[p.Session] = reports.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i), ShardDigests: []string{"as asked"}}}
 	}
 	b.follow()
 	b.now = b.now.Add(time.Minute)
@@ -347,7 +348,7 @@ func TestDisagreementIsMergedAnew(t *testing.T) {
 	if diff := cmp.Diff(first.Participants, p.Participants); p.Attempt != 2 || first.Epoch != 0 || p.Epoch != 1 || diff != "" {
 		t.Fatalf("plan %+v, want the same owners in another epoch: %s", p, diff)
 	}
-	b.reports[id(0)] = planner.Report{Failed: &round.Failed{Round: 1, Attempt: 2, Blamed: "sl-1"}, At: b.now, FailedAt: b.now}
+	b.reports[id(0)] = reports.Report{Failed: &round.Failed{Round: 1, Attempt: 2, Blamed: "sl-1"}, At: b.now, FailedAt: b.now}
 	b.follow()
 	b.now = b.now.Add(time.Second)
 	b.follow()
@@ -361,7 +362,7 @@ func TestDisagreementIsMergedAnew(t *testing.T) {
 func TestAnsweredReportIsNotReady(t *testing.T) {
 	b := newTable(t, 2, 2)
 	b.ready(1, 0, 1)
-	old := map[string]planner.Report{id(0): b.reports[id(0)], id(1): b.reports[id(1)]}
+	old := map[string]reports.Report{id(0): b.reports[id(0)], id(1): b.reports[id(1)]}
 	b.round(0, 1)
 	b.reports = old
 	if d := b.decide(); d.Command != nil {
@@ -418,7 +419,7 @@ func TestBannedParticipant(t *testing.T) {
 				t.Fatalf("plan %+v", plan)
 			}
 			for _, p := range plan.Participants[:done] {
-				b.reports[p.Session] = planner.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}}
+				b.reports[p.Session] = reports.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}}
 			}
 			b.apply(state.BanNode{PeerID: "sl-1"})
 			b.follow()

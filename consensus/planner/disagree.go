@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -35,7 +36,7 @@ type comparison struct {
 // disagree compares what all participants signed. If that is one outcome there is nothing to compare; else everybody was asked, and reports the digest of every shard with its owner's seal on it, so
 // a digest that its owner has not sealed convicts who reports it, and two that it has sealed convict the owner. What is left are
 // wholes: who agrees on all shards can still report another model or optimiser state.
-func (co *comparison) disagree(done map[string]Report) verdict {
+func (co *comparison) disagree(done map[string]reports.Report) verdict {
 	parts := co.facts.c.Plan.Participants
 	v := verdict{failures: co.contradictions(done)}
 	v.failures = append(v.failures, co.claims(done, v.failures)...)
@@ -82,7 +83,7 @@ func (co *comparison) disagree(done map[string]Report) verdict {
 }
 
 // contradictions lists who is convicted by its own signature, in plan order, once each.
-func (co *comparison) contradictions(done map[string]Report) (found []failure) {
+func (co *comparison) contradictions(done map[string]reports.Report) (found []failure) {
 	parts := co.facts.c.Plan.Participants
 	for j, p := range parts {
 		f := failure{node: p.Node, blamed: p.Node, at: co.facts.in.Now, proof: true}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -132,7 +133,7 @@ func (b *table) digests(version func(reporter, owner int) (v int, sealed bool), 
 		}
 		done.ModelDigest = fmt.Sprintf("%064x", whole)
 		done.ShardsDigest = merge.Sum([]byte(strings.Join(done.ShardDigests, " "))).String()
-		b.reports[p.Session] = planner.Report{Done: done, Unsealed: unsealed, At: b.now}
+		b.reports[p.Session] = reports.Report{Done: done, Unsealed: unsealed, At: b.now}
 	}
 }
 
@@ -147,7 +148,7 @@ func (b *table) differs() bool {
 }
 
 // shorten has all participants say only what they said that they hold, and returns what they said.
-func (b *table) shorten() map[string]planner.Report {
+func (b *table) shorten() map[string]reports.Report {
 	whole := maps.Clone(b.reports)
 	for _, p := range b.contract().Plan.Participants {
 		r := b.reports[p.Session]

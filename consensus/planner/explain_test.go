@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -33,15 +34,15 @@ func explained() []waitingCase {
 		{"a leader that has heard of nobody", func(t *testing.T) *table {
 			b := newTable(t, 2, 3)
 			b.round(0, 1, 2)
-			b.reports = map[string]planner.Report{}
+			b.reports = map[string]reports.Report{}
 			return b
 		}},
 		{"some train, one left, one is dead, one fetches", func(t *testing.T) *table {
 			b := newTable(t, 3, 5)
 			b.round(0, 1, 2, 3, 4)
 			b.ready(1, 0)
-			b.reports[id(1)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: 9, Weight: 1}}
-			b.reports[id(2)] = planner.Report{At: b.now}
+			b.reports[id(1)] = reports.Report{At: b.now, Ready: &round.Ready{Seq: 9, Weight: 1}}
+			b.reports[id(2)] = reports.Report{At: b.now}
 			b.apply(state.SetLive{Node: "sl-3", AtMS: b.now.Add(-4 * time.Second).UnixMilli()})
 			b.apply(state.LeaveNode{Node: "sl-4", TokenHash: strings.Repeat("1", 64), Reason: "stopped"})
 			return b
@@ -50,8 +51,8 @@ func explained() []waitingCase {
 			b := newTable(t, 2, 3)
 			b.round(0, 1, 2)
 			b.ready(1, 0)
-			b.reports[id(1)] = planner.Report{At: b.now.Add(-3 * time.Second)}
-			b.reports[id(2)] = planner.Report{At: b.now.Add(-2 * time.Second)}
+			b.reports[id(1)] = reports.Report{At: b.now.Add(-3 * time.Second)}
+			b.reports[id(2)] = reports.Report{At: b.now.Add(-2 * time.Second)}
 			return b
 		}},
 		{"one merges and one is not heard from", func(t *testing.T) *table {
@@ -69,7 +70,7 @@ func explained() []waitingCase {
 			b.apply(state.SetLive{Node: "sl-1", AtMS: b.now.Add(-15 * time.Second).UnixMilli()})
 			b.follow()
 			plan := b.contract().Plan
-			b.reports[id(0)] = planner.Report{
+			b.reports[id(0)] = reports.Report{
 				Done: &round.Done{Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64)}, At: b.now,
 			}
 			return b

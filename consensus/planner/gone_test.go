@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -15,7 +15,7 @@ import (
 func TestWhoIsSilentMayBeMerging(t *testing.T) {
 	done := func(b *table, nodes ...int) {
 		for _, i := range nodes {
-			b.reports[id(i)] = planner.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}, At: b.now}
+			b.reports[id(i)] = reports.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}, At: b.now}
 		}
 	}
 	hear := func(b *table, nodes ...int) {

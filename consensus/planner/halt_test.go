@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -128,9 +129,9 @@ func TestAPauseLetsTheAttemptEnd(t *testing.T) {
 				t.Fatalf("the attempt does not go on: %s", w)
 			}
 			for i := range 2 {
-				r := planner.Report{Done: &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: strings.Repeat("7", 64)}, At: b.now}
+				r := reports.Report{Done: &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: strings.Repeat("7", 64)}, At: b.now}
 				if fails {
-					r = planner.Report{Failed: &round.Failed{Round: plan.Round, Attempt: plan.Attempt, Reason: "no byte"}, At: b.now, FailedAt: b.now}
+					r = reports.Report{Failed: &round.Failed{Round: plan.Round, Attempt: plan.Attempt, Reason: "no byte"}, At: b.now, FailedAt: b.now}
 				}
 				b.reports[id(i)] = r
 			}
@@ -159,7 +160,7 @@ func TestALostModelIsNotGivenUpWhilePaused(t *testing.T) {
 	b.round(0, 1, 2)
 	b.pause()
 	for i := range 3 { // they were started anew and hold nothing
-		b.reports[id(i)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: 2, Weight: 1}}
+		b.reports[id(i)] = reports.Report{At: b.now, Ready: &round.Ready{Seq: 2, Weight: 1}}
 	}
 	for range 20 {
 		b.now = b.now.Add(time.Minute)

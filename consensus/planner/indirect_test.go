@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/internal/round"
 )
 
@@ -153,7 +153,7 @@ func (b *table) fail(words [4]word) (out []string, says string, took time.Durati
 
 // tells has one peer report on the running attempt.
 func (b *table) tells(i int, w word) {
-	p, r := b.contract().Plan, planner.Report{Ready: b.reports[id(i)].Ready, At: b.now}
+	p, r := b.contract().Plan, reports.Report{Ready: b.reports[id(i)].Ready, At: b.now}
 	if c := b.contract().Committed; c != nil {
 		r.Held = []round.Model{{Round: c.Round, Digest: c.Digest}}
 	}

@@ -3,6 +3,8 @@ package planner
 import (
 	"fmt"
 	"math"
+
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 )
 
 // normTolerance is how far, relative to it, the squares that owners sum may lie from the square of the declared norm. Both
@@ -24,7 +26,7 @@ func normBits(norm float64, boundsNorms bool) uint64 {
 // declared a smaller norm than it has would be bounded less than the others. Whoever did so is named as by signed proof, since
 // the declaration is its own word, unless that would be half of the participants, or more. Empty for methods that bound
 // nothing.
-func (co *comparison) overstep(done map[string]Report) verdict {
+func (co *comparison) overstep(done map[string]reports.Report) verdict {
 	if co.facts.method == nil || !co.facts.method.BoundsNorms() {
 		return verdict{}
 	}

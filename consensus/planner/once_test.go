@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -49,7 +50,7 @@ func (b *table) commits() {
 	b.t.Helper()
 	p := b.contract().Plan
 	for _, q := range p.Participants {
-		b.reports[q.Session] = planner.Report{At: b.now, Done: &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}}
+		b.reports[q.Session] = reports.Report{At: b.now, Done: &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}}
 	}
 	b.follow()
 	if b.contract().Round() != p.Round {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/liveness"
 	"github.com/swarmd/swarmd/consensus/planner/notices"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
@@ -39,7 +40,7 @@ type Planner struct {
 	cfg      Config
 	raft     Log
 	log      *slog.Logger
-	reports  *Reports
+	reports  *reports.Store
 	liveness *liveness.Tracker
 	wake     chan struct{} // holds one, so that many wake-ups are one
 	refused  string        // the last rejection that was logged as a warning; Run's alone
@@ -76,7 +77,7 @@ type Status struct {
 func New(cfg Config, raft Log, log *slog.Logger) *Planner {
 	cfg = cfg.withDefaults()
 	return &Planner{
-		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
+		cfg: cfg, raft: raft, log: log, reports: reports.New(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
 		wake: make(chan struct{}, 1), contracts: map[string]*contract{},
 	}
 }
@@ -91,7 +92,7 @@ func (l *Planner) Touch(node string) {
 
 // Record takes a session's report, which is also a sign of life of r.Node. The caller has proven that r.Node speaks and
 // owns the session, and checked Done's signature. It does not block.
-func (l *Planner) Record(r Report) {
+func (l *Planner) Record(r reports.Report) {
 	now := time.Now()
 	l.liveness.Touch(r.Node, now)
 	l.reports.Record(r, now)
@@ -212,7 +213,7 @@ func (l *Planner) step(ctx context.Context) {
 // scan takes a contract's reports, and after them the newest view. In this order the view holds whatever was committed before
 // a report came: who is heard to be ready since it has closed is seen closed, or one round too many would follow. The
 // contract is nil when there is none.
-func (l *Planner) scan(name string) (view *state.State, c *state.Contract, reports map[string]Report) {
+func (l *Planner) scan(name string) (view *state.State, c *state.Contract, reports map[string]reports.Report) {
 	known := l.raft.View().Contracts[name]
 	if known == nil {
 		return nil, nil, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -41,7 +42,7 @@ func TestLastCloseComesWhileTheLeaderLooks(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inSwarm(t, 2, func(s *swarm) {
 				report := func(p *peer, ready *round.Ready, done *round.Done) {
-					s.current().Record(planner.Report{Session: p.session, Contract: contractName, Run: 1, Node: p.node, Ready: ready, Done: done})
+					s.current().Record(reports.Report{Session: p.session, Contract: contractName, Run: 1, Node: p.node, Ready: ready, Done: done})
 				}
 				merge := func() {
 					s.run(time.Second)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
-	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -79,7 +79,7 @@ func TestLostModelIsLookedUp(t *testing.T) {
 					s.run(time.Second)
 					for i, p := range s.peers {
 						held := []round.Model{{Round: 3, Digest: forged}, {Round: 2, Digest: forged}, {Round: 1, Digest: fmt.Sprintf("%064x", 1)}}
-						s.current().Record(planner.Report{Session: p.session, Contract: begun, Run: 1, Node: p.node, Held: held[:3-i]})
+						s.current().Record(reports.Report{Session: p.session, Contract: begun, Run: 1, Node: p.node, Held: held[:3-i]})
 					}
 				}
 				lost := commands[state.LoseModel](s)
@@ -88,24 +88,5 @@ func TestLostModelIsLookedUp(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestAnOlderReportSaysNothing: one that was overtaken, or that is repeated by who passed it on, does not undo a newer one.
-func TestAnOlderReportSaysNothing(t *testing.T) {
-	rs := planner.NewReports()
-	c := &state.Contract{Name: "c", Run: 1, Sessions: map[string]*state.Session{"s": {ID: "s"}}}
-	say := func(number, seq uint64) {
-		rs.Record(planner.Report{Session: "s", Contract: "c", Run: 1, Node: "n", Number: number, Ready: &round.Ready{Seq: seq}}, time.Now())
-	}
-	say(2, 8)
-	say(1, 7)
-	if got := rs.Of(c)["s"]; got.Number != 2 || got.Ready.Seq != 8 {
-		t.Errorf("an older report counts: %+v", got)
-	}
-	say(2, 8) // as heartbeats do
-	say(3, 9)
-	if got := rs.Of(c)["s"]; got.Number != 3 || got.Ready.Seq != 9 {
-		t.Errorf("a newer one does not: %+v", got)
 	}
 }

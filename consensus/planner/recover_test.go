@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -51,7 +52,7 @@ func TestModelIsNotLostTwice(t *testing.T) {
 func TestModelIsNotLostToANewLeader(t *testing.T) {
 	b := newTableOf(t, state.Rules{StallGraceMS: 100}, 2, func(int, *state.OpenSession) {})
 	b.round(0, 1)
-	b.memory, b.reports = planner.Memory{}, map[string]planner.Report{}
+	b.memory, b.reports = planner.Memory{}, map[string]reports.Report{}
 	for range 8 {
 		if d := b.decide(); d.Command != nil {
 			t.Fatalf("%+v: %s", d.Command, d.Waiting)
@@ -99,7 +100,7 @@ func TestLyingOwnerExpelsNoMajority(t *testing.T) {
 			}
 		}
 		for _, p := range plan.Participants {
-			b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
+			b.reports[p.Session] = reports.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
 				Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: own[p.Session],
 			}}
 		}
@@ -147,7 +148,7 @@ func TestStallGraceBeginsAnew(t *testing.T) {
 	b := newTable(t, 3, 4)
 	stall := func() {
 		plan := b.contract().Plan
-		b.reports[id(0)] = planner.Report{
+		b.reports[id(0)] = reports.Report{
 			Failed: &round.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-1", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
 			Ready: b.reports[id(0)].Ready,
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/planner/weightcap"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
@@ -102,8 +103,8 @@ func (f *facts) survivors() (live int, held bool) {
 
 // recentReports returns the newest reports from nodes that live, in the order of their sessions' IDs. A daemon that was started anew
 // may live while the report is of the one before.
-func (f *facts) recentReports() []Report {
-	var out []Report
+func (f *facts) recentReports() []reports.Report {
+	var out []reports.Report
 	for _, id := range sortedKeys(f.in.Reports) {
 		r := f.in.Reports[id]
 		s := f.c.Sessions[id]
@@ -164,7 +165,7 @@ func (rc *recovery) newestModel() olderModel {
 // hexDigest reports whether a text is a digest in hex.
 func hexDigest(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
-func sortedKeys(m map[string]Report) []string {
+func sortedKeys(m map[string]reports.Report) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -31,7 +32,7 @@ func survivorsOfTwo(t *testing.T) *table {
 
 // holds has sessions report that their nodes hold the models of these rounds.
 func (b *table) holds(session int, rounds ...uint64) {
-	r := planner.Report{Session: id(session), At: b.now}
+	r := reports.Report{Session: id(session), At: b.now}
 	for _, n := range rounds {
 		r.Held = append(r.Held, round.Model{Round: n, Digest: fmt.Sprintf("%064x", n)})
 	}
@@ -62,11 +63,11 @@ func TestLostModel(t *testing.T) {
 		{"none", func(b *table) { b.holds(2); b.holds(3) }, 0, "begins anew, as nobody holds an older one"},
 		{"no digest, and a round to come", func(b *table) {
 			b.holds(2, 7)
-			b.reports[id(3)] = planner.Report{Held: []round.Model{{Round: 2, Digest: "x"}}, At: b.now}
+			b.reports[id(3)] = reports.Report{Held: []round.Model{{Round: 2, Digest: "x"}}, At: b.now}
 		}, 0, "begins anew"},
 		{"a state that the method has not", func(b *table) {
 			b.holds(2, 1)
-			b.reports[id(3)] = planner.Report{At: b.now, Held: []round.Model{{Round: 2, Digest: strings.Repeat("a", 64), State: strings.Repeat("b", 64)}}}
+			b.reports[id(3)] = reports.Report{At: b.now, Held: []round.Model{{Round: 2, Digest: strings.Repeat("a", 64), State: strings.Repeat("b", 64)}}}
 		}, 1, "round 1, which sl-2 has"},
 	}
 	for _, tt := range tests {
@@ -129,7 +130,7 @@ func TestLostModelHearsNoLiar(t *testing.T) {
 	var d planner.Decision
 	for range 70 {
 		b.holds(2, 1)
-		b.reports[id(3)] = planner.Report{At: b.now, Held: []round.Model{{Round: 2, Digest: strings.Repeat("e", 64)}}}
+		b.reports[id(3)] = reports.Report{At: b.now, Held: []round.Model{{Round: 2, Digest: strings.Repeat("e", 64)}}}
 		d = planner.Decide(planner.Inputs{Now: b.now, View: b.s, Contract: contractName, Reports: b.reports, Memory: b.memory, Recent: recent})
 		b.memory, b.now = d.Memory, b.now.Add(time.Second)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -24,7 +25,7 @@ func ruled() []waitingCase {
 		{"required node is late", func(t *testing.T) *table {
 			b := newTableOf(t, state.Rules{Required: []string{"sl-2"}}, 3, weighted(1, 1, 1))
 			b.ready(1, 0, 1)
-			b.reports[id(2)] = planner.Report{At: b.now}
+			b.reports[id(2)] = reports.Report{At: b.now}
 			return b
 		}},
 		{"required node never came", func(t *testing.T) *table {
@@ -44,7 +45,7 @@ func ruled() []waitingCase {
 		{"share of the weight", func(t *testing.T) *table {
 			b := newTableOf(t, state.Rules{MinWeightSharePPM: 600_000}, 3, weighted(10, 20, 70))
 			b.ready(10, 0, 1)
-			b.reports[id(2)] = planner.Report{At: b.now}
+			b.reports[id(2)] = reports.Report{At: b.now}
 			return b
 		}},
 		{"cap with too few", func(t *testing.T) *table {
@@ -110,7 +111,7 @@ func TestRequiredNodeSitsNowhere(t *testing.T) {
 			t.Fatalf("plan %+v, want one with sl-2", plan)
 		}
 		for i := range 2 {
-			b.reports[id(i)] = planner.Report{
+			b.reports[id(i)] = reports.Report{
 				Failed: &round.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-2", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
 				Ready: b.reports[id(i)].Ready,
 			}
@@ -288,7 +289,7 @@ func TestFactors(t *testing.T) {
 func (b *table) report(squares ...[]float64) {
 	plan := b.contract().Plan
 	for i, p := range plan.Participants {
-		b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
+		b.reports[p.Session] = reports.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
 			Round: plan.Round, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: squares[i],
 		}}
 	}
@@ -345,7 +346,7 @@ func TestLiarAboutItsNormSitsOut(t *testing.T) {
 			}
 		}
 		for _, p := range plan.Participants {
-			b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
+			b.reports[p.Session] = reports.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
 				Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: own[p.Session],
 			}}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/round"
@@ -88,7 +89,7 @@ func frozenCountsNothing(t *testing.T, rules state.Rules, mode string) {
 	b.round(0, 1, 2)
 	for i := range 3 {
 		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, CheckinMode: mode, Seq: 1})
-		b.reports[id(i)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: 1, BaseRound: 1, BaseDigest: b.contract().Committed.Digest, Weight: 1}}
+		b.reports[id(i)] = reports.Report{At: b.now, Ready: &round.Ready{Seq: 1, BaseRound: 1, BaseDigest: b.contract().Committed.Digest, Weight: 1}}
 	}
 	b.follow()
 	b.dies(0)
@@ -173,7 +174,7 @@ func TestAClosedPeerThatRefusesCountsNothing(t *testing.T) {
 			t.Fatalf("attempt %d: sl-2 is %+v", p.Attempt, got)
 		}
 		for _, q := range p.Participants {
-			b.reports[q.Session] = planner.Report{Done: &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}}
+			b.reports[q.Session] = reports.Report{Done: &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}}
 		}
 		b.follow()
 		b.now = b.now.Add(10 * time.Second)

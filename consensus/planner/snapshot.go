@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -213,7 +214,7 @@ func (ob *observer) peer(x *state.Session) Peer {
 }
 
 // attending is a participant of the running attempt.
-func attending(p Peer, plan *state.Plan, r Report) Peer {
+func attending(p Peer, plan *state.Plan, r reports.Report) Peer {
 	p.Does, p.Since = PeerMerging, time.UnixMilli(plan.PlannedMS)
 	switch {
 	case r.Done != nil && r.Done.Round == plan.Round && r.Done.Attempt == plan.Attempt:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/round"
@@ -219,7 +220,7 @@ func (s *swarm) live(p *peer) {
 			closed = true
 			s.do(state.CloseSession{Session: p.session, Contract: contractName, Run: c.Run, Seq: seq - 1, AtMS: time.Now().UnixMilli()})
 		}
-		r := planner.Report{Session: p.session, Contract: contractName, Run: c.Run, Node: p.node}
+		r := reports.Report{Session: p.session, Contract: contractName, Run: c.Run, Node: p.node}
 		if base.Round > 0 && s.loss != nil {
 			r.Progress = &round.Progress{Round: base.Round, Loss: s.loss(base.Round), HasLoss: true}
 		}
@@ -241,7 +242,7 @@ func (s *swarm) live(p *peer) {
 	}
 }
 
-func (s *swarm) merged(p *peer, plan *state.Plan, r *planner.Report) {
+func (s *swarm) merged(p *peer, plan *state.Plan, r *reports.Report) {
 	if s.exchange != nil {
 		if r.Failed = s.exchange(p, plan); r.Failed != nil {
 			r.Failed.Round, r.Failed.Attempt = plan.Round, plan.Attempt

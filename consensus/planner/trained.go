@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
@@ -18,7 +19,7 @@ type trainings struct {
 }
 
 // take adds what the run's sessions have reported last, and returns what is found to be wrong that was not known.
-func (t *trainings) take(c *state.Contract, reports map[string]Report) (found []warning.Warning) {
+func (t *trainings) take(c *state.Contract, reports map[string]reports.Report) (found []warning.Warning) {
 	news := t.of != c
 	for id, r := range reports {
 		if r.Trained == nil || t.by[id] == *r.Trained {
@@ -50,7 +51,7 @@ func (l *Planner) Warnings(name string) []warning.Warning {
 }
 
 // toldOf takes what was reported since the last decision too. The caller holds mu.
-func (l *Planner) toldOf(c *state.Contract, reports map[string]Report) []warning.Warning {
+func (l *Planner) toldOf(c *state.Contract, reports map[string]reports.Report) []warning.Warning {
 	known := l.contracts[c.Name]
 	if known == nil || known.run != c.Run {
 		return nil // the next decision is soon

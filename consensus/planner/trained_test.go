@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
@@ -19,7 +19,7 @@ func TestWarningsStayForTheRun(t *testing.T) {
 		s.enrol(s.peers...)
 		s.run(5 * time.Second)
 		tell := func(told *round.Trained) {
-			s.current().Record(planner.Report{Session: s.peers[1].session, Contract: contractName, Run: 1, Node: "sl-1", Trained: told})
+			s.current().Record(reports.Report{Session: s.peers[1].session, Contract: contractName, Run: 1, Node: "sl-1", Trained: told})
 		}
 		warned := func() []warning.Reason {
 			var all []warning.Reason

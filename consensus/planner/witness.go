@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
@@ -22,7 +23,7 @@ const (
 type bench struct {
 	facts        *facts
 	parts        []state.Participant
-	done         []Report
+	done         []reports.Report
 	mergers      [][]int // of each part, the owner first
 	contributors []int
 	out          map[int]bool // whom this attempt has convicted
@@ -33,7 +34,7 @@ type bench struct {
 // claims compares what the mergers of each part signed, if there are witnesses: who signed for what it could not have merged so is
 // convicted, and so is a contributor that signed two things for one part. Where all went in alike and not all came out alike a
 // majority of the part's mergers convicts the others; without one it is known only that two of them do not agree.
-func (co *comparison) claims(done map[string]Report, before []failure) []failure {
+func (co *comparison) claims(done map[string]reports.Report, before []failure) []failure {
 	p := co.facts.c.Plan
 	if p.Witnesses < 2 {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/round"
@@ -80,7 +81,7 @@ func (b *table) claims(lies lie) {
 		signed := func(contributor, _ int, in round.Input) bool {
 			return string(in.Signature) == plan.Participants[contributor].Node+in.Digest.String()
 		}
-		b.reports[p.Session] = planner.Report{Done: done, Signed: signed, At: b.now}
+		b.reports[p.Session] = reports.Report{Done: done, Signed: signed, At: b.now}
 	}
 }
 
@@ -203,7 +204,7 @@ func TestAnOwnerThatIsConvictedConvictsNobody(t *testing.T) {
 // again has sessions offer what they trained after a skipped Sync.
 func (b *table) again(sessions ...int) {
 	for _, i := range sessions {
-		b.reports[id(i)] = planner.Report{Ready: &round.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}, At: b.now}
+		b.reports[id(i)] = reports.Report{Ready: &round.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}, At: b.now}
 	}
 }
 
@@ -375,7 +376,7 @@ func TestWitnessesThatComeAndGoSitOut(t *testing.T) {
 	skips := 0
 	for range 40 {
 		for i := range 7 {
-			b.reports[id(i)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}}
+			b.reports[id(i)] = reports.Report{At: b.now, Ready: &round.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}}
 		}
 		b.now = b.now.Add(5 * time.Second)
 		b.follow()

@@ -10,6 +10,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
@@ -228,8 +229,8 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 }
 
 // reportFromProto takes what a session of the node reports, but for what came out of an attempt: see takeDone.
-func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
-	out := planner.Report{
+func reportFromProto(node string, x *swarmv1.SessionReport) reports.Report {
+	out := reports.Report{
 		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber(),
 		Ready: onwire.FromReady(x.GetReady()), Failed: onwire.FromFailed(x.GetFailed()), Progress: onwire.FromProgress(x.GetProgress()),
 		Held: onwire.FromHeld(x.GetHeld()[:min(len(x.GetHeld()), maxHeld)]), Trained: onwire.FromTrained(x.GetTrained()), Unreached: onwire.FromUnreached(x.GetUnreached()),

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
@@ -150,7 +150,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress(), wire.GetTrained(), wire.GetUnreached()[0]} {
 		full(t, m) // so that a new field is not forgotten above
 	}
-	want := planner.Report{
+	want := reports.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
 		Ready:     &round.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
 		Failed:    &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER", Unreached: &round.Unreached{Node: "sl-9", Address: "h:1", Cause: "refused"}},

@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
@@ -55,7 +56,7 @@ type Replica interface {
 // Lead is the memory of the SN that leads. *planner.Planner fulfils it.
 type Lead interface {
 	Touch(node string)
-	Record(r planner.Report)
+	Record(r reports.Report)
 	Status(contract string) planner.Status
 	// Asks reports whether sessions that are done with an attempt are to say all of it.
 	Asks(contract string, run, round, attempt uint64) bool

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
@@ -25,7 +25,7 @@ func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 // takeDone verifies that the node signed for the ledger what it says came out of the running attempt, and has its report say so then. It
 // notes an owner whose seal on the digest of its shard is missing, if these are reported. That all the rest is the node's own word is the
 // caller's matter.
-func (s *seals) takeDone(view *state.State, c *state.Contract, node *state.Node, r *planner.Report, d *swarmv1.Done) error {
+func (s *seals) takeDone(view *state.State, c *state.Contract, node *state.Node, r *reports.Report, d *swarmv1.Done) error {
 	done, err := onwire.FromDone(d)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBadRequest, err)

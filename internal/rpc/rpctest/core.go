@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -261,7 +262,7 @@ func (n *SN) WithLeader(ctx context.Context, try func(context.Context, http.Roun
 type Lead struct {
 	mu      sync.Mutex
 	touched []string
-	reports []planner.Report
+	reports []reports.Report
 	// Answer is what Status returns; set it before use.
 	Answer planner.Status
 	// Wrong is what Warnings returns; set it before use.
@@ -278,7 +279,7 @@ func (l *Lead) Touch(node string) {
 }
 
 // Record remembers the report.
-func (l *Lead) Record(r planner.Report) {
+func (l *Lead) Record(r reports.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reports = append(l.reports, r)
@@ -301,8 +302,8 @@ func (l *Lead) Touched() []string {
 }
 
 // Reports returns all that was recorded, in order.
-func (l *Lead) Reports() []planner.Report {
+func (l *Lead) Reports() []reports.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]planner.Report(nil), l.reports...)
+	return append([]reports.Report(nil), l.reports...)
 }

@@ -1,4 +1,5 @@
-package planner
+// Package reports keeps what sessions told the leader last.
+package reports
 
 import (
 	"sync"
@@ -40,19 +41,19 @@ type Report struct {
 // maxReports bounds the memory of sessions that the state does not know (yet).
 const maxReports = 16384
 
-// Reports keeps the latest report of each session. It is safe for concurrent use; what it returns shares pointers that
+// Store keeps the latest report of each session. It is safe for concurrent use; what it returns shares pointers that
 // nobody may write through.
-type Reports struct {
+type Store struct {
 	mu sync.Mutex
 	by map[string]Report
 }
 
-// NewReports returns an empty store.
-func NewReports() *Reports { return &Reports{by: map[string]Report{}} }
+// New returns an empty store.
+func New() *Store { return &Store{by: map[string]Report{}} }
 
 // Record replaces the session's report by r, received at the given time, unless r is from before it: overtaken, or repeated by who
 // passes reports on.
-func (rs *Reports) Record(r Report, at time.Time) {
+func (rs *Store) Record(r Report, at time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	old, had := rs.by[r.Session]
@@ -73,7 +74,7 @@ func (rs *Reports) Record(r Report, at time.Time) {
 }
 
 // Of returns the latest reports of the contract's sessions in its current run, by session.
-func (rs *Reports) Of(c *state.Contract) map[string]Report {
+func (rs *Store) Of(c *state.Contract) map[string]Report {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	found := make(map[string]Report, len(c.Sessions))
@@ -86,7 +87,7 @@ func (rs *Reports) Of(c *state.Contract) map[string]Report {
 }
 
 // Forget drops the reports of sessions that have ended, and those unknown to the view that are older than before.
-func (rs *Reports) Forget(view *state.State, before time.Time) {
+func (rs *Store) Forget(view *state.State, before time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for id, r := range rs.by {
@@ -101,7 +102,7 @@ func (rs *Reports) Forget(view *state.State, before time.Time) {
 }
 
 // Clear drops everything: a new leader begins with what it hears itself.
-func (rs *Reports) Clear() {
+func (rs *Store) Clear() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	clear(rs.by)
