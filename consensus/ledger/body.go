@@ -211,32 +211,27 @@ type Program struct {
 // Kind implements Body.
 func (Program) Kind() string { return "program" }
 
-// Pause says that no round of a contract is planned from here on, also in later runs.
-type Pause struct {
+// Halt is what the records of operators who pause, resume or end a training say alike.
+type Halt struct {
 	Contract string `json:"contract"`
 	Run      uint64 `json:"run"`
 	Order    *Order `json:"order,omitempty"`
 }
+
+// Pause says that no round of a contract is planned from here on, also in later runs.
+type Pause Halt
 
 // Kind implements Body.
 func (Pause) Kind() string { return "pause" }
 
 // Resume ends a pause.
-type Resume struct {
-	Contract string `json:"contract"`
-	Run      uint64 `json:"run"`
-	Order    *Order `json:"order,omitempty"`
-}
+type Resume Halt
 
 // Kind implements Body.
 func (Resume) Kind() string { return "resume" }
 
 // End makes the next round of a run the final one. If none can be held, Over follows with the model that there is.
-type End struct {
-	Contract string `json:"contract"`
-	Run      uint64 `json:"run"`
-	Order    *Order `json:"order,omitempty"`
-}
+type End Halt
 
 // Kind implements Body.
 func (End) Kind() string { return "end" }

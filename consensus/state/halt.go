@@ -40,116 +40,118 @@ func (h *Halt) whenOver() *Halt {
 	return h
 }
 
-// halted makes the halt that an order asks for.
-func halted(o *ledger.Order, ends bool, atMS int64) *Halt {
-	h := &Halt{Ends: ends, AtMS: atMS}
-	if o != nil {
-		h.By = o.By
+// HaltOrder is what the commands by which operators pause, resume or end a training say alike.
+type HaltOrder struct {
+	Contract string        `json:"contract"`
+	Run      uint64        `json:"run,omitempty"` // the run that is meant; 0: whichever it is
+	AtMS     int64         `json:"at_ms"`
+	Order    *ledger.Order `json:"order,omitempty"`
+}
+
+// apply has change look at the contract, in the run that is meant, and say whether it changed its Halt. The contract is the operators' from
+// then on: it does not go by itself.
+func (o HaltOrder) apply(s *State, change func(*Contract) (bool, error)) (Result, error) {
+	c, err := s.contract(o.Contract)
+	if err != nil {
+		return Result{}, err
+	}
+	if o.Run != 0 && o.Run != c.Run {
+		return Result{}, reject(ReasonStaleRun, "see: swarmctl get contract status "+c.Name, "contract %s is in run %d, not %d", c.Name, c.Run, o.Run)
+	}
+	changed, err := change(c)
+	if err != nil {
+		return Result{}, err
+	}
+	if changed {
+		c.MadeBy = ""
+	}
+	return Result{Changed: changed, Contract: c.Name, Run: c.Run}, nil
+}
+
+// halt makes the halt that the order asks for.
+func (o HaltOrder) halt(ends bool) *Halt {
+	h := &Halt{Ends: ends, AtMS: o.AtMS}
+	if o.Order != nil {
+		h.By = o.Order.By
 	}
 	return h
 }
 
-// haltedRun is the contract of an order that names the run it means, 0 for whichever it is.
-func haltedRun(s *State, name string, run uint64) (*Contract, Result, error) {
-	c, err := s.contract(name)
-	if err != nil {
-		return nil, Result{}, err
-	}
-	if run != 0 && run != c.Run {
-		return nil, Result{}, reject(ReasonStaleRun, "see: swarmctl get contract status "+c.Name, "contract %s is in run %d, not %d", c.Name, c.Run, run)
-	}
-	return c, Result{Contract: c.Name, Run: c.Run}, nil
+// halted is what the ledger has of the order.
+func (o HaltOrder) halted(next *State) ledger.Halt {
+	return ledger.Halt{Contract: o.Contract, Run: next.Contracts[o.Contract].Run, Order: o.Order}
 }
 
 // PauseContract has no round planned until ResumeContract. An attempt that runs goes on to its end. It changes nothing if the contract is
 // paused already.
-type PauseContract struct {
-	Contract string        `json:"contract"`
-	Run      uint64        `json:"run,omitempty"` // the run to pause; 0: whichever it is
-	AtMS     int64         `json:"at_ms"`
-	Order    *ledger.Order `json:"order,omitempty"`
-}
+type PauseContract HaltOrder
 
 // Type implements Command.
 func (PauseContract) Type() string { return "pause_contract" }
 
 func (p PauseContract) apply(s *State) (Result, error) {
-	c, result, err := haltedRun(s, p.Contract, p.Run)
-	switch {
-	case err != nil:
-		return Result{}, err
-	case c.Over:
-		return Result{}, contractOver(c.Name)
-	case c.Halt.Ending():
-		return Result{}, reject(ReasonContractOver, "wait for its final round: swarmctl get contract status "+c.Name, "contract %s is being ended: its next round is the final one", c.Name)
-	case c.Halt.Pauses():
-		return result, nil
-	}
-	c.Halt, c.MadeBy = halted(p.Order, false, p.AtMS), "" // the operators' from here on: it does not go by itself
-	result.Changed = true
-	return result, nil
+	return HaltOrder(p).apply(s, func(c *Contract) (bool, error) {
+		switch {
+		case c.Over:
+			return false, contractOver(c.Name)
+		case c.Halt.Ending():
+			return false, reject(ReasonContractOver, "wait for its final round: swarmctl get contract status "+c.Name, "contract %s is being ended: its next round is the final one", c.Name)
+		case c.Halt.Pauses():
+			return false, nil
+		}
+		c.Halt = HaltOrder(p).halt(false)
+		return true, nil
+	})
 }
 
 func (p PauseContract) records(_, next *State) (int64, []ledger.Body) {
-	return p.AtMS, []ledger.Body{ledger.Pause{Contract: p.Contract, Run: next.Contracts[p.Contract].Run, Order: p.Order}}
+	return p.AtMS, []ledger.Body{ledger.Pause(HaltOrder(p).halted(next))}
 }
 
 // ResumeContract has rounds planned again. It changes nothing if the contract is not paused.
-type ResumeContract struct {
-	Contract string        `json:"contract"`
-	Run      uint64        `json:"run,omitempty"` // the run to resume; 0: whichever it is
-	AtMS     int64         `json:"at_ms"`
-	Order    *ledger.Order `json:"order,omitempty"`
-}
+type ResumeContract HaltOrder
 
 // Type implements Command.
 func (ResumeContract) Type() string { return "resume_contract" }
 
 func (r ResumeContract) apply(s *State) (Result, error) {
-	c, result, err := haltedRun(s, r.Contract, r.Run)
-	if err != nil || !c.Halt.Pauses() {
-		return result, err
-	}
-	c.Halt, c.MadeBy = nil, ""
-	result.Changed = true
-	return result, nil
+	return HaltOrder(r).apply(s, func(c *Contract) (bool, error) {
+		if !c.Halt.Pauses() {
+			return false, nil
+		}
+		c.Halt = nil
+		return true, nil
+	})
 }
 
 func (r ResumeContract) records(_, next *State) (int64, []ledger.Body) {
-	return r.AtMS, []ledger.Body{ledger.Resume{Contract: r.Contract, Run: next.Contracts[r.Contract].Run, Order: r.Order}}
+	return r.AtMS, []ledger.Body{ledger.Resume(HaltOrder(r).halted(next))}
 }
 
 // EndContract makes the next round the final one, also of a contract that is paused. It changes nothing if the training is over or being
 // ended already. A contract that has no model and no terms yet has nothing to end with.
-type EndContract struct {
-	Contract string        `json:"contract"`
-	Run      uint64        `json:"run,omitempty"` // the run to end; 0: whichever it is
-	AtMS     int64         `json:"at_ms"`
-	Order    *ledger.Order `json:"order,omitempty"`
-}
+type EndContract HaltOrder
 
 // Type implements Command.
 func (EndContract) Type() string { return "end_contract" }
 
 func (e EndContract) apply(s *State) (Result, error) {
-	c, result, err := haltedRun(s, e.Contract, e.Run)
-	switch {
-	case err != nil:
-		return Result{}, err
-	case c.Over, c.Halt.Ending():
-		return result, nil
-	case c.Terms == nil, !c.HasModel() && len(c.Active()) == 0:
-		return Result{}, reject(ReasonNoModel, "to have it train nothing: swarmctl pause contract "+c.Name+"; to end its sessions: swarmctl reset contract "+c.Name+" force",
-			"contract %s has no model yet and too few sessions to make one: there is nothing to end with", c.Name)
-	}
-	c.Halt, c.MadeBy = halted(e.Order, true, e.AtMS), ""
-	c.settle()
-	result.Changed = true
-	return result, nil
+	return HaltOrder(e).apply(s, func(c *Contract) (bool, error) {
+		switch {
+		case c.Over, c.Halt.Ending():
+			return false, nil
+		case c.Terms == nil, !c.HasModel() && len(c.Active()) == 0:
+			return false, reject(ReasonNoModel, "to have it train nothing: swarmctl pause contract "+c.Name+"; to end its sessions: swarmctl reset contract "+c.Name+" force",
+				"contract %s has no model yet and too few sessions to make one: there is nothing to end with", c.Name)
+		}
+		c.Halt = HaltOrder(e).halt(true)
+		c.settle()
+		return true, nil
+	})
 }
 
 func (e EndContract) records(_, next *State) (int64, []ledger.Body) {
-	return e.AtMS, []ledger.Body{ledger.End{Contract: e.Contract, Run: next.Contracts[e.Contract].Run, Order: e.Order}}
+	return e.AtMS, []ledger.Body{ledger.End(HaltOrder(e).halted(next))}
 }
 
 // OrderOf implements Ordered.

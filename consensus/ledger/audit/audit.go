@@ -230,11 +230,11 @@ func (a *auditor) judge(body ledger.Body) {
 	case ledger.Program:
 		a.contracts.program(b)
 	case ledger.Pause:
-		a.contracts.pause(b)
+		a.contracts.halt(&swarmv1.PauseContractRequest{}, ledger.Halt(b))
 	case ledger.Resume:
-		a.contracts.resume(b)
+		a.contracts.halt(&swarmv1.ResumeContractRequest{}, ledger.Halt(b))
 	case ledger.End:
-		a.contracts.end(b)
+		a.contracts.halt(&swarmv1.EndContractRequest{}, ledger.Halt(b))
 	case ledger.LostModel:
 		a.contracts.lost(b)
 	case ledger.AdoptedRound:

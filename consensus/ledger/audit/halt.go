@@ -3,7 +3,6 @@ package audit
 import (
 	"google.golang.org/protobuf/proto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
@@ -23,20 +22,9 @@ type halting interface {
 	GetRun() uint64
 }
 
-func (k *contracts) pause(p ledger.Pause) {
-	k.halt(&swarmv1.PauseContractRequest{}, p.Contract, p.Run, p.Order)
-}
-
-func (k *contracts) resume(r ledger.Resume) {
-	k.halt(&swarmv1.ResumeContractRequest{}, r.Contract, r.Run, r.Order)
-}
-
-func (k *contracts) end(e ledger.End) {
-	k.halt(&swarmv1.EndContractRequest{}, e.Contract, e.Run, e.Order)
-}
-
 // halt holds a record to its order, which all records of these kinds have, and to what came before it.
-func (k *contracts) halt(asked halting, contract string, run uint64, o *ledger.Order) {
+func (k *contracts) halt(asked halting, h ledger.Halt) {
+	contract, run, o := h.Contract, h.Run, h.Order
 	c := k.course(contract, run)
 	if run != c.shown.Run {
 		k.bad("run", "contract %s is in run %d, not %d", contract, c.shown.Run, run)
