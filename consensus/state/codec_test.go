@@ -139,7 +139,8 @@ var everyCommand = []state.Command{
 	state.OpenSession{
 		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: weighing(terms("a", 2)), SyncFrequency: 10, Weight: 60_000, AtMS: 1,
 	},
-	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Seq: 9, Weight: 60_000, AtMS: 2},
+	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Seq: 9, Weight: new(uint32(60_000)), AtMS: 2},
+	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Seq: 9, Weight: new(uint32(0)), AtMS: 2}, // none, which is not as before
 }
 
 func anOrder(method string) *ledger.Order {

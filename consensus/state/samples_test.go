@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -45,9 +46,15 @@ func TestSessionsWeighByTheirSamples(t *testing.T) {
 		if a, b := sessions[hexOf("1", 32)].Weight, sessions[hexOf("2", 32)].Weight; a != tt.want || b != 1 {
 			t.Errorf("under %+v: weights %d and %d, want %d and 1", tt.rules, a, b, tt.want)
 		}
-		s = mustApply(t, s, state.CloseSession{Session: hexOf("2", 32), Contract: state.DefaultContract, Run: 1, Weight: 300})
-		if got := s.Contracts[state.DefaultContract].Sessions[hexOf("2", 32)].Weight; got != 300 {
-			t.Errorf("closed with the weight %d, want 300", got)
+		for _, told := range []*uint32{nil, new(uint32(0)), new(uint32(300)), new(uint32(math.MaxUint32))} {
+			closed := mustApply(t, s, state.CloseSession{Session: hexOf("1", 32), Contract: state.DefaultContract, Run: 1, Weight: told})
+			want := tt.want
+			if told != nil {
+				want = min(*told, state.MaxSamples)
+			}
+			if got := closed.Contracts[state.DefaultContract].Sessions[hexOf("1", 32)].Weight; got != want {
+				t.Errorf("under %+v: closed with the weight %d, want %d", tt.rules, got, want)
+			}
 		}
 	}
 }
@@ -67,7 +74,7 @@ func TestSamplesAreBounded(t *testing.T) {
 	if _, _, err := s.Apply(p); state.ReasonOf(err) != state.ReasonBadCommand {
 		t.Errorf("without samples: %v", err)
 	}
-	if s = mustApply(t, s, state.CloseSession{Session: hexOf("1", 32), Contract: state.DefaultContract, Run: 1, Weight: 300}); s.Contracts[state.DefaultContract].Sessions[hexOf("1", 32)].Weight != 1 {
+	if s = mustApply(t, s, state.CloseSession{Session: hexOf("1", 32), Contract: state.DefaultContract, Run: 1, Weight: new(uint32(300))}); s.Contracts[state.DefaultContract].Sessions[hexOf("1", 32)].Weight != 1 {
 		t.Error("a close gives another weight though weights are no numbers of samples")
 	}
 }

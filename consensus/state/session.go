@@ -286,9 +286,9 @@ type CloseSession struct {
 	Run         uint64 `json:"run"`
 	CheckinMode string `json:"checkin_mode"` // empty: as at the opening
 	Seq         uint64 `json:"seq"`          // the last Sync's number
-	// Weight is how many samples the session's data has, where weights are that; 0: as before, or none.
-	Weight uint32 `json:"weight,omitempty"`
-	AtMS   int64  `json:"at_ms"`
+	// Weight is how many samples the session's data has, where weights are that; nil: as before, as logs of older versions have it for 0 too.
+	Weight *uint32 `json:"weight,omitempty"`
+	AtMS   int64   `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -312,8 +312,8 @@ func (o CloseSession) apply(s *State) (Result, error) {
 	c.forgetCloses(old.Node)
 	n := *old
 	n.State, n.Closed, n.ClosedSeq = SessionClosed, true, o.Seq
-	if n.Terms.Weights == WeightsSamples && o.Weight > 0 {
-		n.Weight = min(o.Weight, MaxSamples)
+	if n.Terms.Weights == WeightsSamples && o.Weight != nil {
+		n.Weight = min(*o.Weight, MaxSamples)
 	}
 	if node := s.Nodes[n.Node]; node != nil {
 		n.ClosedBy = node.closes()

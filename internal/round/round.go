@@ -72,9 +72,9 @@ type Open struct {
 type Close struct {
 	Session, Contract string
 	Run               uint64
-	CheckinMode       string // empty: as at the opening
-	Seq               uint64 // of the last Sync
-	Weight            uint32 // where weights are samples
+	CheckinMode       string  // empty: as at the opening
+	Seq               uint64  // of the last Sync
+	Weight            *uint32 // how many samples there are, where weights are that; else nil
 }
 
 // End tells a contract that a session is gone.

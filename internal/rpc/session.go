@@ -111,7 +111,7 @@ func (s *sessionService) CloseSession(ctx context.Context, req *connect.Request[
 	}
 	_, err := s.proposeFor(ctx, speaker(ctx), state.CloseSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), CheckinMode: m.GetCheckinMode(),
-		Seq: m.GetSeq(), Weight: m.GetWeight(), AtMS: s.nowMS(),
+		Seq: m.GetSeq(), Weight: m.Weight, AtMS: s.nowMS(),
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -79,6 +81,30 @@ func TestCheckinDefault(t *testing.T) {
 				t.Errorf("got %v under %v, want %s by %q", x, view.GetRules(), tt.mode, tt.from)
 			}
 		})
+	}
+}
+
+// TestACloseWeighsBySamples: none are none, and an SL that does not say leaves the number as it was.
+func TestACloseWeighsBySamples(t *testing.T) {
+	s := newSwarm(t)
+	for _, tt := range []struct {
+		told *uint32
+		want uint32
+	}{{nil, 1}, {new(uint32(0)), 0}, {new(uint32(300)), 300}} {
+		a, _ := newLearner(t, s, fmt.Sprintf("sl-%d", tt.want))
+		terms := wireTerms(layout(t, 100), 2)
+		terms.Weights = state.WeightsSamples
+		id := fmt.Sprintf("%032x", tt.want+1)
+		if _, err := a.open(t, id, terms); err != nil {
+			t.Fatal(err)
+		}
+		req := onwire.Close(round.Close{Session: id, Contract: "study", Run: 1, Weight: tt.told})
+		if _, err := a.sessions().CloseSession(t.Context(), with(a, req)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.core.View().Contracts["study"].Sessions[id].Weight; got != tt.want {
+			t.Errorf("closed with the weight %d, want %d", got, tt.want)
+		}
 	}
 }
 

@@ -308,12 +308,12 @@ func (s *session) weighLocked(weight uint32) {
 	}
 }
 
-// samples is the session's weight if it is a number of samples, else 0.
-func (s *session) samples() uint32 {
+// samples is the session's weight if it is a number of samples, else nil.
+func (s *session) samples() *uint32 {
 	if s.open.Terms.Weights == state.WeightsSamples {
-		return s.open.Weight
+		return new(s.open.Weight)
 	}
-	return 0
+	return nil
 }
 
 // Abort ends the session because the program says that it can not go on.

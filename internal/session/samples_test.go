@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -18,13 +20,13 @@ func TestAClosedSessionKeepsItsSamples(t *testing.T) {
 		name    string
 		weights string
 		atClose []uint32
-		told    uint32 // with the close
+		told    *uint32 // with the close
 		weighs  uint32
 	}{
-		{"samples of the last Sync", state.WeightsSamples, nil, 30, 30},
-		{"samples of the close", state.WeightsSamples, []uint32{300}, 300, 300},
-		{"no samples after all", state.WeightsSamples, []uint32{0}, 0, 0},
-		{"a number", "", []uint32{300}, 0, 1},
+		{"samples of the last Sync", state.WeightsSamples, nil, new(uint32(30)), 30},
+		{"samples of the close", state.WeightsSamples, []uint32{300}, new(uint32(300)), 300},
+		{"no samples after all", state.WeightsSamples, []uint32{0}, new(uint32(0)), 0},
+		{"a number", "", []uint32{300}, nil, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -50,8 +52,8 @@ func TestAClosedSessionKeepsItsSamples(t *testing.T) {
 					t.Fatal(err)
 				}
 				e.Weigh(id, 1000) // too late: the swarm knows what it closed with
-				if w.closed.Weight != tt.told || w.said().Ready.Weight != tt.weighs {
-					t.Errorf("closed with %d and ready with %d, want %d and %d", w.closed.Weight, w.said().Ready.Weight, tt.told, tt.weighs)
+				if d := cmp.Diff(tt.told, w.closed.Weight); d != "" || w.said().Ready.Weight != tt.weighs {
+					t.Errorf("ready with %d, want %d; closed with (-want +got):\n%s", w.said().Ready.Weight, tt.weighs, d)
 				}
 			})
 		})

@@ -6069,7 +6069,7 @@ type CloseSessionRequest struct {
 	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	CheckinMode   string                 `protobuf:"bytes,4,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // empty: as at the opening
 	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`                                   // last Sync's number
-	Weight        uint32                 `protobuf:"varint,6,opt,name=weight,proto3" json:"weight,omitempty"`                             // number of the session's samples, where its terms' weights are that; 0: as before
+	Weight        *uint32                `protobuf:"varint,6,opt,name=weight,proto3,oneof" json:"weight,omitempty"`                       // number of the session's samples, where its terms' weights are that; absent: as before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6140,8 +6140,8 @@ func (x *CloseSessionRequest) GetSeq() uint64 {
 }
 
 func (x *CloseSessionRequest) GetWeight() uint32 {
-	if x != nil {
-		return x.Weight
+	if x != nil && x.Weight != nil {
+		return *x.Weight
 	}
 	return 0
 }
@@ -8397,14 +8397,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"moreShards\"7\n" +
 	"\aLeafRun\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x16\n" +
-	"\x06leaves\x18\x02 \x01(\x04R\x06leaves\"\xaa\x01\n" +
+	"\x06leaves\x18\x02 \x01(\x04R\x06leaves\"\xba\x01\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
 	"\x03run\x18\x03 \x01(\x04R\x03run\x12!\n" +
 	"\fcheckin_mode\x18\x04 \x01(\tR\vcheckinMode\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06weight\x18\x06 \x01(\rR\x06weight\"J\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x1b\n" +
+	"\x06weight\x18\x06 \x01(\rH\x00R\x06weight\x88\x01\x01B\t\n" +
+	"\a_weight\"J\n" +
 	"\x14CloseSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x90\x01\n" +
 	"\x11EndSessionRequest\x12\x18\n" +
@@ -8904,6 +8905,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 		return
 	}
 	file_api_swarm_v1_swarm_proto_msgTypes[66].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[77].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
