@@ -17,6 +17,7 @@ func TestQuickstartsCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page := strings.ReplaceAll(string(raw), "\\\n", " ") // a command may go on in the next line
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("usr", 0o755); err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func TestQuickstartsCommands(t *testing.T) {
 		return string(out)
 	}
 	seen := map[string]int{}
-	for _, m := range regexp.MustCompile("`(?:scripts|scripts/bin|swarm-learning/bin)/(run-swci|stop-swarm)( [^`]*)?`").FindAllStringSubmatch(string(raw), -1) {
+	for _, m := range regexp.MustCompile("(?m)(?:`|^    )(?:scripts|scripts/bin|swarm-learning/bin)/(run-swci|stop-swarm)( [^`\n]*)?").FindAllStringSubmatch(page, -1) {
 		seen[m[1]]++
 		args := strings.Fields(m[2])
 		if m[1] == "stop-swarm" {

@@ -47,7 +47,7 @@ func TestQuickstartsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := 0
-	lines := regexp.MustCompile("(?m)(?:`|^    )(?:scripts|scripts/bin|swarm-learning/bin)/(run-(?:sn|sl|swop|spire-server|apls))( [^`\n]*)?").FindAllStringSubmatch(string(page), -1)
+	lines := regexp.MustCompile("(?m)(?:`|^    )(?:scripts|scripts/bin|swarm-learning/bin)/(run-(?:sn|sl|swop|spire-server|apls))( [^`\n]*)?").FindAllStringSubmatch(strings.ReplaceAll(string(page), "\\\n", " "), -1)
 	for _, m := range lines {
 		if m[2] == "" {
 			continue // it is only named

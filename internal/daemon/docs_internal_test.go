@@ -22,12 +22,12 @@ func page(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(raw)
+	return strings.ReplaceAll(string(raw), "\\\n", " ") // a command may go on in the next line
 }
 
 var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
-	commandLine = regexp.MustCompile(`(?m)^    (scripts/\S+ .*)$`)
+	commandLine = regexp.MustCompile(`(?m)^    ((?:scripts|swarm-learning)/\S+ .*)$`)
 	commandSpan = regexp.MustCompile("`(?:SWARM_RUNTIME=process )?(?:scripts|scripts/bin|swarm-learning/bin)/(run-sn|run-sl|run-swop|run-spire-server|run-apls)( [^`]*)?`")
 )
 
