@@ -21,8 +21,8 @@ var fedAdam = spec{
 // names, with the paper's recommendations for the betas and tau.
 var adaptive = []param{
 	{name: "lr", initial: 0.01, max: 100, above: true, doc: "server learning rate"},
-	{name: "beta1", initial: 0.9, max: 1, below: true, doc: "part of the first moment that goes on"},
-	{name: "beta2", initial: 0.99, max: 1, below: true, doc: "part of the second moment that goes on"},
+	{name: "beta1", initial: 0.9, max: 1, below: true, doc: "share of the first moment that is kept"},
+	{name: "beta2", initial: 0.99, max: 1, below: true, doc: "share of the second moment that is kept"},
 	{name: "tau", initial: 0.001, min: 1e-9, max: 1, doc: "added to the root of the second moment; larger is less adaptive"},
 }
 

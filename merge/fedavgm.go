@@ -29,4 +29,4 @@ func fedAvgMStep[F float32 | float64](p values) func(*stepBlock[F]) {
 	}
 }
 
-var momentum = param{name: "momentum", initial: 0.9, max: 1, below: true, doc: "part of the last update that goes on"}
+var momentum = param{name: "momentum", initial: 0.9, max: 1, below: true, doc: "share of the last update that is carried over"}

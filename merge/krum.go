@@ -5,7 +5,7 @@ import "slices"
 // maxLiars bounds f: a plan has at most 4,096 participants.
 const maxLiars = 2046
 
-var liars = param{name: "f", initial: 1, max: maxLiars, whole: true, doc: "how many contributors may send anything at all"}
+var liars = param{name: "f", initial: 1, max: maxLiars, whole: true, doc: "how many contributors may be hostile"}
 
 // krum takes the model whose nearest others are nearest (Blanchard et al. 2017,
 // "Machine learning with adversaries").

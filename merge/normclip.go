@@ -12,8 +12,8 @@ var normClip = spec{
 	name: "normclip",
 	doc:  "weighted mean of updates whose norm is bounded",
 	params: []param{
-		{name: "factor", initial: 1.5, max: 1e6, above: true, doc: "bound on an update's norm, in weighted medians of all norms"},
-		{name: "cap", max: 1e300, doc: "fixed bound on an update's norm in place of factor; 0: none"},
+		{name: "factor", initial: 1.5, max: 1e6, above: true, doc: "bound on an update's norm, as a multiple of the weighted median of all norms"},
+		{name: "cap", max: 1e300, doc: "fixed bound on an update's norm, instead of factor; 0: none"},
 	},
 	boundsNorms: true,
 	base:        true,

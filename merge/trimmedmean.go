@@ -8,7 +8,7 @@ var trimmedMean = spec{
 	name: "trimmedmean",
 	doc:  "mean of each coordinate without the largest and smallest values",
 	params: []param{
-		{name: "share", initial: 0.2, max: 0.49, doc: "part of the total weight that is dropped at each end"},
+		{name: "share", initial: 0.2, max: 0.49, doc: "share of the total weight that is dropped at each end"},
 	},
 	leaf: func(p values, in Contributors) leafFunc {
 		total := float64(weightSum(in.Weights))
