@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
 
 // BanNode shuts a node key out: that of a registered node, or one that is given as peer ID.
@@ -36,7 +37,7 @@ func (s *nodeService) BanNode(ctx context.Context, req *connect.Request[swarmv1.
 	}
 	out := &swarmv1.Ban{}
 	if b := s.cfg.Core.View().Banned(peerID); b != nil { // else it was lifted at once
-		out = banToProto(b)
+		out = messages.Ban(b)
 	}
 	s.cfg.Log.WarnContext(ctx, "banned node", "node", out.GetName(), "peer_id", peerID, "caller", caller.ID.String(), "why", out.GetReason())
 	return connect.NewResponse(&swarmv1.BanNodeResponse{Ban: out}), nil
@@ -147,13 +148,9 @@ func bans(view *state.State) []*swarmv1.Ban {
 	for _, b := range slices.SortedFunc(maps.Values(view.Bans), func(a, b *state.Ban) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PeerID, b.PeerID))
 	}) {
-		out = append(out, banToProto(b))
+		out = append(out, messages.Ban(b))
 	}
 	return out
-}
-
-func banToProto(b *state.Ban) *swarmv1.Ban {
-	return &swarmv1.Ban{PeerId: b.PeerID, Name: b.Name, Reason: b.Reason, By: b.By, AtUnixMs: b.AtMS}
 }
 
 // tellBans adds to the answer to a heartbeat who is banned, all of them if the node has not seen this list yet.

@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
 
 // contractService shows, makes, resets and deletes contracts.
@@ -28,7 +29,7 @@ func (s *contractService) ListContracts(ctx context.Context, _ *connect.Request[
 	view := s.cfg.Core.View()
 	out := &swarmv1.ListContractsResponse{NoQuorum: s.noQuorum(s.lost(ctx))}
 	for _, name := range view.ContractNames() {
-		out.Contracts = append(out.Contracts, summaryToProto(view.Contracts[name]))
+		out.Contracts = append(out.Contracts, messages.Summary(view.Contracts[name]))
 	}
 	return connect.NewResponse(out), nil
 }
@@ -47,7 +48,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		return nil, unknownContract(name)
 	}
 	if err == nil {
-		out := statusToProto(s.cfg.Name, viewToProto(view, c, index), s.cfg.Lead.Status(c.Name))
+		out := messages.Status(s.cfg.Name, messages.View(view, c, index), s.cfg.Lead.Status(c.Name))
 		out.Warnings = append(out.Warnings, s.warnings(view, c)...)
 		return connect.NewResponse(out), nil
 	}
@@ -63,7 +64,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		why, todo = counted.Error(), counted.Remedy()
 	}
 	return connect.NewResponse(&swarmv1.GetContractStatusResponse{
-		Contract: viewToProto(view, c, index), Waiting: why, NoQuorum: s.noQuorum(counted), Explanation: []string{
+		Contract: messages.View(view, c, index), Waiting: why, NoQuorum: s.noQuorum(counted), Explanation: []string{
 			fmt.Sprintf("contract %s, run %d, is %s: the last round that SN %s knows is %d", c.Name, c.Run, c.Phase(), s.cfg.Name, c.Round()),
 			why + ", as SN " + s.cfg.Name + " sees it",
 			"nothing is planned or committed until then; what runs on the other side of a network split is not known here",

@@ -1,12 +1,10 @@
 package rpc_test
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner/reports"
@@ -14,66 +12,15 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/merge"
 )
 
-// fill sets every field of a value to something that is not zero, different from field to field.
-func fill(v reflect.Value, n *int) {
-	*n++
-	switch v.Kind() {
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), n)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && v.Field(i).CanSet() {
-				fill(v.Field(i), n)
-			}
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		fill(v.Index(0), n)
-		fill(v.Index(1), n)
-	case reflect.String:
-		v.SetString("text" + string(rune('a'+*n%26)))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int32, reflect.Int64:
-		v.SetInt(int64(*n))
-	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		v.SetUint(uint64(*n % 250))
-	case reflect.Float64:
-		v.SetFloat(float64(*n) / 8)
-	}
-}
-
-func filled[T any]() T {
-	var out T
-	n := 0
-	fill(reflect.ValueOf(&out).Elem(), &n)
-	return out
-}
-
-// full fails for each field of the message that is not set, except those named.
-func full(t *testing.T, m proto.Message, except ...protoreflect.Name) {
-	t.Helper()
-	r := m.ProtoReflect()
-	skip := map[protoreflect.Name]bool{}
-	for _, e := range except {
-		skip[e] = true
-	}
-	for i := range r.Descriptor().Fields().Len() {
-		f := r.Descriptor().Fields().Get(i)
-		if r.Has(f) == skip[f.Name()] {
-			t.Errorf("%s.%s: set is %v", r.Descriptor().Name(), f.Name(), r.Has(f))
-		}
-	}
-}
-
 func TestNodeRoundTrip(t *testing.T) {
-	want := filled[state.Node]()
-	wire := rpc.NodeToProto(&want)
-	full(t, wire, "leader", "sn", "banned", "use", "dial_back") // known to the caller only
+	want := rpctest.Filled[state.Node]()
+	wire := messages.Node(&want)
+	rpctest.Full(t, wire, "leader", "sn", "banned", "use", "dial_back") // known to the caller only
 	got, err := rpc.NodeFromProto(wire)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +68,6 @@ func TestTermsRoundTrip(t *testing.T) {
 	if got.Leaves != uint64(l.Leaves()) || got.MinPeers != 3 || got.Method != "mean" {
 		t.Errorf("got %+v", got)
 	}
-	full(t, rpc.TermsToProto(&got))
 	for name, bad := range map[string]*swarmv1.Terms{
 		"no terms":     nil,
 		"wrong digest": {LayoutDigest: "00", Layout: l.Canonical(), Method: "mean", MinPeers: 3},
@@ -148,7 +94,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Trained:   &swarmv1.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
 	}
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress(), wire.GetTrained(), wire.GetUnreached()[0]} {
-		full(t, m) // so that a new field is not forgotten above
+		rpctest.Full(t, m) // so that a new field is not forgotten above
 	}
 	want := reports.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
@@ -165,40 +111,4 @@ func TestReportCarriesEveryField(t *testing.T) {
 	if d := cmp.Diff(onwire.Progress(want.Progress), wire.GetProgress(), cmp.Comparer(proto.Equal)); d != "" {
 		t.Error(d)
 	}
-}
-
-func TestViewShowsEveryField(t *testing.T) {
-	node := filled[state.Node]()
-	node.Name = "sl-0"
-	session := filled[state.Session]()
-	session.Node = "sl-0"
-	full(t, rpc.SessionToProto(&session, &node), "progress", "expected_base")
-	part := filled[state.Participant]()
-	part.Node = "sl-0"
-	full(t, rpc.ParticipantToWire(part, &node))
-	plan := filled[state.Plan]()
-	s := &state.State{Nodes: map[string]*state.Node{"sl-0": &node}}
-	full(t, rpc.PlanToProto(s, &plan))
-	round := filled[state.CommittedRound]()
-	full(t, rpc.CommittedToProto(&round))
-	rules, lost, skips, adopted := filled[state.Rules](), filled[state.LostModel](), filled[state.Skips](), filled[state.AdoptedRound]()
-	halt := filled[state.Halt]()
-	c := state.Contract{
-		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3, Weights: state.WeightsSamples},
-		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
-		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips, Adopted: &adopted, Halt: &halt,
-	}
-	view := rpc.ViewToProto(s, &c, 7)
-	full(t, view, "packed")
-	full(t, view.GetTerms(), "layout")
-	full(t, view.GetRules())
-	full(t, view.GetLostModel())
-	full(t, view.GetSkips())
-	full(t, view.GetHalt())
-	full(t, view.GetAdoptedRound())
-	session.Run, session.State = 2, state.SessionOpen
-	ended := session
-	ended.State = state.SessionEnded
-	c.Sessions["y"] = &ended
-	full(t, rpc.SummaryToProto(&c))
 }

@@ -8,19 +8,11 @@ import (
 
 // What the tests of package rpc_test must see.
 var (
-	NodeToProto       = nodeToProto
-	NodeFromProto     = nodeFromProto
-	TermsToProto      = termsToProto
-	TermsFromProto    = termsFromProto
-	ReportFromProto   = reportFromProto
-	SessionToProto    = sessionToProto
-	PlanToProto       = planToProto
-	CommittedToProto  = committedToProto
-	ParticipantToWire = participantToProto
-	ViewToProto       = viewToProto
-	SummaryToProto    = summaryToProto
-	ToConnect         = toConnect
-	Spoken            = spoken
+	NodeFromProto   = nodeFromProto
+	TermsFromProto  = termsFromProto
+	ReportFromProto = reportFromProto
+	ToConnect       = toConnect
+	Spoken          = spoken
 )
 
 // Rows returns error, reason and code of every row, in order.

@@ -12,6 +12,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
 func create(t *testing.T, p *peer, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
@@ -33,7 +34,7 @@ func TestCreateContract(t *testing.T) {
 		Allow:  []string{"spiffe://a.example/swarm/sl/*", "spiffe://hospital.example/swarm/sl/**"},
 		Owners: []string{"spiffe://a.example/swarm/sl/a", "spiffe://a.example/swarm/sl/b"}, Witnesses: 3, CheckinDefault: "once",
 	}
-	full(t, want)
+	rpctest.Full(t, want)
 	asked := &swarmv1.Rules{
 		Method: "mean", MinPeers: 2, ExpectedPeers: 3, Required: []string{"sl-b", "sl-a", "sl-b"}, MinWeightShare: 0.25, WeightCap: 0.75,
 		Export: true, NonFinite: "fail", QuorumWaitMs: 4, StallGraceMs: 5, MinPeersTimeoutMs: 6,

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/delta"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
 
 const (
@@ -172,7 +173,7 @@ func (s *shared) seen(contract string) (*swarmv1.ContractView, error) {
 	if c == nil {
 		return nil, unknownContract(contract) // deleted a moment ago
 	}
-	return viewToProto(view, c, index), nil
+	return messages.View(view, c, index), nil
 }
 
 // see waits, not for long, until the view fulfils cond.
@@ -236,7 +237,7 @@ func (s *sessionService) WatchContract(ctx context.Context, req *connect.Request
 		if c == nil {
 			return unknownContract(name)
 		}
-		now, err := feed.Take(view, index, func() *swarmv1.ContractView { return viewToProto(view, c, index) })
+		now, err := feed.Take(view, index, func() *swarmv1.ContractView { return messages.View(view, c, index) })
 		if err != nil {
 			return err
 		}

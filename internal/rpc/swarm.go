@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
 
 // swarmService tells who and how well the SNs and nodes are.
@@ -58,7 +59,7 @@ func (s *shared) nodes(view *state.State, role string) []*swarmv1.Node {
 	var out []*swarmv1.Node
 	for _, r := range roles {
 		for _, n := range view.NodesByRole(r) {
-			p := nodeToProto(n)
+			p := messages.Node(n)
 			if p.Banned = view.Banned(n.PeerID) != nil; p.Banned && role != "" {
 				continue
 			}

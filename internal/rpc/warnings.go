@@ -6,16 +6,9 @@ import (
 	"fmt"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
-
-func warningsToProto(all []warning.Warning) (out []*swarmv1.Warning) {
-	for _, w := range all {
-		out = append(out, &swarmv1.Warning{Reason: string(w.Reason), Node: w.Node, Text: w.Text, Advice: w.Advice})
-	}
-	return out
-}
 
 // tellWarnings adds to the answer to a heartbeat what is wrong with the trainings of the sessions that it reports, if the node has not
 // seen that yet.
@@ -30,7 +23,7 @@ func (s *sessionService) tellWarnings(view *state.State, node *state.Node, m *sw
 		if len(found) == 0 {
 			continue
 		}
-		res.Warnings = append(res.Warnings, &swarmv1.SessionWarnings{Session: x.GetSession(), Warnings: warningsToProto(found)})
+		res.Warnings = append(res.Warnings, &swarmv1.SessionWarnings{Session: x.GetSession(), Warnings: messages.TrainingWarnings(found)})
 		for _, w := range found {
 			fmt.Fprintf(sum, "%q %q %q\n", x.GetSession(), w.Reason, w.Node)
 		}

@@ -115,11 +115,3 @@ func roundOf(contract string, p *swarmv1.RoundProof, signer *state.Node) (ledger
 	}
 	return r, nil
 }
-
-// Adopted is what the view of a contract says of a round that was taken over; nil if there was none.
-func Adopted(a *state.AdoptedRound) *swarmv1.AdoptedRound {
-	if a == nil {
-		return nil
-	}
-	return &swarmv1.AdoptedRound{Round: a.Round, LastRound: a.Last, ProvenRound: a.Proven, Signed: a.Signed, AtUnixMs: a.AtMS}
-}

@@ -1,0 +1,47 @@
+package messages
+
+import (
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/warning"
+	"github.com/swarmd/swarmd/internal/round/onwire"
+)
+
+// Status joins what is committed with what the leader knows.
+func Status(leader string, view *swarmv1.ContractView, st planner.Status) *swarmv1.GetContractStatusResponse {
+	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader}
+	if st.Leading {
+		out.Explanation = explain.Lines(st.Waiting, time.Now(), st.Warnings...)
+	}
+	out.TrainingWarnings = TrainingWarnings(st.Warnings)
+	for _, w := range st.Warnings {
+		out.Warnings = append(out.Warnings, w.Text)
+	}
+	for _, x := range view.GetSessions() {
+		if p, ok := st.Progress[x.GetId()]; ok {
+			x.Progress = onwire.Progress(&p)
+		}
+	}
+	for i := range st.Recent {
+		out.Recent = append(out.Recent, committed(&st.Recent[i]))
+	}
+	// While an attempt runs nothing is waited for but the merge itself.
+	if w := st.Waiting; w.Kind != "" && w.Kind != planner.WaitMerging && w.Kind != planner.WaitCompleted {
+		out.Waiting = w.String()
+		if !w.Since.IsZero() {
+			out.WaitingSinceUnixMs = w.Since.UnixMilli()
+		}
+	}
+	return out
+}
+
+// TrainingWarnings shows what is probably wrong with a training.
+func TrainingWarnings(all []warning.Warning) (out []*swarmv1.Warning) {
+	for _, w := range all {
+		out = append(out, &swarmv1.Warning{Reason: string(w.Reason), Node: w.Node, Text: w.Text, Advice: w.Advice})
+	}
+	return out
+}
