@@ -198,7 +198,8 @@ type Reset struct {
 // Kind implements Body.
 func (Reset) Kind() string { return "reset" }
 
-// Program says which program a session is for, as the session's node said when it was opened. Nobody has signed it.
+// Program says which program a session is for, as the session's node said when it was opened. It comes before the first round that the
+// session takes part in; in records of before, when the session was opened. Nobody has signed it.
 type Program struct {
 	Contract string `json:"contract"`
 	Run      uint64 `json:"run"`

@@ -87,13 +87,23 @@ func (a AdoptRound) apply(s *State) (Result, error) {
 		CommittedMS: a.AtMS, PlannedMS: a.AtMS,
 	}
 	c.Adopted, c.Plan, c.Attempt, c.Due, c.PendingReason = adopted, nil, 0, nil, Clip(adopted.String(), maxShort)
+	tellPrograms(s, c, a.sessions())
 	c.settle()
 	result.Changed = true
 	return result, nil
 }
 
-func (a AdoptRound) records(_, _ *State) (int64, []ledger.Body) {
-	return a.AtMS, []ledger.Body{ledger.AdoptedRound{Round: a.Round, Last: a.Last, Proof: a.Proof}}
+func (a AdoptRound) records(old, _ *State) (int64, []ledger.Body) {
+	programs := programBodies(old, old.Contracts[a.Contract], a.sessions())
+	return a.AtMS, append(programs, ledger.AdoptedRound{Round: a.Round, Last: a.Last, Proof: a.Proof})
+}
+
+// sessions are those of the round that is proven.
+func (a AdoptRound) sessions() (ids []string) {
+	for _, p := range a.Proof.Participants {
+		ids = append(ids, p.Session)
+	}
+	return ids
 }
 
 // check holds a command to what can be said of it without a state.

@@ -141,6 +141,10 @@ var everyCommand = []state.Command{
 	},
 	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Seq: 9, Weight: new(uint32(60_000)), AtMS: 2},
 	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Seq: 9, Weight: new(uint32(0)), AtMS: 2}, // none, which is not as before
+	// Programs are recorded with rounds.
+	state.OpenSession{
+		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, Weight: 10, Program: "train.py sha256:00", KeepProgram: true, AtMS: 70,
+	},
 }
 
 func anOrder(method string) *ledger.Order {

@@ -247,7 +247,7 @@ func (r ResetContract) apply(s *State) (Result, error) {
 	}
 	for _, session := range active {
 		n := *session
-		n.State, n.EndReason, n.Terms = SessionEnded, EndReset, n.Terms.without()
+		n.State, n.EndReason, n.Terms, n.Program = SessionEnded, EndReset, n.Terms.without(), ""
 		next.Sessions[n.ID] = &n
 	}
 	next.prune()

@@ -173,7 +173,7 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		return state.SetLive{Node: node, Live: what%3 > 0, AtMS: at}
 	case 5, 6:
 		return state.OpenSession{
-			Session: session, Contract: contract, Node: node, SyncFrequency: 1, Weight: uint32(what) % 102, Isolation: atBound(what, 256), Program: atBound(who/8, 256), ExpectedPeers: uint32(what) * 5,
+			Session: session, Contract: contract, Node: node, SyncFrequency: 1, Weight: uint32(what) % 102, Isolation: atBound(what, 256), Program: atBound(who/8, 256), KeepProgram: what%2 == 0, ExpectedPeers: uint32(what) * 5,
 			Terms: state.Terms{LayoutDigest: hexOf(fmt.Sprint(what%2), 64), Layout: []byte(atBound(who, 2048))[min(int(what)%3*1024, len(atBound(who, 2048))):], Leaves: 7, Method: "mean", MinPeers: 1 + uint32(what)%3},
 			AtMS:  at,
 		}

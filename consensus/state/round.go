@@ -311,13 +311,15 @@ func (r CommitRound) apply(s *State) (Result, error) {
 		}
 	}
 	c.commit(plan, r)
+	tellPrograms(s, c, plan.sessions())
 	c.settle()
 	result.Changed = true
 	return result, nil
 }
 
 func (r CommitRound) records(old, _ *State) (int64, []ledger.Body) {
-	return r.AtMS, []ledger.Body{roundBody(r, old)}
+	c := old.Contracts[r.Contract]
+	return r.AtMS, append(programBodies(old, c, c.Plan.sessions()), roundBody(r, old))
 }
 
 func (c *Contract) commit(plan *Plan, r CommitRound) {

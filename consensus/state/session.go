@@ -68,6 +68,8 @@ type Session struct {
 	OpenedMS   int64  `json:"opened_ms"`
 	// PeerID is of the node key that it was opened with: the name may be another's since. Empty: it is older than this field.
 	PeerID string `json:"peer_id,omitempty"`
+	// Program is which program runs, in the words of its SL, until the ledger has it. Empty: it has, or the SL says nothing.
+	Program string `json:"program,omitempty"`
 }
 
 // countsClosed reports whether the session counts towards the end of training.
@@ -117,9 +119,12 @@ type OpenSession struct {
 	CheckinDefault string `json:"checkin_default,omitempty"`
 	// KeepChooser has it kept with the session that its program chose no mode. False in logs of before.
 	KeepChooser bool `json:"keep_chooser,omitempty"`
-	// Program is which program runs, in the words of its SL: at most MaxProgram bytes of one line. It goes to the ledger alone.
+	// Program is which program runs, in the words of its SL: at most MaxProgram bytes of one line. It goes to the ledger.
 	Program string `json:"program,omitempty"`
-	AtMS    int64  `json:"at_ms"`
+	// KeepProgram has the program recorded with the session's first round. False in logs of before, which recorded it at once: an SL that
+	// opened sessions for nothing made the ledger grow.
+	KeepProgram bool  `json:"keep_program,omitempty"`
+	AtMS        int64 `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -183,6 +188,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if o.KeepKey {
 		session.PeerID = s.Nodes[o.Node].PeerID
 	}
+	if o.KeepProgram {
+		session.Program = o.Program
+	}
 	c.NextOrder++
 	c.UsedMS = max(c.UsedMS, o.AtMS)
 	c.Sessions[session.ID] = session
@@ -192,7 +200,7 @@ func (o OpenSession) apply(s *State) (Result, error) {
 }
 
 func (o OpenSession) records(_, next *State) (int64, []ledger.Body) {
-	if o.Program == "" { // also in logs of before
+	if o.Program == "" || o.KeepProgram {
 		return o.AtMS, nil
 	}
 	c := next.Contracts[o.Contract]
@@ -385,5 +393,8 @@ func sessionEnded(s *Session) error {
 func (c *Contract) end(id, reason string, exitCode int32) {
 	n := *c.Sessions[id]
 	n.State, n.EndReason, n.ExitCode = SessionEnded, Clip(reason, MaxEndReason), exitCode
+	if c.Plan == nil || c.Plan.Participant(id) == nil {
+		n.Program = "" // no round will have it any more
+	}
 	c.Sessions[id] = &n
 }

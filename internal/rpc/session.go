@@ -57,6 +57,7 @@ func (s *sessionService) OpenSession(ctx context.Context, req *connect.Request[s
 		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Isolation: isolation, Program: state.Clip(spoken(m.GetProgram(), state.MaxProgram), state.MaxProgram),
 		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), Late: m.GetLate(), KeepKey: true, AtMS: s.nowMS(),
 	}
+	open.KeepProgram = open.Program != ""
 	if open.CheckinMode == "" { // else who would have chosen instead matters to nobody
 		open.CheckinDefault, open.KeepChooser = m.GetCheckinDefault(), true
 	}
