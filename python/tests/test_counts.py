@@ -101,6 +101,25 @@ def test_weights_follow_the_data_that_is_named(make_swarm: MakeSwarm) -> None:
     assert weights(swarm) == [60000] * 4
 
 
+LARGE = 1 << 30  # the swarm takes no larger number
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_more_samples_than_a_weight_can_be_weigh_as_many_as_it_can(make_swarm: MakeSwarm, overlap: bool) -> None:
+    """A program without epochs counts on and on, and is not stopped in the middle of its training for that."""
+    swarm = make_swarm(1)
+    callback = train(swarm, [LARGE // 2, LARGE // 2 - 1, 2, 7], overlap=overlap, nodeWeightage="samples")
+    assert callback.samples == LARGE + 8  # what is counted is not cut
+    assert weights(swarm) == [1, 1, LARGE - 1, LARGE, LARGE]
+
+
+def test_more_data_than_a_weight_can_be_weighs_as_much_as_it_can(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    train(swarm, [None, None], trainData=3 * LARGE, nodeWeightage="samples")
+    assert weights(swarm) == [LARGE] * 4
+    assert told(swarm)[0] == {"batches": 0, "data_samples": 3 * LARGE}
+
+
 def test_a_peer_without_a_batch_weighs_nothing(make_swarm: MakeSwarm) -> None:
     swarm = make_swarm(1)
     train(swarm, [], nodeWeightage="samples")

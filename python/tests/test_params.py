@@ -164,7 +164,10 @@ def test_weight_0_takes_part_without_contributing() -> None:
     assert check(nodeWeightage="0").terms()["weight"] == 0
 
 
-@pytest.mark.parametrize(("data", "weight"), [({}, 1), ({"trainData": 60000}, 60000), ({"trainData": []}, 0)])
+@pytest.mark.parametrize(
+    ("data", "weight"),
+    [({}, 1), ({"trainData": 60000}, 60000), ({"trainData": []}, 0), ({"trainData": 1 << 31}, 1 << 30)],
+)
 def test_weights_that_are_numbers_of_samples(data: dict[str, object], weight: int) -> None:
     terms = check(nodeWeightage="Samples", **data).terms()
     assert (terms["weights"], terms["weight"]) == ("samples", weight)
