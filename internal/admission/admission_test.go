@@ -2,7 +2,9 @@ package admission_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/admission"
@@ -79,5 +81,20 @@ func TestBans(t *testing.T) {
 	}
 	if take("3", make([]string, 100_000)...); b.Check("x") != nil {
 		t.Error("x was not in the list")
+	}
+}
+
+// TestADigestOfBansThatNoSNTakesIsNotRepeated: the SN that leads next would refuse every heartbeat with it. The bans that come with it hold.
+func TestADigestOfBansThatNoSNTakesIsNotRepeated(t *testing.T) {
+	b := &admission.Bans{}
+	for _, tt := range []struct{ size, seen int }{{64, 64}, {128, 128}, {129, 0}, {64, 64}, {1 << 20, 0}} {
+		id := fmt.Sprintf("key-%d", tt.size)
+		b.Take(strings.Repeat("d", tt.size), []string{id})
+		if got := len(b.Seen()); got != tt.seen {
+			t.Errorf("of a digest of %d bytes %d are repeated", tt.size, got)
+		}
+		if b.Check(id) == nil {
+			t.Errorf("the bans of a digest of %d bytes do not hold", tt.size)
+		}
 	}
 }

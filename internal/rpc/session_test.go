@@ -108,6 +108,31 @@ func TestACloseWeighsBySamples(t *testing.T) {
 	}
 }
 
+// TestWordsOnAProgramAreClipped: a path may be of any bytes and of any length, and no session is refused for it. What is kept takes at most
+// state.MaxProgram bytes as it is encoded.
+func TestWordsOnAProgramAreClipped(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	for i, tt := range []struct{ said, kept string }{
+		{"", ""},
+		{"train.py sha256:00", "train.py sha256:00"},
+		{strings.Repeat("a", 1000), strings.Repeat("a", state.MaxProgram)},
+		{strings.Repeat("<", state.MaxProgram), strings.Repeat("<", state.MaxProgram/len(`\u003c`))},
+		{strings.Repeat(`\`, state.MaxProgram), strings.Repeat(`\`, state.MaxProgram/2)},
+		{strings.Repeat("ü", state.MaxProgram), strings.Repeat("ü", state.MaxProgram/2)},
+		{"two\nlines\x1b[2J", "two lines [2J"},
+	} {
+		id := fmt.Sprintf("%032x", i+1)
+		req := openRequest(id, wireTerms(layout(t, 100), 2))
+		req.Program = tt.said
+		if _, err := a.sessions().OpenSession(t.Context(), with(a, req)); err != nil {
+			t.Errorf("%.20q of %d bytes: %v", tt.said, len(tt.said), err)
+		} else if got := s.core.View().Contracts["study"].Sessions[id].Program; got != tt.kept {
+			t.Errorf("%.20q of %d bytes is kept as %q, want %q", tt.said, len(tt.said), got, tt.kept)
+		}
+	}
+}
+
 func TestSessionLife(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")

@@ -2,8 +2,10 @@ package session_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
@@ -124,6 +126,35 @@ func TestWarningsGoWithOneAnswer(t *testing.T) {
 		}
 		if got := e.Warnings("another", 3, true); len(got) > 0 {
 			t.Errorf("to another session: %q", got)
+		}
+	})
+}
+
+// TestADigestThatNoSNTakesIsNotRepeated: the SN that leads next would refuse every report with it, and hold this node for dead.
+func TestADigestThatNoSNTakesIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		start(t, w)
+		for _, tt := range []struct {
+			digest string
+			seen   string
+		}{
+			{strings.Repeat("a", 64), strings.Repeat("a", 64)},
+			{strings.Repeat("b", 128), strings.Repeat("b", 128)},
+			{strings.Repeat("c", 129), ""},
+			{strings.Repeat("d", 1<<20), ""},
+			{strings.Repeat("e", 64), strings.Repeat("e", 64)},
+		} {
+			w.mu.Lock()
+			w.answerFn = func(*round.Report) round.Answer {
+				return round.Answer{Leads: true, TakesTrained: true, WarningsDigest: tt.digest}
+			}
+			w.mu.Unlock()
+			time.Sleep(10 * time.Second) // some heartbeats
+			synctest.Wait()
+			if got := w.said().WarningsSeen; got != tt.seen {
+				t.Errorf("of a digest of %d bytes %d are repeated: %.80q", len(tt.digest), len(got), got)
+			}
 		}
 	})
 }

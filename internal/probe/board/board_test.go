@@ -153,3 +153,45 @@ func TestBoardEndsWithoutAnAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestAnErrorOfAnEarlierProbe is not noted in the next one, which may not even have the SN that it is of.
+func TestAnErrorOfAnEarlierProbe(t *testing.T) {
+	for _, sns := range []int{2, 1} { // in the second probe
+		t.Run(fmt.Sprint(sns), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := board.New(nil)
+				first, err := b.Start(swarmOf(2, 0))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				late, ended := make(chan struct{}), make(chan error, 1)
+				go func() {
+					ended <- b.Run(ctx, func(_ context.Context, _ *state.Node, job *swarmv1.ProbeJob) (*swarmv1.ProbeReport, error) {
+						if job.GetRun() == first {
+							<-late // it does not look at its time
+							return nil, errors.New("too late")
+						}
+						return &swarmv1.ProbeReport{Run: job.GetRun()}, nil
+					})
+				}()
+				time.Sleep(2 * board.MaxSeconds * time.Second)
+				second, err := b.Start(swarmOf(sns, 0))
+				if err != nil || second == first {
+					t.Fatalf("probe %d: %v", second, err)
+				}
+				close(late)
+				synctest.Wait()
+				for _, n := range b.Show().GetNodes() {
+					if n.GetProblem() != "" {
+						t.Errorf("%s has the problem of the probe before: %s", n.GetName(), n.GetProblem())
+					}
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
