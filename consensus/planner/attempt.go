@@ -176,7 +176,7 @@ func (at *attempt) commit(done map[string]reports.Report) {
 	at.answer.propose(state.CommitRound{
 		Contract: at.facts.c.Name, Run: at.facts.c.Run, Round: p.Round, Attempt: p.Attempt,
 		Digest: first.ModelDigest, NextInterval: at.interval.nextInterval(), AtMS: at.facts.in.Now.UnixMilli(),
-		StateDigest: first.StateDigest, ShardsDigest: first.ShardsDigest, Signatures: signatures,
+		StateDigest: first.StateDigest, ShardsDigest: first.ShardsDigest, Signatures: signatures, KeepCounted: p.KeepsCounted(at.facts.c),
 	}, fmt.Sprintf("round %d", p.Round))
 }
 

@@ -63,6 +63,24 @@ func explained() []waitingCase {
 			b.ready(1, 0)
 			return b
 		}},
+		{"one has counted once", func(t *testing.T) *table {
+			b := newTable(t, 2, 4)
+			b.round(0, 1, 2, 3)
+			b.closes(state.CheckinOnce, 3)
+			b.planned(0, 1, 2)
+			b.commits()
+			return b
+		}},
+		{"one has counted once, and once more", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.round(0, 1)
+			b.closes(state.CheckinOnce, 1)
+			for range 2 {
+				b.planned(0)
+				b.commits()
+			}
+			return b
+		}},
 		{"second attempt", func(t *testing.T) *table {
 			b := newTable(t, 2, 3)
 			b.ready(1, 0, 1, 2)

@@ -190,6 +190,33 @@ func TestOnceUnderACap(t *testing.T) {
 	}
 }
 
+// TestOnceAndALostModel: a round whose model is lost has not counted, whoever leads; one whose model is left has.
+func TestOnceAndALostModel(t *testing.T) {
+	for _, tt := range []struct {
+		to   uint64
+		want string
+	}{{1, "sl-0:1 sl-1:1 sl-2:1"}, {0, "sl-0:1 sl-1:1 sl-2:1"}, {2, "sl-0:1 sl-1:1 sl-2:0"}} {
+		t.Run(fmt.Sprintf("back to round %d", tt.to), func(t *testing.T) {
+			b := newTable(t, 3, 3)
+			b.round(0, 1, 2)
+			b.closes(state.CheckinOnce, 2)
+			for _, want := range []string{"sl-0:1 sl-1:1 sl-2:1", "sl-0:1 sl-1:1 sl-2:0"} {
+				b.attempts(want, 0, 1)
+				b.commits()
+			}
+			lose := state.LoseModel{Contract: contractName, Run: 1, Round: 3, Digest: b.contract().Committed.Digest, ResumedRound: tt.to, AtMS: b.now.UnixMilli()}
+			if tt.to > 0 {
+				lose.ResumedDigest = fmt.Sprintf("%064x", tt.to)
+			}
+			b.apply(lose)
+			b.memory = planner.Memory{}
+			b.attempts(tt.want, 0, 1)
+			b.commits()
+			b.attempts("sl-0:1 sl-1:1 sl-2:0", 0, 1)
+		})
+	}
+}
+
 // TestOnceWithoutOthers: who has nothing beside what has counted goes on with it.
 func TestOnceWithoutOthers(t *testing.T) {
 	b := newTable(t, 2, 2)

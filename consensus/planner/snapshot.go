@@ -89,6 +89,20 @@ type Peer struct {
 	Since  time.Time // zero: not known
 	Until  uint64    // of PeerSitting: the last round that it sits out
 	Reason string    // why it failed or ended
+	Counted
+}
+
+// Counted is in which rounds what a session left has counted that is to count once; zero: in none, or it is no such session.
+type Counted struct {
+	First  uint64 // the first of them; 0: not known
+	Rounds uint64 // how many
+}
+
+func countedOf(c *state.Contract, x *state.Session) Counted {
+	if c.Over || !x.CountedOnce() {
+		return Counted{}
+	}
+	return Counted{First: x.CountedIn, Rounds: x.ClosedRounds}
 }
 
 // observer tells how things stand around a contract.
@@ -134,7 +148,9 @@ func (ob *observer) snapshot() Snapshot {
 		if x.Terms.Weights == state.WeightsSamples {
 			s.Samples = append(s.Samples, Samples{x.Node, x.Weight})
 		}
-		s.Peers = append(s.Peers, ob.peer(x))
+		p := ob.peer(x)
+		p.Counted = countedOf(ob.facts.c, x)
+		s.Peers = append(s.Peers, p)
 	}
 	return ob.withEnded(s, there)
 }

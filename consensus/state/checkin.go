@@ -66,11 +66,35 @@ func (s *Session) tracksClosed() bool {
 	return s.CheckinMode == CheckinOnce || s.CheckinFrom == CheckinFromNone
 }
 
-// counted notes that a round was committed with this part of the session in it.
-func (s *Session) counted(part Participant) {
-	if s.Closed && s.tracksClosed() && part.Weight > 0 && part.Seq > s.ClosedSeq {
-		s.ClosedRounds++
+// counted notes that a round was committed with this part of the session in it, and which one if that is kept.
+func (s *Session) counted(part Participant, round uint64, keep bool) {
+	if !s.Closed || !s.tracksClosed() || part.Weight == 0 || part.Seq <= s.ClosedSeq {
+		return
 	}
+	s.ClosedRounds++
+	if keep && s.CheckinMode == CheckinOnce && s.ClosedRounds == 1 {
+		s.CountedIn = round
+	}
+}
+
+// uncount has those count anew whose last training is in no model that is left: all models after a round were lost.
+func uncount(c *Contract, after uint64) {
+	for id, s := range c.Sessions {
+		if s.Run == c.Run && s.CountedIn > after {
+			n := *s
+			n.CountedIn, n.ClosedRounds = 0, 0
+			c.Sessions[id] = &n
+		}
+	}
+}
+
+// KeepsCounted reports whether a commit of the plan is to keep in which round sessions of the contract count whose mode is once; see
+// CommitRound.
+func (p *Plan) KeepsCounted(c *Contract) bool {
+	return slices.ContainsFunc(p.Participants, func(part Participant) bool {
+		s := c.Sessions[part.Session]
+		return s != nil && s.State == SessionClosed && s.CheckinMode == CheckinOnce && part.Weight > 0
+	})
 }
 
 // CountedOnce reports whether what the session left was in a committed round, and its mode has it count no longer than that.

@@ -145,6 +145,7 @@ var everyCommand = []state.Command{
 	state.OpenSession{
 		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, Weight: 10, Program: "train.py sha256:00", KeepProgram: true, AtMS: 70,
 	},
+	state.CommitRound{Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, KeepCounted: true, AtMS: 35},
 }
 
 func anOrder(method string) *ledger.Order {

@@ -198,7 +198,7 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		}
 		return state.CancelPlan{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Reason: atBound(what, 512), AtMS: at}
 	case 12, 13:
-		return state.CommitRound{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Digest: digest, NextInterval: 1, AtMS: at, Signatures: [][]byte{[]byte(atBound(what, 1024))}}
+		return state.CommitRound{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Digest: digest, NextInterval: 1, KeepCounted: what%2 == 0, AtMS: at, Signatures: [][]byte{[]byte(atBound(what, 1024))}}
 	case 14:
 		return state.FinishContract{Contract: contract, Run: c.Run, Round: c.Round(), Reason: atBound(what, 512), AtMS: at}
 	case 15:

@@ -121,6 +121,9 @@ func show(s *state.State, name string) string {
 		}
 		if x.CheckinFrom != "" || x.ClosedRounds > 0 {
 			fmt.Fprintf(&b, " %s by %q counted %d", x.CheckinMode, x.CheckinFrom, x.ClosedRounds)
+			if x.CountedIn > 0 {
+				fmt.Fprintf(&b, ", first in round %d", x.CountedIn)
+			}
 		}
 		if x.EndReason != "" {
 			fmt.Fprintf(&b, " %q", x.EndReason)
@@ -274,7 +277,7 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	case "commit":
 		return state.CommitRound{
 			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt),
-			Digest: hexOf(field(line, "digest", "d"), 64), NextInterval: 10, AtMS: at,
+			Digest: hexOf(field(line, "digest", "d"), 64), NextInterval: 10, AtMS: at, KeepCounted: field(line, "keep", "") == "true",
 		}
 	case "lose":
 		l := state.LoseModel{Contract: contract, Run: run, Round: number(t, line, "round", c.Round()), ResumedRound: number(t, line, "to", 0), AtMS: at}

@@ -112,6 +112,9 @@ func (s *State) checkSessions(c *Contract) error {
 			return fmt.Errorf("bad session under %q", clip(id, 80))
 		}
 		orders[session.Order] = true
+		if session.CountedIn > 0 && (session.ClosedRounds == 0 || session.Run == c.Run && session.CountedIn > c.Round()) {
+			return fmt.Errorf("session %s has counted in round %d, in %d rounds of %d", id, session.CountedIn, session.ClosedRounds, c.Round())
+		}
 		if (session.State == SessionEnded) != (session.EndReason != "") {
 			return fmt.Errorf("session %s: state %s with end reason %q", id, session.State, session.EndReason)
 		}

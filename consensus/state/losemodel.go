@@ -53,6 +53,7 @@ func (l LoseModel) apply(s *State) (Result, error) {
 	}
 	c.Lost = &LostModel{Round: l.Round, Digest: l.Digest, ResumedRound: l.ResumedRound, AtMS: l.AtMS}
 	c.Attempt, c.Due, c.PendingReason = 0, nil, Clip(c.Lost.String(), maxShort)
+	uncount(c, l.ResumedRound)
 	c.settle()
 	result.Changed = true
 	return result, nil

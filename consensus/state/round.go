@@ -280,6 +280,8 @@ type CommitRound struct {
 	ShardsDigest string   `json:"shards_digest,omitempty"`
 	ShardDigests []string `json:"shard_digests,omitempty"`
 	Signatures   [][]byte `json:"signatures,omitempty"`
+	// KeepCounted has it kept with sessions of the mode once that they count in this round. False in logs of before, and where none does.
+	KeepCounted bool `json:"keep_counted,omitempty"`
 }
 
 // Type implements Command.
@@ -329,7 +331,7 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 		if old := c.Sessions[part.Session]; old != nil {
 			n := *old
 			n.LastSeq, n.LastRound = part.Seq, plan.Round
-			n.counted(part)
+			n.counted(part, plan.Round, r.KeepCounted)
 			if n.Terms.Weights == WeightsSamples && part.Weight > 0 && (c.Rules == nil || c.Rules.WeightCapPPM == 0) {
 				n.Weight = part.Weight // else it is not what the session told
 			}

@@ -59,8 +59,11 @@ type Session struct {
 	ClosedSeq uint64 `json:"closed_seq,omitempty"` // the last Sync's number at the close
 	// ClosedRounds is in how many committed rounds what it left at its close had a weight above 0, as far as it is counted: see tracksClosed.
 	ClosedRounds uint64 `json:"closed_rounds,omitempty"`
-	LastSeq      uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
-	LastRound    uint64 `json:"last_round,omitempty"` // that round
+	// CountedIn is the first of these rounds, of a session whose mode is once. 0: there was none, or its model was lost, or it is older than
+	// this field.
+	CountedIn uint64 `json:"counted_in,omitempty"`
+	LastSeq   uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
+	LastRound uint64 `json:"last_round,omitempty"` // that round
 	// SkippedSeq is the newest Sync number that was answered without a model; see SkipRound.
 	SkippedSeq uint64 `json:"skipped_seq,omitempty"`
 	EndReason  string `json:"end_reason,omitempty"`

@@ -200,27 +200,40 @@ func (w words) outlook(now time.Time) []string {
 	return []string{fmt.Sprintf("it goes on without them %s", until(now, w.Until))}
 }
 
+// grouped returns the texts of peers with their names in the place of the first %, those with the same text in one line; of an empty text
+// none.
+func grouped(peers []planner.Peer, format func(planner.Peer) string) (lines []string) {
+	groups, order := map[string][]string{}, []string{}
+	for _, p := range peers {
+		text := format(p)
+		if text == "" {
+			continue
+		}
+		if groups[text] == nil {
+			order = append(order, text)
+		}
+		groups[text] = append(groups[text], p.Node)
+	}
+	for _, text := range order {
+		lines = append(lines, strings.Replace(text, "%", names(groups[text]), 1))
+	}
+	return lines
+}
+
 // peers says what each one does, those who do the same in one line.
 func (w words) peers(now time.Time) []string {
 	var lines []string
 	add := func(does planner.Activity, format func(planner.Peer) string) {
-		groups, order := map[string][]string{}, []string{}
-		for _, p := range w.Snapshot.Peers {
+		more := grouped(w.Snapshot.Peers, func(p planner.Peer) string {
 			if p.Does != does {
-				continue
+				return ""
 			}
-			text := format(p)
-			if groups[text] == nil {
-				order = append(order, text)
-			}
-			groups[text] = append(groups[text], p.Node)
+			return format(p)
+		})
+		if does == planner.PeerEnded && len(more) > maxEnded {
+			more = append(slices.Clone(more[:maxEnded]), fmt.Sprintf("left for other reasons (%d)", len(more)-maxEnded))
 		}
-		if does == planner.PeerEnded && len(order) > maxEnded {
-			order = append(slices.Clone(order[:maxEnded]), fmt.Sprintf("left for other reasons (%d)", len(order)-maxEnded))
-		}
-		for _, text := range order {
-			lines = append(lines, strings.Replace(text, "%", names(groups[text]), 1)) // the first is the place of the names
-		}
+		lines = append(lines, more...)
 	}
 	add(planner.PeerReady, func(planner.Peer) string { return "ready: %" })
 	add(planner.PeerDone, func(planner.Peer) string { return "has reported its part of the merge: %" })
@@ -236,7 +249,20 @@ func (w words) peers(now time.Time) []string {
 	})
 	add(planner.PeerStaying, func(planner.Peer) string { return "has not taken the final model yet: %" })
 	add(planner.PeerEnded, func(p planner.Peer) string { return "has left: % (" + p.Reason + ")" })
-	return lines
+	return append(lines, grouped(w.Snapshot.Peers, resting)...)
+}
+
+// resting says that what a peer left has counted, and counts no more.
+func resting(p planner.Peer) string {
+	switch {
+	case p.Rounds == 0:
+		return ""
+	case p.Rounds > 1:
+		return fmt.Sprintf("has finished, and its last weights, which are to count once, counted in %d rounds, as too few others did or a rule asked for it: %%", p.Rounds)
+	case p.First == 0:
+		return "has finished, and its last weights counted once: weight 0 since then: %"
+	}
+	return fmt.Sprintf("has finished, and its last weights counted once, in round %d: weight 0 since round %d: %%", p.First, p.First+1)
 }
 
 // lastFailure is why the attempt before failed, unless the reason says it already.
