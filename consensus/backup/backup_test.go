@@ -265,7 +265,7 @@ func TestTheStateIsTheLedgers(t *testing.T) {
 		register("sn-0", "sn", "idsn0"), register("sn-1", "sn", "idsn1"), register("sl-1", "sl", "idsl1"), register("sl-2", "sl", "idsl2"),
 		state.BanNode{PeerID: "idsl2", AtMS: 6}, state.BanNode{PeerID: "idsn1", AtMS: 6}, state.UnbanNode{PeerID: "idsn1", AtMS: 7},
 		state.CreateContract{Contract: "study", AtMS: 7}, state.CreateContract{Contract: "other", AtMS: 7}, state.PauseContract{Contract: "study", AtMS: 8},
-		state.PauseContract{Contract: "other", AtMS: 8}, state.ResumeContract{Contract: "other", AtMS: 9},
+		state.PauseContract{Contract: "other", AtMS: 8}, state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "other", AtMS: 9}},
 	)
 	had := s.LedgerHead()
 	recovery := ledger.Recovery{

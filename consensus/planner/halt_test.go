@@ -26,7 +26,7 @@ func (b *table) pause() {
 
 func (b *table) resume() {
 	b.t.Helper()
-	b.apply(state.ResumeContract{Contract: contractName, AtMS: b.now.UnixMilli(), Order: order()})
+	b.apply(state.ResumeContract{HaltOrder: state.HaltOrder{Contract: contractName, AtMS: b.now.UnixMilli(), Order: order()}, KeepPace: true})
 }
 
 func (b *table) end() {

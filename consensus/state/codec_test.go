@@ -134,7 +134,7 @@ var everyCommand = []state.Command{
 	},
 	// Operators halt trainings.
 	state.PauseContract{Contract: "study", Run: 3, AtMS: 41, Order: anOrder("PauseContract")},
-	state.ResumeContract{Contract: "study", Run: 3, AtMS: 42, Order: anOrder("ResumeContract")},
+	state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "study", Run: 3, AtMS: 42, Order: anOrder("ResumeContract")}},
 	state.EndContract{Contract: "study", Run: 3, AtMS: 43, Order: anOrder("EndContract")},
 	state.OpenSession{
 		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: weighing(terms("a", 2)), SyncFrequency: 10, Weight: 60_000, AtMS: 1,
@@ -146,6 +146,7 @@ var everyCommand = []state.Command{
 		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, Weight: 10, Program: "train.py sha256:00", KeepProgram: true, AtMS: 70,
 	},
 	state.CommitRound{Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, KeepCounted: true, AtMS: 35},
+	state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "study", Run: 3, AtMS: 44, Order: anOrder("ResumeContract")}, KeepPace: true},
 }
 
 func anOrder(method string) *ledger.Order {

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
@@ -45,7 +46,7 @@ type Contract struct {
 	Over      bool            `json:"over,omitempty"`
 	// FinalPending is FinalDue of this state, as long as the contract is not over.
 	FinalPending bool `json:"final_pending,omitempty"`
-	// RecentCommitMS are the times of the last commits, oldest first, at most 16.
+	// RecentCommitMS are the times of the last commits, oldest first, and pauseMark for each pause between two; at most 16.
 	RecentCommitMS []int64 `json:"recent_commit_ms,omitempty"`
 	// PendingReason is why the last attempt was given up or repeated; empty after a commit.
 	PendingReason string `json:"pending_reason,omitempty"`
@@ -158,11 +159,23 @@ func (c *Contract) SessionOf(node string) *Session {
 	return nil
 }
 
-// MedianIntervalMS returns the median time between the recent commits, 0 when there are fewer than two.
+// pauseMark stands among the times of commits where the contract was paused: the time from one to the other says nothing of how long a round
+// takes, neither with the pause, nor without it, as programs trained on to their next Sync.
+const pauseMark = -1
+
+// recent adds to the times of the last commits.
+func recent(times []int64, atMS int64) []int64 {
+	times = append(slices.Clone(times), atMS)
+	return times[max(0, len(times)-maxRecent):]
+}
+
+// MedianIntervalMS returns the median time between the recent commits that no pause lies between, 0 when there is none.
 func (c *Contract) MedianIntervalMS() int64 {
 	var gaps []int64
 	for i := 1; i < len(c.RecentCommitMS); i++ {
-		gaps = append(gaps, max(0, c.RecentCommitMS[i]-c.RecentCommitMS[i-1]))
+		if from, to := c.RecentCommitMS[i-1], c.RecentCommitMS[i]; from != pauseMark && to != pauseMark {
+			gaps = append(gaps, max(0, to-from))
+		}
 	}
 	return median(gaps)
 }

@@ -206,7 +206,7 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 			state.ResetContract{Contract: contract, Force: what%2 == 0, AtMS: at, Order: fuzzOrder(who, what)},
 			state.DeleteContract{Contract: contract, Run: c.Run * uint64(what%3%2), Force: what%2 == 0, AtMS: at, Order: fuzzOrder(who, what)},
 			state.PauseContract{Contract: contract, Run: c.Run * uint64(what%3%2), AtMS: at, Order: fuzzOrder(who, what)},
-			state.ResumeContract{Contract: contract, AtMS: at, Order: fuzzOrder(who, what)},
+			state.ResumeContract{HaltOrder: state.HaltOrder{Contract: contract, AtMS: at, Order: fuzzOrder(who, what)}, KeepPace: what%2 == 0},
 			state.EndContract{Contract: contract, Run: c.Run * uint64(what%3%2), AtMS: at, Order: fuzzOrder(who, what)},
 		}[what/8%5]
 	case 16:

@@ -109,23 +109,30 @@ func (p PauseContract) records(_, next *State) (int64, []ledger.Body) {
 }
 
 // ResumeContract has rounds planned again. It changes nothing if the contract is not paused.
-type ResumeContract HaltOrder
+type ResumeContract struct {
+	HaltOrder
+	// KeepPace leaves the pause out of how long rounds take. False in logs of before.
+	KeepPace bool `json:"keep_pace,omitempty"`
+}
 
 // Type implements Command.
 func (ResumeContract) Type() string { return "resume_contract" }
 
 func (r ResumeContract) apply(s *State) (Result, error) {
-	return HaltOrder(r).apply(s, func(c *Contract) (bool, error) {
+	return r.HaltOrder.apply(s, func(c *Contract) (bool, error) {
 		if !c.Halt.Pauses() {
 			return false, nil
 		}
 		c.Halt = nil
+		if n := len(c.RecentCommitMS); r.KeepPace && n > 0 && c.RecentCommitMS[n-1] != pauseMark {
+			c.RecentCommitMS = recent(c.RecentCommitMS, pauseMark)
+		}
 		return true, nil
 	})
 }
 
 func (r ResumeContract) records(_, next *State) (int64, []ledger.Body) {
-	return r.AtMS, []ledger.Body{ledger.Resume(HaltOrder(r).halted(next))}
+	return r.AtMS, []ledger.Body{ledger.Resume(r.halted(next))}
 }
 
 // EndContract makes the next round the final one, also of a contract that is paused. It changes nothing if the training is over or being

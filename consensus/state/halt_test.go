@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,8 +16,8 @@ func TestHaltsAreRecorded(t *testing.T) {
 	_, lines, kinds := chained(t, append(trained(),
 		state.PauseContract{Contract: "study", AtMS: 20, Order: pause},
 		state.PauseContract{Contract: "study", AtMS: 21, Order: pause},
-		state.ResumeContract{Contract: "study", AtMS: 22, Order: resume},
-		state.ResumeContract{Contract: "study", AtMS: 23, Order: resume},
+		state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "study", AtMS: 22, Order: resume}},
+		state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "study", AtMS: 23, Order: resume}},
 	)...)
 	n := len(kinds)
 	if d := cmp.Diff([]string{"bundle", "pause", "resume"}, kinds[n-3:]); d != "" {
@@ -63,6 +64,42 @@ func TestHaltedContractIsTheOperators(t *testing.T) {
 	s := applied(t, "register sl-0; open 1 contract=study node=sl-0; pause contract=study; resume contract=study; end 1 contract=study")
 	if c := s.Contracts["study"]; c.MadeBy != "" || c.Unused(1<<50) {
 		t.Errorf("it goes by itself, as that of %q", c.MadeBy)
+	}
+}
+
+// TestAPauseIsNoPartOfTheUsualTime between rounds, in any order of pauses and commits; logs of before count as they did.
+func TestAPauseIsNoPartOfTheUsualTime(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		does string // c: a commit, p: a pause of an hour, o: one that is resumed as in a log of before; ten seconds lie before each
+		want int64
+	}{
+		{"one commit, a pause, another", "cpc", 0},
+		{"more pauses than rounds", "cpcccpppcpc", 10_000},
+		{"pauses before the first commit", "ppccc", 10_000},
+		{"more than are kept", "cccpcpcpcpcpcpcpcpcpcpcpcpcpcpcpc", 0},
+		{"a log of before", "coc", 3_620_000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, at := applied(t, enrolled), int64(0)
+			for _, does := range tt.does {
+				at += 10_000
+				if does == 'c' {
+					s = mustApply(t, s, parseCommand(t, s, "plan with=1,2", at))
+					s = mustApply(t, s, parseCommand(t, s, "commit", at))
+					continue
+				}
+				s = mustApply(t, s, state.PauseContract{Contract: state.DefaultContract, AtMS: at})
+				at += time.Hour.Milliseconds()
+				s = mustApply(t, s, state.ResumeContract{HaltOrder: state.HaltOrder{Contract: state.DefaultContract, AtMS: at}, KeepPace: does == 'p'})
+			}
+			if got := s.Contracts[state.DefaultContract].MedianIntervalMS(); got != tt.want {
+				t.Errorf("the usual time is %d ms, want %d", got, tt.want)
+			}
+			if err := state.Check(s); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -296,7 +296,7 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	case "pause":
 		return state.PauseContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("PauseContract")}
 	case "resume":
-		return state.ResumeContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("ResumeContract")}
+		return state.ResumeContract{HaltOrder: state.HaltOrder{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("ResumeContract")}}
 	case "finalise":
 		return state.EndContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at, Order: anOrder("EndContract")}
 	case "delete":

@@ -342,8 +342,7 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 		Round: plan.Round, Attempt: plan.Attempt, Digest: r.Digest, Participants: names, NextInterval: r.NextInterval,
 		Final: plan.Final, CommittedMS: r.AtMS, PlannedMS: plan.PlannedMS, StateDigest: r.StateDigest,
 	}
-	recent := append(slices.Clone(c.RecentCommitMS), r.AtMS)
-	c.RecentCommitMS = recent[max(0, len(recent)-maxRecent):]
+	c.RecentCommitMS = recent(c.RecentCommitMS, r.AtMS)
 	c.Plan, c.Attempt, c.Due, c.PendingReason = nil, 0, nil, ""
 	if c.Over = plan.Final; c.Over {
 		c.Halt = c.Halt.whenOver()

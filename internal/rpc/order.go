@@ -164,7 +164,7 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 	case *swarmv1.PauseContractRequest:
 		return state.PauseContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ResumeContractRequest:
-		return state.ResumeContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
+		return state.ResumeContract{HaltOrder: state.HaltOrder{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, KeepPace: true}, nil
 	case *swarmv1.EndContractRequest:
 		return state.EndContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ForgetNodeRequest:

@@ -160,7 +160,7 @@ func TestAnSNCanChangeNothingOfAnOrder(t *testing.T) {
 		state.UnbanNode{PeerID: "x"},
 		state.AdmitNode{Node: "sn-1", PeerID: "x"},
 		state.PauseContract{Contract: "c"},
-		state.ResumeContract{Contract: "c"},
+		state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "c"}, KeepPace: true},
 		state.EndContract{Contract: "c"},
 	} {
 		if _, err := s.server.Vet(c); rpc.ReasonOf(err) != "ORDER_MISSING" {
