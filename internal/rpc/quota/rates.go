@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/bucket"
 )
 
 // What a node may have this SN propose. The leader's own proposals, reports and what operators ask for do not count.
@@ -25,12 +26,6 @@ const (
 	dialEach      = 10 * time.Second
 )
 
-// rate is a bucket of tokens.
-type rate struct {
-	burst int           // tokens in a full bucket
-	each  time.Duration // a token comes back after so long
-}
-
 // maxBuckets bounds the buckets that are kept: full ones are as good as none.
 const maxBuckets = 16 << 10
 
@@ -42,64 +37,46 @@ type Rates struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	taken map[string]bucket
-	swept time.Time // when full buckets were last thrown away
+	taken bucket.Set[string]
 }
 
-// bucket lacks tokens until full.
-type bucket struct{ full time.Time }
-
 // NewRates returns rates of which nothing is taken, by a clock.
-func NewRates(now func() time.Time) *Rates { return &Rates{now: now, taken: map[string]bucket{}} }
+func NewRates(now func() time.Time) *Rates { return &Rates{now: now} }
 
 // take takes n tokens of a subject's, or tells when they are there.
-func (r *Rates) take(subject string, of rate, n int) error {
+func (r *Rates) take(subject string, of bucket.Rate, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
-	if len(r.taken) >= maxBuckets && now.Sub(r.swept) >= time.Second {
-		r.swept = now
-		for key, b := range r.taken {
-			if !b.full.After(now) {
-				delete(r.taken, key)
-			}
-		}
-	}
-	b, known := r.taken[subject]
-	if !known && len(r.taken) >= maxBuckets {
+	wait, known := r.taken.Take(r.now(), maxBuckets, subject, of, n)
+	switch {
+	case !known:
 		return fmt.Errorf("%w: this SN has too many to count", ErrTooFast)
-	}
-	if b.full.Before(now) {
-		b.full = now
-	}
-	b.full = b.full.Add(time.Duration(n) * of.each)
-	if wait := b.full.Sub(now) - time.Duration(of.burst)*of.each; wait > 0 {
+	case wait > 0:
 		return fmt.Errorf("%w: it may go on in %s", ErrTooFast, wait.Round(time.Millisecond))
 	}
-	r.taken[subject] = b
 	return nil
 }
 
 // TakeRegistration counts a registration that was proven. A key that is registered with that SPIFFE ID already uses up nothing of
 // the others with it: nodes register again whenever their SVIDs are renewed.
 func (r *Rates) TakeRegistration(id identity.ID, peerID string, known bool) error {
-	if err := r.take("key "+peerID, rate{registerBurst, registerEach}, 1); err != nil || known {
+	if err := r.take("key "+peerID, bucket.Rate{Burst: registerBurst, Each: registerEach}, 1); err != nil || known {
 		return err
 	}
-	return r.take("id "+id.String(), rate{entryBurst, entryEach}, 1)
+	return r.take("id "+id.String(), bucket.Rate{Burst: entryBurst, Each: entryEach}, 1)
 }
 
 // TakeDialBack counts a dial to a node of a SPIFFE ID that has registered.
 func (r *Rates) TakeDialBack(id string) error {
-	return r.take("dial "+id, rate{dialBurst, dialEach}, 1)
+	return r.take("dial "+id, bucket.Rate{Burst: dialBurst, Each: dialEach}, 1)
 }
 
 // TakeProposal counts a proposal for a node.
 func (r *Rates) TakeProposal(node string) error {
-	return r.take("node "+node, rate{proposalBurst, proposalEach}, 1)
+	return r.take("node "+node, bucket.Rate{Burst: proposalBurst, Each: proposalEach}, 1)
 }
 
 // TakeLayout counts the bytes of a layout that a node brings.
 func (r *Rates) TakeLayout(node string, bytes int) error {
-	return r.take("layout "+node, rate{layoutBurst, layoutEach}, bytes)
+	return r.take("layout "+node, bucket.Rate{Burst: layoutBurst, Each: layoutEach}, bytes)
 }

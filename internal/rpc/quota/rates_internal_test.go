@@ -27,10 +27,10 @@ func TestRates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.taken); n > 16<<10 {
+	if n := r.taken.Len(); n > 16<<10 {
 		t.Errorf("%d buckets", n)
 	}
-	if now = now.Add(time.Hour); r.TakeProposal("late") != nil || len(r.taken) > 1 {
-		t.Errorf("%d buckets after an hour", len(r.taken))
+	if now = now.Add(time.Hour); r.TakeProposal("late") != nil || r.taken.Len() > 1 {
+		t.Errorf("%d buckets after an hour", r.taken.Len())
 	}
 }
