@@ -154,9 +154,16 @@ func NoneAsked(t testing.TB, h *Host) {
 	t.Helper()
 	h.reversals.mu.Lock()
 	defer h.reversals.mu.Unlock()
-	if n := len(h.reversals.asked) + len(h.reversals.doing); n != 0 {
+	if n := len(h.reversals.asked) + h.reversals.doing.Taken(); n != 0 {
 		t.Errorf("%d connections are still asked for", n)
 	}
+}
+
+// ReverseClock has the host count by this clock what it is asked for.
+func ReverseClock(h *Host, now func() time.Time) {
+	h.reversals.mu.Lock()
+	defer h.reversals.mu.Unlock()
+	h.reversals.now = now
 }
 
 // ReadWire reads what comes through a wire, two bytes at a time, and whether the end was noticed.
@@ -190,14 +197,7 @@ func Silent(ctx context.Context, h *Host, to Addr) error {
 }
 
 // Unbound returns how many incoming connections of all peers have not shown their parents yet.
-func Unbound(h *Host) (n int) {
-	h.table.mu.Lock()
-	defer h.table.mu.Unlock()
-	for _, k := range h.table.unbound {
-		n += k
-	}
-	return n
-}
+func Unbound(h *Host) int { return h.table.unbound.Taken() }
 
 // KnowsQueues reports whether the stream can ask its socket for queues.
 func KnowsQueues(s *Stream) bool {
@@ -220,6 +220,16 @@ func NothingHeld(t testing.TB, h *Host) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d bytes are still charged to %d SPIFFE IDs", used, of)
+		}
+	}
+}
+
+// AwaitConnections waits until the host has so many connections with the peer.
+func AwaitConnections(t testing.TB, h *Host, id peer.ID, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); Connections(h, id) != n; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections, want %d", Connections(h, id), n)
 		}
 	}
 }

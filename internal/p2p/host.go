@@ -137,7 +137,7 @@ func NewHost(cfg Config) (*Host, error) {
 		memory:    mem,
 		services:  map[protocol.ID]service{},
 	}
-	h.reversals = &reversals{host: h}
+	h.reversals = &reversals{host: h, now: time.Now}
 	h.renewer = &renewer{source: cfg.Source, domains: cfg.Domains, refuse: cfg.Refuse, said: &t.said, log: cfg.Log}
 	h.protocols.AddHandler(ReauthProtocol, nil)
 	h.protocols.AddHandler(reverseProtocol, nil)

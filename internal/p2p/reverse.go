@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"github.com/swarmd/swarmd/internal/bucket"
 	"github.com/swarmd/swarmd/internal/reach"
 )
 
@@ -33,6 +35,12 @@ const (
 	headStart = 250 * time.Millisecond
 	// maxReversing bounds the connections that one peer's requests have a host dial at a time.
 	maxReversing = 8
+	// maxReversers bounds the peers whose requests are counted, which are no more than this host has dialled lately.
+	maxReversers = 4096
+	// reverseBurst and reverseEach bound the connections that one peer may ask for over time. A merge needs one from each node to each, keeps it for
+	// later rounds and opens it anew after a failure. Who is refused sends over the parent.
+	reverseBurst = 32
+	reverseEach  = time.Second
 )
 
 type reverseToken [16]byte
@@ -57,9 +65,12 @@ type reversals struct {
 	host     *Host
 	failures reach.Failures // of what this host has dialled
 
+	doing bucket.Places[*conn] // by parent
+
 	mu    sync.Mutex // guards what follows
 	asked map[binding]*reversal
-	doing map[*conn]int // by parent
+	now   func() time.Time
+	taken bucket.Set[Peer] // by who has asked
 }
 
 func (r *reversals) ask(name binding, parent *conn) *reversal {
@@ -82,26 +93,20 @@ func (r *reversals) answered(name binding) *reversal {
 	return x
 }
 
-// enter counts a request of the parent's peer, unless it has too many under way.
-func (r *reversals) enter(parent *conn) bool {
+// enter counts a request of the parent's peer until leave is called, unless it has too many under way, or had too many lately.
+func (r *reversals) enter(parent *conn) (leave func(), err error) {
+	leave, ok := r.doing.Take(parent, maxReversing)
+	if !ok {
+		return nil, fmt.Errorf("%d connections are being made already", maxReversing)
+	}
+	who := Peer{ID: parent.peer.ID, Identity: parent.peer.Identity} // however often it hangs up and is dialled again
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.doing[parent] >= maxReversing {
-		return false
+	if wait, known := r.taken.Take(r.now(), maxReversers, who, bucket.Rate{Burst: reverseBurst, Each: reverseEach}, 1); wait > 0 || !known {
+		leave()
+		return nil, errors.New("too many connections were asked for lately")
 	}
-	if r.doing == nil {
-		r.doing = map[*conn]int{}
-	}
-	r.doing[parent]++
-	return true
-}
-
-func (r *reversals) leave(parent *conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.doing[parent]--; r.doing[parent] == 0 {
-		delete(r.doing, parent)
-	}
+	return leave, nil
 }
 
 // dedicate has a connection made that belongs to the parent: by this host, and where the peer has made the parent by the peer too, after a
@@ -222,7 +227,9 @@ func (r *reversals) abandon(asked *reversal, name binding) {
 func (r *reversals) serve(parent *conn, s network.MuxedStream) {
 	c, err := r.make(parent, s)
 	if err != nil {
-		r.host.cfg.Log.Debug("no connection made for a peer that asks for one", "peer", parent.peer.ID.String(), "error", err)
+		if omitted, ok := r.host.security.said.allow(r.host.ctx(), r.host.cfg.Log, slog.LevelDebug); ok {
+			r.host.cfg.Log.Debug("no connection made for a peer that asks for one", "peer", parent.peer.ID.String(), "error", err, "not_logged", omitted)
+		}
 	}
 	if writeVerdict(s, err) == nil {
 		_ = s.Close()
@@ -241,10 +248,11 @@ func (r *reversals) make(parent *conn, s network.MuxedStream) (*conn, error) {
 	if err := r.host.cfg.Refuse(parent.peer.ID); err != nil {
 		return nil, err
 	}
-	if !r.enter(parent) {
-		return nil, fmt.Errorf("%d connections are being made already", maxReversing)
+	leave, err := r.enter(parent)
+	if err != nil {
+		return nil, err
 	}
-	defer r.leave(parent)
+	defer leave()
 	if err := writeVerdict(s, nil); err != nil { // open's consent
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/bucket"
 )
 
 var errClosed = fmt.Errorf("p2p host: %w", net.ErrClosed)
@@ -20,18 +21,19 @@ type table struct {
 	refuse func(peer.ID) error
 	crowd  *identity.Crowd // incoming connections but dedicated ones, which their parents bound
 	wg     sync.WaitGroup
+	// Incoming dedicated connections that have not shown their parent yet.
+	unbound bucket.Places[Peer]
 
 	// mu guards what follows, and each connection's dedicated ones.
 	mu      sync.Mutex
 	conns   map[peer.ID][]*conn // newest last; without dedicated ones
 	taken   uint64              // how many were taken in
-	unbound map[Peer]int        // incoming dedicated connections that have not shown their parent yet
 	adopted chan struct{}       // closed and replaced when conns has another one
 	closed  bool
 }
 
 func newTable(refuse func(peer.ID) error, crowd *identity.Crowd) *table {
-	return &table{refuse: refuse, crowd: crowd, conns: map[peer.ID][]*conn{}, unbound: map[Peer]int{}, adopted: make(chan struct{})}
+	return &table{refuse: refuse, crowd: crowd, conns: map[peer.ID][]*conn{}, adopted: make(chan struct{})}
 }
 
 // add takes a connection in and serves it in a goroutine of its own. It closes the oldest one of a peer that has too many.
@@ -210,18 +212,5 @@ func (t *table) closeDedicated(parent *conn) {
 // expect counts one more dedicated connection of the peer that has yet to show its parent, as long as there are not too many; done
 // uncounts it. Who has stolen a node key, with an SVID of his own, takes no place of the node's.
 func (t *table) expect(p Peer) (done func(), ok bool) {
-	who := Peer{ID: p.ID, Identity: p.Identity} // not the swarm, which is its own word
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.unbound[who] >= maxPerPeer {
-		return nil, false
-	}
-	t.unbound[who]++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.unbound[who]--; t.unbound[who] == 0 {
-			delete(t.unbound, who)
-		}
-	}, true
+	return t.unbound.Take(Peer{ID: p.ID, Identity: p.Identity}, maxPerPeer) // without the swarm, which is its own word
 }
