@@ -108,7 +108,7 @@ func (t *transport) contact(ctx context.Context, hostport string) (Peer, error) 
 func dialTCP(ctx context.Context, hostport string, within time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s: %w", within, context.DeadlineExceeded))
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostport)
+	c, err := (&net.Dialer{ControlContext: reach.Control}).DialContext(ctx, "tcp", hostport)
 	switch {
 	case err == nil:
 		return c, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/reach"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
@@ -120,4 +121,21 @@ func TestProbeSaysWhatStandsBetween(t *testing.T) {
 			t.Errorf("probe: %v", err)
 		}
 	})
+}
+
+// TestContactKeepsToTheAddressesThatItMay: also where a name leads to another one.
+func TestContactKeepsToTheAddressesThatItMay(t *testing.T) {
+	sw := p2ptest.New(t)
+	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+	to := p2ptest.AddrOf(t, sl)
+	for _, host := range []string{to.Host, "localhost"} {
+		to.Host = host
+		_, err := sn.Contact(reach.Only(t.Context(), reach.Remote), to.HostPort(), identity.RoleSL)
+		if barred, ok := errors.AsType[*reach.BarredError](err); !ok || barred.Why != "a loopback address" {
+			t.Errorf("contact of %s: %v", host, err)
+		}
+	}
+	if n := p2p.Connections(sl, sn.ID()); n != 0 {
+		t.Errorf("%d connections were made", n)
+	}
 }
