@@ -48,6 +48,9 @@ func (b *DialledBack) take(d *swarmv1.DialBack) {
 	case "no":
 		b.Log.Warn("an SN can't reach this node", "sn", sn, "address", at, "cause", shownAddress(d.GetCause()),
 			"remedy", fmt.Sprintf("open TCP %s inbound here, or register another address with --host-ip; other SLs that this node can dial still merge with it; check from another host: swarmctl identity check %s", port, at))
+	case "not tried":
+		b.Log.Warn("no SN has tried to reach this node", "sn", sn, "address", at, "cause", shownAddress(d.GetCause()),
+			"remedy", "register an address that others reach, and that stays, with --host-ip: check from another host: swarmctl identity check "+at)
 	case "other key":
 		b.Log.Warn("another node answers at this node's address", "sn", sn, "address", at,
 			"remedy", "let --host-ip and --sl-fs-port lead to this node: check from another host: swarmctl identity check "+at)

@@ -16,6 +16,7 @@ func TestDialledBackLogsWhatChanges(t *testing.T) {
 		{"no", "timeout", "level=WARN msg=\"an SN can't reach this node\" sn=sn-1 address=h:30305 cause=timeout remedy=\"open TCP 30305 inbound here,"},
 		{"no", "timeout", ""}, // it has registered again
 		{"yes", "", "level=INFO msg=\"an SN reaches this node\" sn=sn-1 address=h:30305"},
+		{"not tried", "a loopback address", "level=WARN msg=\"no SN has tried to reach this node\" sn=sn-1 address=h:30305 cause=\"a loopback address\""},
 		{"other key", "", "level=WARN msg=\"another node answers at this node's address\""},
 	} {
 		log.Reset()

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Binding of a registration to its TLS connection: both sides export this value. internal/client has the same.
@@ -28,6 +31,8 @@ type Caller struct {
 	Chain []*x509.Certificate
 	// Exporter returns the value that binds a registration to this connection.
 	Exporter func() ([]byte, error)
+	// Remote is where its connection comes from; the zero Addr: that is not known.
+	Remote netip.Addr
 
 	via    string // the node key of the SN that sent the request; empty: it came from the caller itself
 	passed bool   // that SN passes on what another has asked it
@@ -50,6 +55,20 @@ func (c Caller) key() string {
 	return string(sum[:])
 }
 
+// here reports whether the caller is on this host: its connection comes from there or, as for one whom another SN passes on, all of the swarm is, as
+// that SN says by the address that it has registered.
+func (c Caller) here(view *state.State) bool {
+	if c.via == "" {
+		return c.Remote.Unmap().IsLoopback()
+	}
+	for _, sn := range view.NodesByRole(naming.RoleSN) {
+		if at, err := netip.ParseAddr(sn.Host); sn.PeerID == c.via {
+			return err == nil && at.Unmap().IsLoopback() || sn.Host == "localhost"
+		}
+	}
+	return false
+}
+
 func (c Caller) expired(now time.Time) bool { return c.Leaf != nil && !now.Before(c.Leaf.NotAfter) }
 
 // nearlyExpired holds in the last sixth of the SVID's life: long after a rotation, which comes at half of it.
@@ -68,7 +87,8 @@ func TLSCaller(source identity.Source) CallerFunc {
 		if err != nil {
 			return Caller{}, fmt.Errorf("%w: %w", ErrNoCertificate, err)
 		}
-		return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Chain: r.TLS.PeerCertificates, Exporter: func() ([]byte, error) {
+		remote, _ := netip.ParseAddrPort(r.RemoteAddr)
+		return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Chain: r.TLS.PeerCertificates, Remote: remote.Addr(), Exporter: func() ([]byte, error) {
 			return r.TLS.ExportKeyingMaterial(ExporterLabel, nil, ExporterBytes)
 		}}, nil
 	}

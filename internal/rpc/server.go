@@ -100,8 +100,8 @@ type Config struct {
 
 // DialBack dials nodes back that have registered, and remembers what came of it. Nothing of it blocks.
 type DialBack interface {
-	// Registered has a node dialled that has registered just now.
-	Registered(view *state.State, n state.Node)
+	// Registered has a node dialled that has registered just now, here: from this host.
+	Registered(view *state.State, n state.Node, here bool)
 	// Of is what came of it; nil: that is not known.
 	Of(n *state.Node) *swarmv1.DialBack
 	// Warning is that in one line for people, with what to do; empty: nothing is wrong, or it is not known.
@@ -111,9 +111,9 @@ type DialBack interface {
 // noDialBack is that of an SN that dials nobody.
 type noDialBack struct{}
 
-func (noDialBack) Registered(*state.State, state.Node) {}
-func (noDialBack) Of(*state.Node) *swarmv1.DialBack    { return nil }
-func (noDialBack) Warning(*state.Node) string          { return "" }
+func (noDialBack) Registered(*state.State, state.Node, bool) {}
+func (noDialBack) Of(*state.Node) *swarmv1.DialBack          { return nil }
+func (noDialBack) Warning(*state.Node) string                { return "" }
 
 // Limits bound what callers of one SPIFFE ID, and all, may take at the same time.
 type Limits struct {

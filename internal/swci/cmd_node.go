@@ -65,7 +65,7 @@ type nodeJSON struct {
 	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
 	Leader     bool    `json:"leader" doc:"the raft leader now"`
 	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
-	Reached    string  `json:"reached_by_sn" doc:"what came of the SN's dial to the node's port after it registered: yes, no: with the cause, other key if another node answers there; empty: not checked, as for SNs and after an election"`
+	Reached    string  `json:"reached_by_sn" doc:"what came of the SN's dial to the node's port after it registered: yes, no: with the cause, other key if another node answers there, not tried: with the cause, if the SN does not dial it or not yet; empty: not checked, as for SNs and after an election"`
 	Version    string  `json:"version" doc:"that it says it runs, with the commit; empty: it registered before versions were told"`
 	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
 	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
@@ -201,6 +201,8 @@ func dialNote(d *swarmv1.DialBack) string {
 		return "reached by " + d.GetSn()
 	case "no":
 		return "not reached by " + d.GetSn() + ": " + d.GetCause()
+	case "not tried":
+		return "not tried by " + d.GetSn() + ": " + d.GetCause()
 	case "other key":
 		return "another node answers at " + d.GetAddress()
 	}
@@ -209,8 +211,8 @@ func dialNote(d *swarmv1.DialBack) string {
 
 // dialAnswer is dialNote for scripts.
 func dialAnswer(d *swarmv1.DialBack) string {
-	if d.GetAnswer() == "no" {
-		return text.Line("no: " + d.GetCause())
+	if d.GetCause() != "" {
+		return text.Line(d.GetAnswer() + ": " + d.GetCause())
 	}
 	return text.Line(d.GetAnswer())
 }

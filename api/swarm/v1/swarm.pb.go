@@ -637,10 +637,10 @@ func (x *Node) GetDialBack() *DialBack {
 // DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
 type DialBack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answer        string                 `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`   // "yes", "no", or "other key": another node answers there
-	Cause         string                 `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`     // of "no": "refused", "timeout", "unreachable", "unresolved", or what the handshake ended with, one line
-	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT that was dialled
-	Sn            string                 `protobuf:"bytes,4,opt,name=sn,proto3" json:"sn,omitempty"`           // that dialled
+	Answer        string                 `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`   // "yes", "no", "other key": another node answers there, or "not tried": nothing is dialled there, or not yet
+	Cause         string                 `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`     // of "no": "refused", "timeout", "unreachable", "unresolved", or what the handshake ended with; of "not tried": why; one line
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT that is dialled
+	Sn            string                 `protobuf:"bytes,4,opt,name=sn,proto3" json:"sn,omitempty"`           // that dials
 	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

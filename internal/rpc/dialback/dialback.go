@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -29,7 +30,11 @@ const (
 	Yes      = "yes"       // the node showed its key
 	No       = "no"        // no connection, or no node that accepts it: see the cause
 	OtherKey = "other key" // another node answers there
+	NotTried = "not tried" // no connection is made there, or not yet: see the cause
 )
+
+// causeOften is the cause of NotTried of a node that registers other addresses again and again.
+const causeOften = "it registers other addresses too often: it is tried in some minutes"
 
 const (
 	atOnce   = 4   // dials that run
@@ -43,8 +48,9 @@ type Network interface {
 	Contact(ctx context.Context, hostport string, role identity.Role) (p2p.Peer, error)
 }
 
-// Desk dials each registered SL once, on its advertised address alone, and keeps the answers. Nothing of it is replicated: with another leader it is
-// gone. Safe for concurrent use.
+// Desk dials each registered SL once, on its advertised address alone, and keeps the answers. So that nobody has it scan a network, addresses that a node
+// key had not before are few over time, and what is no address of another host is not dialled. Nothing of it is replicated: with another leader it is gone.
+// Safe for concurrent use.
 type Desk struct {
 	self  string
 	now   func() time.Time
@@ -58,14 +64,16 @@ type Desk struct {
 
 // job is one dial.
 type job struct {
-	card           *card
-	node, hostport string
-	peerID         string
+	card *card
+	node string
 }
 
 // card is what is known of a node's last registration.
 type card struct {
 	peerID, hostport string
+	here             bool              // it registered from this host
+	owed             []func() error    // what is to be taken before the dial, one after the other
+	queued           bool              // or dialled
 	answer           *swarmv1.DialBack // nil: not checked, or not yet
 }
 
@@ -77,26 +85,61 @@ func New(self string, now func() time.Time) *Desk {
 	return &Desk{self: self, now: now, rates: quota.NewRates(now), queue: make(chan job, maxQueue), by: map[string]*card{}}
 }
 
-// Registered has a node dialled that has registered just now. It does not block: beyond the queue's length, and the rate of its SPIFFE ID, the node is
-// not checked.
-func (d *Desk) Registered(view *state.State, n state.Node) {
+// Registered has a node dialled that has registered just now, here: from this host. It does not block: beyond the queue's length, and the rates of its key
+// and SPIFFE ID, the node is dialled when Of is called later.
+func (d *Desk) Registered(view *state.State, n state.Node, here bool) {
 	if n.Role != naming.RoleSL || n.Host == "" || n.FSPort == 0 {
 		return
 	}
-	c := &card{peerID: n.PeerID, hostport: hostPort(&n)}
+	dial := func() error { return d.rates.TakeDialBack(n.SPIFFEID) }
+	key := func() error { return d.rates.TakeAddress(n.PeerID) }
+	move := func() error { return d.rates.TakeMove(n.SPIFFEID) }
+	c := &card{peerID: n.PeerID, hostport: hostPort(&n), here: here}
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch old := d.by[n.Name]; {
+	case old == nil || old.peerID != c.peerID:
+		c.owed = []func() error{key, dial}
+	case old.hostport != c.hostport:
+		c.owed = []func() error{key, move, dial}
+	case len(old.owed) > 1: // the address is not paid for yet
+		c.owed = old.owed
+	default:
+		c.owed = []func() error{dial}
+	}
 	d.by[n.Name] = c // what came of the last dial is no answer to this registration
 	if len(d.by) > len(view.Nodes) {
 		maps.DeleteFunc(d.by, func(name string, _ *card) bool { return view.Nodes[name] == nil })
 	}
-	d.mu.Unlock()
-	if d.rates.TakeDialBack(n.SPIFFEID) != nil {
+	d.advance(n.Name, c)
+}
+
+// advance queues a node's dial once all is taken that it owes. The caller holds mu.
+func (d *Desk) advance(node string, c *card) {
+	if c.queued {
 		return
 	}
+	for len(c.owed) > 0 {
+		if c.owed[0]() != nil {
+			if len(c.owed) > 1 && c.answer == nil {
+				c.answer = d.answer(c, NotTried, causeOften)
+			}
+			return
+		}
+		c.owed = c.owed[1:]
+	}
+	c.answer = nil
 	select {
-	case d.queue <- job{card: c, node: n.Name, hostport: c.hostport, peerID: n.PeerID}:
+	case d.queue <- job{card: c, node: node}:
+		c.queued = true
 	default:
 	}
+}
+
+// answer is a new answer. The caller holds mu.
+func (d *Desk) answer(c *card, answer, cause string) *swarmv1.DialBack {
+	d.stamps = max(d.stamps+1, d.now().UnixMilli())
+	return &swarmv1.DialBack{Answer: answer, Cause: cause, Address: c.hostport, Sn: d.self, AtUnixMs: d.stamps}
 }
 
 // Of is what came of dialling a node back, nil if that is not known of its key and address.
@@ -104,9 +147,10 @@ func (d *Desk) Of(n *state.Node) *swarmv1.DialBack {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.by[n.Name]
-	if c == nil || c.answer == nil || c.peerID != n.PeerID || c.hostport != hostPort(n) {
+	if c == nil || c.peerID != n.PeerID || c.hostport != hostPort(n) {
 		return nil
 	}
+	d.advance(n.Name, c)
 	return proto.CloneOf(c.answer)
 }
 
@@ -138,15 +182,22 @@ func (d *Desk) dial(ctx context.Context, network Network, j job) {
 	}
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	who, err := network.Contact(within, j.hostport, identity.RoleSL)
+	who, err := network.Contact(reach.Only(within, j.card.barred), j.card.hostport, identity.RoleSL)
 	if ctx.Err() != nil {
 		return // this SN's end says nothing of the node
 	}
-	answer, cause := judge(who, err, j.peerID)
+	answer, cause := judge(who, err, j.card.peerID)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stamps = max(d.stamps+1, d.now().UnixMilli())
-	j.card.answer = &swarmv1.DialBack{Answer: answer, Cause: cause, Address: j.hostport, Sn: d.self, AtUnixMs: d.stamps}
+	j.card.answer = d.answer(j.card, answer, cause)
+}
+
+// barred says why an address, which the node's may resolve to, is not dialled.
+func (c *card) barred(a netip.Addr) string {
+	if c.here && a.IsLoopback() {
+		return ""
+	}
+	return reach.Remote(a)
 }
 
 func (d *Desk) current(j job) bool {
@@ -155,11 +206,14 @@ func (d *Desk) current(j job) bool {
 	return d.by[j.node] == j.card
 }
 
-// judge makes one of three answers of what came of a dial, and the cause of No.
+// judge makes an answer of what came of a dial, with the cause of No and NotTried.
 func judge(who p2p.Peer, err error, peerID string) (answer, cause string) {
 	var dial *reach.Error
 	var swarm *p2p.SwarmMismatchError
+	var barred *reach.BarredError
 	switch {
+	case errors.As(err, &barred):
+		return NotTried, barred.Why
 	case err == nil && who.ID.String() == peerID:
 		return Yes, ""
 	case err == nil, errors.As(err, &swarm), errors.Is(err, identity.ErrNotAuthorized): // a node of another role or trust domain
@@ -182,6 +236,11 @@ func warning(d *swarmv1.DialBack) string {
 	case No:
 		return fmt.Sprintf("%s could not reach its port %s (TCP): %s; open TCP %s inbound on its host, or register another address with --host-ip; other SLs that it can dial still merge with it%s",
 			d.GetSn(), d.GetAddress(), d.GetCause(), port, remedy)
+	case NotTried:
+		if d.GetCause() == causeOften {
+			return ""
+		}
+		return fmt.Sprintf("%s does not dial its port %s (TCP): it is %s; register one that others reach with --host-ip", d.GetSn(), d.GetAddress(), d.GetCause())
 	case OtherKey:
 		return fmt.Sprintf("at its port %s (TCP) %s found another node; its --host-ip or --sl-fs-port must lead to it%s", d.GetAddress(), d.GetSn(), remedy)
 	}

@@ -5,9 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
@@ -35,6 +39,11 @@ type network struct {
 func (n *network) Contact(ctx context.Context, hostport string, role identity.Role) (p2p.Peer, error) {
 	if _, limited := ctx.Deadline(); !limited || role != identity.RoleSL {
 		return p2p.Peer{}, errors.New("a dial without bounds")
+	}
+	if at, err := netip.ParseAddrPort(hostport); err == nil {
+		if err := reach.Control(ctx, "tcp", at.String(), nil); err != nil {
+			return p2p.Peer{}, &reach.Error{HostPort: hostport, Cause: reach.CauseTimeout, Err: &net.OpError{Op: "dial", Err: err}}
+		}
 	}
 	n.mu.Lock()
 	n.dialed = append(n.dialed, hostport)
@@ -82,13 +91,13 @@ func view(nodes ...state.Node) *state.State {
 }
 
 // bubble runs a test in virtual time, with a desk that dials over the network.
-func bubble(t *testing.T, net *network, test func(t *testing.T, d *dialback.Desk)) {
+func bubble(t *testing.T, nw *network, test func(t *testing.T, d *dialback.Desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := dialback.New("sn-1", nil)
 		done := make(chan error)
-		go func() { done <- d.Run(ctx, net) }()
+		go func() { done <- d.Run(ctx, nw) }()
 		test(t, d)
 		cancel()
 		if err := <-done; err != nil {
@@ -125,7 +134,7 @@ func TestAnswers(t *testing.T) {
 				if d.Of(&n) != nil {
 					t.Error("an answer before the dial")
 				}
-				d.Registered(view(n), n)
+				d.Registered(view(n), n, false)
 				synctest.Wait()
 				got := d.Of(&n)
 				want := &swarmv1.DialBack{Answer: x.answer, Cause: x.cause, Address: "sl-a.example:30305", Sn: "sn-1", AtUnixMs: got.GetAtUnixMs()}
@@ -153,9 +162,9 @@ func TestOncePerRegistration(t *testing.T) {
 		sn.Role = "sn"
 		portless := n
 		portless.FSPort = 0
-		d.Registered(view(n), sn)
-		d.Registered(view(n), portless)
-		d.Registered(view(n), n)
+		d.Registered(view(n), sn, false)
+		d.Registered(view(n), portless, false)
+		d.Registered(view(n), n, false)
 		synctest.Wait()
 		first := d.Of(&n)
 		moved := n
@@ -164,13 +173,13 @@ func TestOncePerRegistration(t *testing.T) {
 			t.Errorf("dialled %v; %v; of another address %v", net.dialed, first, d.Of(&moved))
 		}
 		net.err = &reach.Error{Cause: reach.CauseRefused}
-		d.Registered(view(n), n)
+		d.Registered(view(n), n, false)
 		synctest.Wait()
 		if got := d.Of(&n); len(net.dialed) != 2 || got.GetAnswer() != dialback.No || got.GetAtUnixMs() <= first.GetAtUnixMs() {
 			t.Errorf("dialled %v: %v after %v", net.dialed, got, first)
 		}
 		b := learner("sl-b", id)
-		d.Registered(view(b), b) // sl-a is forgotten
+		d.Registered(view(b), b, false) // sl-a is forgotten
 		if d.Of(&n) != nil {
 			t.Error("a node that is gone is remembered")
 		}
@@ -185,16 +194,16 @@ func TestRegistrationsCannotMakeAnSNScan(t *testing.T) {
 		net.hold = make(chan struct{}) // of this bubble
 		var all []state.Node
 		for i := range 1000 {
-			n := learner(fmt.Sprint("sl-", i), id)
+			n := learner(fmt.Sprint("sl-", i), newID(t))
 			n.SPIFFEID = "spiffe://x/swarm/sl"
 			all = append(all, n)
 		}
 		v := view(all...)
 		for _, n := range all {
-			d.Registered(v, n) // which does not wait for dials
+			d.Registered(v, n, false) // which does not wait for dials
 		}
 		other := learner("sl-other", id)
-		d.Registered(view(append(all, other)...), other)
+		d.Registered(view(append(all, other)...), other, false)
 		synctest.Wait()
 		close(net.hold)
 		synctest.Wait()
@@ -203,6 +212,12 @@ func TestRegistrationsCannotMakeAnSNScan(t *testing.T) {
 		}
 		if d.Of(&all[999]) != nil {
 			t.Error("a node that was not dialled has an answer")
+		}
+		time.Sleep(10 * time.Second)
+		d.Of(&all[999]) // a heartbeat
+		synctest.Wait()
+		if d.Of(&all[999]).GetAnswer() != dialback.OtherKey {
+			t.Error("a node is never dialled that was one of too many")
 		}
 	})
 }
@@ -215,11 +230,11 @@ func TestFullQueue(t *testing.T) {
 		d := dialback.New("sn-1", nil)
 		var all []state.Node
 		for i := range 1000 {
-			all = append(all, learner(fmt.Sprint("sl-", i), id))
+			all = append(all, learner(fmt.Sprint("sl-", i), newID(t)))
 		}
 		v := view(all...)
 		for _, n := range all {
-			d.Registered(v, n)
+			d.Registered(v, n, false)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -230,5 +245,140 @@ func TestFullQueue(t *testing.T) {
 	})
 	if len(net.dialed) != 256 {
 		t.Errorf("%d dials, want 256", len(net.dialed))
+	}
+}
+
+// at is the node at another address.
+func at(n state.Node, host string) state.Node {
+	n.Host = host
+	return n
+}
+
+// TestNodesCannotHaveAnSNScan: of the addresses that one node key registers one after the other few are dialled; once its time has come the last one is,
+// as its heartbeats ask for the answer.
+func TestNodesCannotHaveAnSNScan(t *testing.T) {
+	id := newID(t)
+	net := &network{who: id}
+	bubble(t, net, func(t *testing.T, d *dialback.Desk) {
+		n := learner("sl-a", id)
+		for i := range 24 * 60 {
+			n = at(n, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
+			d.Registered(view(n), n, false)
+			d.Of(&n)
+			d.Registered(view(n), n, false) // the same once more is no way around
+			synctest.Wait()
+			time.Sleep(time.Minute)
+		}
+		if got := len(net.dialed); got < 96 || got > 100 {
+			t.Errorf("%d addresses of 1440 in a day were dialled, want about 100", got)
+		}
+		for i := range 2 { // one may be due
+			n = at(n, fmt.Sprint("10.9.9.", i))
+			d.Registered(view(n), n, false)
+		}
+		got := d.Of(&n)
+		if got.GetAnswer() != dialback.NotTried || !strings.Contains(got.GetCause(), "too often") || got.GetAtUnixMs() == 0 || d.Warning(&n) != "" {
+			t.Errorf("told %v, warned %q", got, d.Warning(&n))
+		}
+		if again := d.Of(&n); again.GetAtUnixMs() != got.GetAtUnixMs() {
+			t.Error("the same is told as something new")
+		}
+		time.Sleep(15 * time.Minute)
+		d.Of(&n) // a heartbeat
+		synctest.Wait()
+		if later := d.Of(&n); later.GetAnswer() != dialback.Yes || later.GetAtUnixMs() <= got.GetAtUnixMs() {
+			t.Errorf("later told %v", later)
+		}
+	})
+}
+
+// TestHonestNodesAreAnswered: one that starts again at its address is dialled each time, one that moves now and then at once.
+func TestHonestNodesAreAnswered(t *testing.T) {
+	id := newID(t)
+	net := &network{who: id}
+	bubble(t, net, func(t *testing.T, d *dialback.Desk) {
+		n := learner("sl-a", id)
+		dialed := 0
+		register := func(what string) {
+			t.Helper()
+			d.Registered(view(n), n, false)
+			synctest.Wait()
+			if dialed++; len(net.dialed) != dialed || d.Of(&n).GetAnswer() != dialback.Yes {
+				t.Fatalf("%s: dialled %v, told %v", what, net.dialed, d.Of(&n))
+			}
+		}
+		for range 20 {
+			register("a restart")
+		}
+		for i := range 3 {
+			n = at(n, fmt.Sprint("10.0.0.", i+1))
+			register("a move")
+			register("a restart after a move")
+		}
+		for i := range 10 {
+			time.Sleep(time.Hour)
+			n = at(n, fmt.Sprint("10.0.1.", i+1))
+			register("a move an hour later")
+		}
+	})
+}
+
+// TestKeysOfASharedEntryMoveTogether: who makes many node keys under one SPIFFE ID has no more addresses dialled by moving them all.
+func TestKeysOfASharedEntryMoveTogether(t *testing.T) {
+	net := &network{who: newID(t)}
+	bubble(t, net, func(t *testing.T, d *dialback.Desk) {
+		var all []state.Node
+		for i := range 200 {
+			n := learner(fmt.Sprint("sl-", i), newID(t))
+			n.SPIFFEID = "spiffe://x/swarm/sl"
+			all = append(all, n)
+		}
+		v := view(all...)
+		for i := range 3 * 200 {
+			n := at(all[i%200], fmt.Sprintf("10.0.%d.%d", i/200, i%200))
+			d.Registered(v, n, false)
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+		}
+		// Each key's first address, then 32 moves and one a minute, for 400 of 600 registrations that come every ten seconds.
+		if got := len(net.dialed); got < 200+32+60 || got > 200+32+70 {
+			t.Errorf("%d addresses were dialled", got)
+		}
+	})
+}
+
+// TestBarredAddresses: what is no address of another host is not dialled, but a loopback address for who is here.
+func TestBarredAddresses(t *testing.T) {
+	id := newID(t)
+	for _, x := range []struct {
+		host  string
+		here  bool
+		cause string
+	}{
+		{"127.0.0.1", false, "a loopback address"},
+		{"127.0.0.1", true, ""},
+		{"::1", true, ""},
+		{"::ffff:127.0.0.1", false, "a loopback address"},
+		{"169.254.169.254", true, "a link-local address"},
+		{"0.0.0.0", true, "no address of a host"},
+		{"224.0.0.5", false, "an address of many hosts"},
+		{"10.0.0.1", false, ""},
+	} {
+		net := &network{who: id}
+		bubble(t, net, func(t *testing.T, d *dialback.Desk) {
+			n := at(learner("sl-a", id), x.host)
+			d.Registered(view(n), n, x.here)
+			synctest.Wait()
+			got, want := d.Of(&n), dialback.Yes
+			if x.cause != "" {
+				want = dialback.NotTried
+			}
+			if got.GetAnswer() != want || got.GetCause() != x.cause || (len(net.dialed) == 0) != (x.cause != "") {
+				t.Errorf("%s, here: %t: told %v, dialled %v", x.host, x.here, got, net.dialed)
+			}
+			if w := d.Warning(&n); (w != "") != (x.cause != "") || !strings.Contains(w, x.cause) {
+				t.Errorf("%s: warned %q", x.host, w)
+			}
+		})
 	}
 }

@@ -24,6 +24,10 @@ const (
 	entryEach     = time.Second / 16
 	dialBurst     = 32 // nodes of one SPIFFE ID that are dialled back
 	dialEach      = 10 * time.Second
+	addressBurst  = 4 // addresses at which a node key is dialled back
+	addressEach   = 15 * time.Minute
+	moveBurst     = 32 // addresses to which nodes of one SPIFFE ID have moved and are dialled back
+	moveEach      = time.Minute
 )
 
 // maxBuckets bounds the buckets that are kept: full ones are as good as none.
@@ -69,6 +73,16 @@ func (r *Rates) TakeRegistration(id identity.ID, peerID string, known bool) erro
 // TakeDialBack counts a dial to a node of a SPIFFE ID that has registered.
 func (r *Rates) TakeDialBack(id string) error {
 	return r.take("dial "+id, bucket.Rate{Burst: dialBurst, Each: dialEach}, 1)
+}
+
+// TakeAddress counts an address at which a node key was not dialled back before.
+func (r *Rates) TakeAddress(peerID string) error {
+	return r.take("address "+peerID, bucket.Rate{Burst: addressBurst, Each: addressEach}, 1)
+}
+
+// TakeMove counts such an address of a node key that had another one before, for all keys of a SPIFFE ID together: a shared one has many.
+func (r *Rates) TakeMove(id string) error {
+	return r.take("move "+id, bucket.Rate{Burst: moveBurst, Each: moveEach}, 1)
 }
 
 // TakeProposal counts a proposal for a node.
