@@ -69,11 +69,10 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	return b, err
 }
 
-// prober is what probes other nodes for this one, and answers them.
-func (b *base) prober(host p2p.Network, role identity.Role, allow func(spiffeID string) error, busy func() string) *probe.Agent {
-	return probe.New(probe.Config{
-		Network: host, Source: b.source, Domains: b.domains, Version: version.Read().Version, Role: role, Allow: allow, Busy: busy, Log: b.cfg.Log,
-	})
+// prober is what probes other nodes for this one, and answers them. cfg says whom, and when.
+func (b *base) prober(host p2p.Network, role identity.Role, cfg probe.Config) *probe.Agent {
+	cfg.Network, cfg.Source, cfg.Domains, cfg.Version, cfg.Role, cfg.Log = host, b.source, b.domains, version.Read().Version, role, b.cfg.Log
+	return probe.New(cfg)
 }
 
 func (b *base) close() {

@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/probe"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -194,7 +195,10 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		s.cfg.Log.Info("only named SLs may take part in merges with this node", "allow_peer", s.cfg.AllowPeers.Strings())
 	}
 	p.ways = &peering.Ways{Links: peering.Links{Host: s.host, Guard: p.guard}, Self: s.cfg.Name, Log: s.cfg.Log}
-	p.probes = s.base.prober(s.host, identity.RoleSL, p.guard.Allowed, func() string { return peering.Merging(p.engine.View()) })
+	known := peering.Known{SNs: api.SNs, ListNodes: api.ListNodes, View: func() *round.View { return p.engine.View() }, Guard: p.guard}
+	p.probes = s.base.prober(s.host, identity.RoleSL, probe.Config{
+		Allow: p.guard.Allowed, Known: known.Targets, Busy: func() string { return peering.Merging(p.engine.View()) },
+	})
 	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes, Back: &peering.DialledBack{Log: s.cfg.Log}}
 	config := session.Config{
 		ModelDir: s.cfg.modelsDir(),

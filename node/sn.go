@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/probe"
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/rpc/dialback"
@@ -162,7 +163,9 @@ func (s *sn) run(ctx context.Context) error {
 
 // probe has SNs probe each other when an operator asks for it.
 func (s *sn) probe(ctx context.Context, group *consensus.Group) error {
-	agent := s.base.prober(s.host, identity.RoleSN, nil, nil)
+	agent := s.base.prober(s.host, identity.RoleSN, probe.Config{Known: func(_ context.Context, targets []*swarmv1.ProbeTarget) []bool {
+		return board.KnownSNs(group.View(), targets)
+	}})
 	agent.Serve()
 	agent.ServeOrders(func(peerID string) bool { return admission.IsSN(group.View(), peerID) })
 	return s.probes.Run(ctx, agent.OrderTo(s.cfg.Name))

@@ -137,7 +137,7 @@ type learned struct {
 // learn pins the swarm ID and replaces the list of SNs. The configured ones stay at its end: the swarm may have
 // forgotten how we reach it.
 func (d *directory) learn(swarmID, named string, nodes []*swarmv1.Node) {
-	sns := reachable(nodes)
+	sns := Reachable(nodes)
 	d.mu.Lock()
 	var list []string
 	for _, sn := range sns {
@@ -215,8 +215,8 @@ func (d *directory) tellFollow(p epoch.Pin) {
 	}
 }
 
-// reachable are the SNs of which an API address is known.
-func reachable(nodes []*swarmv1.Node) []SN {
+// Reachable are the SNs among the nodes of which an API address is known.
+func Reachable(nodes []*swarmv1.Node) []SN {
 	var out []SN
 	for _, n := range nodes {
 		at, err := address.HostPort(n.GetApiService(), "")

@@ -24,7 +24,7 @@ func (c Operator) GetHealth(ctx context.Context) ([]SNHealth, error) {
 		return nil, err
 	}
 	names := map[string]string{}
-	for _, sn := range reachable(swarm.GetSns()) {
+	for _, sn := range Reachable(swarm.GetSns()) {
 		names[sn.Address] = sn.Name
 	}
 	sns := c.SNs()

@@ -55,6 +55,12 @@ type Probed struct {
 	Unmeasured string
 }
 
+// What the Problem of a link is that its node has not tried.
+const (
+	NotDialled = "not dialled" // with the reason, as its owner wishes it
+	NotKnown   = "not dialled: the node's own SN does not show it there, with a registration that it has signed"
+)
+
 // Judge fills in what a probe says of a link, and judges it. over: nothing is added any more; answered: the node that dials has answered.
 func (l *Link) Judge(p Probed, over, answered bool) {
 	switch {
@@ -66,6 +72,12 @@ func (l *Link) Judge(p Probed, over, answered bool) {
 		return
 	case !p.Said:
 		l.Status, l.Detail, l.Remedy = Warning, "not checked in time", "run swarmctl doctor again in a minute"
+		return
+	case p.Problem == NotKnown:
+		l.Status, l.Detail, l.Remedy = Warning, NotKnown, "run swarmctl doctor again in a minute; if it stays so, SNs differ in what they say of "+l.To+": swarmctl list nodes --sn SN shows it for each"
+		return
+	case strings.HasPrefix(p.Problem, NotDialled+": "):
+		l.Status, l.Detail = Skipped, legible(p.Problem)
 		return
 	case p.Problem != "":
 		l.Status, l.Detail = Failed, legible(p.Problem)

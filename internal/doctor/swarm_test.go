@@ -22,6 +22,8 @@ func TestLinksAreJudged(t *testing.T) {
 		{"its node is silent", doctor.Probed{}, true, false, doctor.Skipped, "a did not answer"},
 		{"not in time", doctor.Probed{}, true, true, doctor.Warning, "not checked in time"},
 		{"closed", doctor.Probed{Said: true, Problem: "no answer"}, true, true, doctor.Failed, "no answer"},
+		{"not known to its node", doctor.Probed{Said: true, Problem: doctor.NotKnown}, true, true, doctor.Warning, "does not show it there"},
+		{"not allowed", doctor.Probed{Said: true, Problem: "not dialled: --allow-peer"}, true, true, doctor.Skipped, "--allow-peer"},
 		{"another clock", doctor.Probed{Said: true, ClockKnown: true, Ahead: -time.Hour}, true, true, doctor.Failed, "b is 1h0m0s behind that of a"},
 		{"a clock that drifts", doctor.Probed{Said: true, ClockKnown: true, Ahead: 6 * time.Second}, true, true, doctor.Warning, "6s ahead of that of a"},
 	} {

@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/doctor"
 	"github.com/swarmd/swarmd/internal/handshake"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/pause"
@@ -31,8 +32,12 @@ type Config struct {
 	Version string
 	// Role is the node's own, with whose nodes alone it measures; empty: with any.
 	Role identity.Role
-	// Busy says why nothing is to be measured now, as while a merge is under way; empty: it may be. Nil: it always may.
+	// Busy says why nothing is to be measured now, as while a merge is under way; empty: it may be. It is asked while something is measured, too. Nil: it
+	// always may.
 	Busy func() string
+	// Known reports of each of the targets whether this node itself knows that it is there, whatever the leader says: others are not dialled. It may
+	// block until ctx ends. Nil: the leader is believed.
+	Known func(ctx context.Context, targets []*swarmv1.ProbeTarget) []bool
 	// Allow says why a node of this SPIFFE ID is neither answered nor measured, nil if it is. Nil: all are that the leader names.
 	Allow func(spiffeID string) error
 	Now   func() time.Time // nil: the real clock
@@ -57,6 +62,11 @@ type Agent struct {
 func New(cfg Config) *Agent {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Known == nil {
+		cfg.Known = func(_ context.Context, targets []*swarmv1.ProbeTarget) []bool {
+			return slices.Repeat([]bool{true}, len(targets))
+		}
 	}
 	if cfg.Busy == nil {
 		cfg.Busy = func() string { return "" }
@@ -92,7 +102,7 @@ func (a *Agent) answer(s p2p.Conn) error {
 		return no.write(s)
 	}
 	defer a.leave(from)
-	return answer(s, kind[0], a.cfg.Busy(), a.cfg.Now)
+	return answer(s, kind[0], a.cfg.Busy, a.cfg.Now)
 }
 
 // enter lets a peer in, or says why not.
@@ -199,8 +209,9 @@ func (a *Agent) work(ctx context.Context) {
 	a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, until.Sub(a.cfg.Now()))
 	defer cancel()
-	for _, t := range job.GetTargets() {
-		r := a.probe(ctx, t)
+	known := a.cfg.Known(ctx, job.GetTargets())
+	for i, t := range job.GetTargets() {
+		r := a.probe(ctx, t, known[i])
 		if ctx.Err() != nil {
 			return
 		}
@@ -212,13 +223,21 @@ func (a *Agent) work(ctx context.Context) {
 	}
 }
 
-// probe probes one target.
-func (a *Agent) probe(ctx context.Context, t *swarmv1.ProbeTarget) *swarmv1.ProbeResult {
+// probe probes one target, if it is known.
+func (a *Agent) probe(ctx context.Context, t *swarmv1.ProbeTarget, known bool) *swarmv1.ProbeResult {
 	r := &swarmv1.ProbeResult{Node: t.GetNode()}
 	var err error
-	if t.GetApi() {
+	if a.cfg.Allow != nil && !t.GetApi() {
+		err = a.cfg.Allow(t.GetSpiffeId())
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", doctor.NotDialled, err)
+	case !known:
+		err = errors.New(doctor.NotKnown)
+	case t.GetApi():
 		err = a.api(ctx, t, r)
-	} else {
+	default:
 		err = a.peer(ctx, t, r)
 	}
 	if err != nil {
@@ -266,10 +285,11 @@ func (a *Agent) peer(ctx context.Context, t *swarmv1.ProbeTarget, r *swarmv1.Pro
 			continue
 		}
 		if err != nil {
-			r.Unmeasured = text.Clip(text.Line(err.Error()), board.MaxProblem) // it is reached all the same
-			return nil
+			f.why = text.Clip(text.Line(err.Error()), board.MaxProblem) // it is reached all the same
 		}
-		r.RoundTripUs, r.ClockKnown, r.ClockUs = f.trip.Microseconds(), true, f.ahead.Microseconds()
+		if f.looked {
+			r.RoundTripUs, r.ClockKnown, r.ClockUs = f.trip.Microseconds(), true, f.ahead.Microseconds()
+		}
 		r.BytesPerSecond, r.Unmeasured = f.rate, f.why
 		return nil
 	}
@@ -291,11 +311,11 @@ func (a *Agent) stream(ctx context.Context, at p2p.Addr, role identity.Role) (fo
 	}
 	_ = s.SetDeadline(time.Now().Add(peerTimeout))
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
-	f, err := examine(s, busy == "", a.cfg.Now)
+	f, err := examine(s, busy == "", a.cfg.Busy, a.cfg.Now)
 	if busy != "" {
 		f.why = busy
 	}
-	if err != nil {
+	if err != nil || f.stopped {
 		_ = s.Reset()
 		return f, err
 	}

@@ -4,7 +4,7 @@
 // The leader's board.Board holds one probe in memory and says who probes whom; SLs learn it with the answers to their heartbeats, SNs by a stream
 // that the leader opens. Each node's Agent probes one peer at a time and answers one at a time. So that nobody can load a host by it, a probe
 // begins once a minute at most, at the board and at each Agent; an Agent answers only the nodes that its job names, each once in a while,
-// and takes so many bytes and so much time of each.
+// and takes so many bytes and so much time of each. It dials only what its node itself knows of, whoever leads, and stops measuring when a merge begins.
 package probe
 
 import (
@@ -85,14 +85,16 @@ func readStatus(r io.Reader) error {
 
 // found is what one probe came to.
 type found struct {
-	trip  time.Duration
-	ahead time.Duration // by how much the peer's clock is
-	rate  int64         // bytes per second; 0: not measured
-	why   string        // not
+	looked  bool // trip and ahead are known
+	trip    time.Duration
+	ahead   time.Duration // by how much the peer's clock is
+	rate    int64         // bytes per second; 0: not measured
+	why     string        // not
+	stopped bool          // this side has stopped measuring, in the middle of it
 }
 
-// examine probes the peer at the other end of a stream.
-func examine(s p2p.Conn, measure bool, now func() time.Time) (found, error) {
+// examine probes the peer at the other end of a stream, and measures until this side is busy.
+func examine(s p2p.Conn, measure bool, busy func() string, now func() time.Time) (found, error) {
 	kind := byte(kindLook)
 	if measure {
 		kind = kindMeasure
@@ -119,6 +121,7 @@ func examine(s p2p.Conn, measure bool, now func() time.Time) (found, error) {
 			f.ahead = time.Unix(0, int64(binary.BigEndian.Uint64(theirs[:]))).Sub(sent.Add(trip / 2)) //nolint:gosec // any value is a time
 		}
 	}
+	f.looked = true
 	if !measure {
 		return f, nil
 	}
@@ -128,18 +131,30 @@ func examine(s p2p.Conn, measure bool, now func() time.Time) (found, error) {
 		return f, nil
 	}
 	if err == nil {
-		f.rate, err = send(s, now)
+		f.rate, err = send(s, busy, now)
+	}
+	if stop := (*stoppedError)(nil); errors.As(err, &stop) {
+		f.why, f.stopped = stop.Error(), true
+		return f, nil
 	}
 	return f, err
 }
 
-// send sends for a second, or so many bytes, and returns what the peer says of the rate.
-func send(s p2p.Conn, now func() time.Time) (int64, error) {
+// stoppedError says why measuring has stopped in the middle of it.
+type stoppedError struct{ why string }
+
+func (e *stoppedError) Error() string { return "stopped: " + e.why }
+
+// send sends for a second, or so many bytes, and returns what the peer says of the rate. It stops when this side is busy.
+func send(s p2p.Conn, busy func() string, now func() time.Time) (int64, error) {
 	buf := make([]byte, 1+chunk)
 	buf[0] = 1
 	for begun, sent := now(), 0; sent+chunk <= MaxBytes && now().Sub(begun) < sendTime; sent += chunk {
+		if why := busy(); why != "" {
+			return 0, &stoppedError{why}
+		}
 		if _, err := s.Write(buf); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("the peer has stopped measuring, as it does when a merge begins: %w", err)
 		}
 	}
 	if _, err := s.Write([]byte{0}); err != nil {
@@ -156,8 +171,8 @@ func send(s p2p.Conn, now func() time.Time) (int64, error) {
 	return int64(float64(bytes) / (float64(nanos) / float64(time.Second))), nil
 }
 
-// answer answers a probe that was let in; busy is why nothing is measured now, or empty.
-func answer(s p2p.Conn, kind byte, busy string, now func() time.Time) error {
+// answer answers a probe that was let in; busy returns why nothing is measured now, or empty.
+func answer(s p2p.Conn, kind byte, busy func() string, now func() time.Time) error {
 	if err := (&refusal{status: statusWell}).write(s); err != nil {
 		return err
 	}
@@ -173,20 +188,20 @@ func answer(s p2p.Conn, kind byte, busy string, now func() time.Time) error {
 	if kind != kindMeasure {
 		return nil
 	}
-	if busy != "" {
-		return (&refusal{statusNo, busy}).write(s)
+	if why := busy(); why != "" {
+		return (&refusal{statusNo, why}).write(s)
 	}
 	if err := (&refusal{status: statusWell}).write(s); err != nil {
 		return err
 	}
-	return receive(s, now)
+	return receive(s, busy, now)
 }
 
 // errGreedy cuts off a peer that sends more than it may.
 var errGreedy = errors.New("the peer sends more than a probe may")
 
-// receive takes what is sent to measure, within bounds, and says how much it was.
-func receive(s p2p.Conn, now func() time.Time) error {
+// receive takes what is sent to measure, within bounds and until this side is busy, and says how much it was.
+func receive(s p2p.Conn, busy func() string, now func() time.Time) error {
 	buf := make([]byte, chunk)
 	var bytes uint64
 	var begun time.Time
@@ -197,6 +212,9 @@ func receive(s p2p.Conn, now func() time.Time) error {
 		}
 		if more[0] == 0 {
 			break
+		}
+		if why := busy(); why != "" {
+			return &stoppedError{why}
 		}
 		if begun.IsZero() {
 			begun = now()

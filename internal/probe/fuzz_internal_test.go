@@ -24,6 +24,8 @@ func (s *said) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func never() string { return "" }
+
 // FuzzPeer holds that nothing that a peer says has more read or written than a probe may.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
@@ -31,13 +33,13 @@ func FuzzPeer(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 255})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s := &said{Reader: bytes.NewReader(raw)}
-		if found, err := examine(s, true, time.Now); err == nil && found.rate < 0 {
+		if found, err := examine(s, true, never, time.Now); err == nil && found.rate < 0 {
 			t.Errorf("%+v", found)
 		}
 		if s.wrote > MaxBytes+MaxBytes/chunk+100 {
 			t.Errorf("%d bytes written", s.wrote)
 		}
-		_ = answer(&said{Reader: bytes.NewReader(raw)}, kindMeasure, "", time.Now)
+		_ = answer(&said{Reader: bytes.NewReader(raw)}, kindMeasure, never, time.Now)
 		_ = readMessage(bytes.NewReader(raw), &swarmv1.ProbeJob{})
 	})
 }

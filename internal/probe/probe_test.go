@@ -1,11 +1,15 @@
 package probe_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/doctor"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/probe"
@@ -26,11 +31,15 @@ type lab struct {
 	host  *p2p.Host
 	agent *probe.Agent
 	now   time.Time
-	busy  string
+	busy  func() string
 }
 
+const merging = "a merge is under way"
+
+func idle() string { return "" }
+
 func newLab(t *testing.T) *lab {
-	l := &lab{T: t, swarm: p2ptest.New(t), now: time.Now()}
+	l := &lab{T: t, swarm: p2ptest.New(t), now: time.Now(), busy: idle}
 	l.host = l.swarm.Host(identity.RoleSL, "5eed")
 	l.agent = l.prober(l.host)
 	l.agent.Serve()
@@ -39,7 +48,7 @@ func newLab(t *testing.T) *lab {
 
 func (l *lab) prober(host *p2p.Host) *probe.Agent {
 	return probe.New(probe.Config{
-		Network: host.Network(), Version: "v1", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return l.now }, Busy: func() string { return l.busy },
+		Network: host.Network(), Version: "v1", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return l.now }, Busy: func() string { return l.busy() },
 	})
 }
 
@@ -156,7 +165,7 @@ func TestGreedyProberIsCutOff(t *testing.T) {
 // TestNothingIsMeasuredDuringAMerge: the answering side knows of one that the other does not.
 func TestNothingIsMeasuredDuringAMerge(t *testing.T) {
 	l := newLab(t)
-	l.busy = "a merge is under way"
+	l.busy = func() string { return merging }
 	a := l.swarm.Host(identity.RoleSL, "5eed")
 	l.let(1, a)
 	status, _, s := l.open(a, 2)
@@ -164,8 +173,125 @@ func TestNothingIsMeasuredDuringAMerge(t *testing.T) {
 		t.Fatal(status)
 	}
 	l.pings(s)
-	if status, why := l.status(s); status != 2 || why != l.busy {
+	if status, why := l.status(s); status != 2 || why != merging {
 		t.Errorf("%d %q", status, why)
+	}
+}
+
+// TestAMergeStopsMeasuring: on the side that answers, which takes no more.
+func TestAMergeStopsMeasuring(t *testing.T) {
+	l := newLab(t)
+	var begun atomic.Bool
+	l.busy = func() string {
+		if begun.Load() {
+			return merging
+		}
+		return ""
+	}
+	a := l.swarm.Host(identity.RoleSL, "5eed")
+	l.let(1, a)
+	status, why, s := l.open(a, 2)
+	if status != 0 {
+		t.Fatal(why)
+	}
+	l.pings(s)
+	if status, why = l.status(s); status != 0 {
+		t.Fatal(why)
+	}
+	begun.Store(true)
+	chunk := make([]byte, 1+64<<10)
+	chunk[0] = 1
+	for sent := 0; sent < probe.MaxBytes-len(chunk); sent += len(chunk) {
+		if _, err := s.Write(chunk); err != nil {
+			return
+		}
+	}
+	// What the kernel holds may have swallowed all; the end that measuring has shows no rate.
+	if _, err := s.Write([]byte{0}); err == nil {
+		if _, err = io.ReadFull(s, make([]byte, 16)); err == nil {
+			t.Error("it measures on while a merge is under way")
+		}
+	}
+}
+
+// TestOwnMergeStopsMeasuring: on the side that measures, which keeps what it has seen of the way.
+func TestOwnMergeStopsMeasuring(t *testing.T) {
+	l := newLab(t)
+	own := l.swarm.Host(identity.RoleSL, "5eed")
+	l.let(1, own)
+	var asked atomic.Int32
+	prober := probe.New(probe.Config{Network: own.Network(), Version: "v2", Log: slog.New(slog.DiscardHandler), Busy: func() string {
+		if asked.Add(1) > 3 { // before it dials, then before each 64 KiB
+			return merging
+		}
+		return ""
+	}})
+	at := p2ptest.AddrOf(t, l.host)
+	report, err := prober.Do(t.Context(), &swarmv1.ProbeJob{Run: 1, Seconds: 90, Targets: []*swarmv1.ProbeTarget{
+		{Node: "peer", Role: "sl", PeerId: l.host.ID().String(), Host: at.Host, Port: uint32(at.Port)},
+	}})
+	if err != nil || len(report.GetResults()) != 1 {
+		t.Fatalf("%v, %v", report, err)
+	}
+	r := report.GetResults()[0]
+	if r.GetProblem() != "" || r.GetBytesPerSecond() != 0 || r.GetUnmeasured() != "stopped: "+merging || r.GetRoundTripUs() <= 0 || !r.GetClockKnown() {
+		t.Errorf("%v", r)
+	}
+	if n := asked.Load(); n != 4 {
+		t.Errorf("asked %d times: it went on", n)
+	}
+}
+
+// TestALeaderThatLiesHasNobodyDialled: targets that the node does not know itself, or that its owner does not allow, are named, not dialled.
+func TestALeaderThatLiesHasNobodyDialled(t *testing.T) {
+	l := newLab(t)
+	victim, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer victim.Close()
+	_, digits, _ := net.SplitHostPort(victim.Addr().String())
+	port, _ := strconv.ParseUint(digits, 10, 16)
+	prober := probe.New(probe.Config{
+		Network: l.swarm.Host(identity.RoleSL, "5eed").Network(), Source: l.swarm.Source("sl", ""), Domains: l.swarm.Domains, Log: slog.New(slog.DiscardHandler),
+		Known: func(_ context.Context, targets []*swarmv1.ProbeTarget) []bool {
+			known := make([]bool, len(targets))
+			for i, t := range targets {
+				known[i] = t.GetNode() == "foe"
+			}
+			return known
+		},
+		Allow: func(id string) error {
+			if id == "foe" {
+				return errors.New("--allow-peer of this node does not name it")
+			}
+			return nil
+		},
+	})
+	target := func(node, role string, api bool) *swarmv1.ProbeTarget {
+		return &swarmv1.ProbeTarget{Node: node, Role: role, SpiffeId: node, PeerId: someID(t).String(), Host: "127.0.0.1", Port: uint32(port), Api: api}
+	}
+	report, err := prober.Do(t.Context(), &swarmv1.ProbeJob{Run: 1, Seconds: 90, Targets: []*swarmv1.ProbeTarget{target("peer", "sl", false), target("sn", "sn", true), target("foe", "sl", false)}})
+	if err != nil || len(report.GetResults()) != 3 {
+		t.Fatalf("%v, %v", report, err)
+	}
+	for i, want := range []string{doctor.NotKnown, doctor.NotKnown, "not dialled: --allow-peer of this node does not name it"} {
+		if got := report.GetResults()[i].GetProblem(); got != want {
+			t.Errorf("%d: %q, want %q", i, got, want)
+		}
+	}
+	own, err := net.Dial("tcp", victim.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := victim.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("the address was dialled")
 	}
 }
 

@@ -144,6 +144,18 @@ func target(n *state.Node, api bool) *swarmv1.ProbeTarget {
 	return t
 }
 
+// KnownSNs is probe.Config's Known of an SN: which of the targets are SNs' ports for others as its own copy of the state has them.
+func KnownSNs(view *state.State, targets []*swarmv1.ProbeTarget) []bool {
+	known := make([]bool, len(targets))
+	for i, t := range targets {
+		known[i] = slices.ContainsFunc(view.NodesByRole(naming.RoleSN), func(n *state.Node) bool {
+			own := target(n, false)
+			return !t.GetApi() && own.GetPeerId() == t.GetPeerId() && HostPort(own) == HostPort(t)
+		})
+	}
+	return known
+}
+
 // HostPort is where a target is dialled.
 func HostPort(t *swarmv1.ProbeTarget) string {
 	return net.JoinHostPort(t.GetHost(), strconv.FormatUint(uint64(t.GetPort()), 10))

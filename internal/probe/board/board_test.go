@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -193,5 +194,24 @@ func TestAnErrorOfAnEarlierProbe(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestKnownSNs: an SN takes no leader's word for where others are.
+func TestKnownSNs(t *testing.T) {
+	view := &state.State{Nodes: map[string]*state.Node{
+		"sn-0": {Name: "sn-0", Role: "sn", PeerID: "p0", Host: "10.0.0.1", P2PPort: 30303, APIPort: 30304, FSPort: 30305},
+		"sl-0": {Name: "sl-0", Role: "sl", PeerID: "p1", Host: "10.0.0.2", FSPort: 30305},
+	}}
+	targets := []*swarmv1.ProbeTarget{
+		{Role: "sn", PeerId: "p0", Host: "10.0.0.1", Port: 30303},
+		{Role: "sn", PeerId: "p0", Host: "10.0.0.9", Port: 30303},
+		{Role: "sn", PeerId: "p0", Host: "10.0.0.1", Port: 22},
+		{Role: "sn", PeerId: "p9", Host: "10.0.0.1", Port: 30303},
+		{Role: "sn", PeerId: "p0", Host: "10.0.0.1", Port: 30303, Api: true},
+		{Role: "sn", PeerId: "p1", Host: "10.0.0.2", Port: 30305},
+	}
+	if got := board.KnownSNs(view, targets); !slices.Equal(got, []bool{true, false, false, false, false, false}) {
+		t.Error(got)
 	}
 }
