@@ -86,3 +86,21 @@ func TestDialErrorsNameTheAddress(t *testing.T) {
 		t.Errorf("dial of a name without an address: %v", err)
 	}
 }
+
+// TestConnectionsOverWhichNothingCanGoAreClosed: a peer that shows no swarm is not linked, and keeps none of the connections that were tried.
+func TestConnectionsOverWhichNothingCanGoAreClosed(t *testing.T) {
+	sw := p2ptest.New(t)
+	h, lost := sw.Host(identity.RoleSL, swarmA), sw.Host(identity.RoleSL, "")
+	serveEcho(lost, p2p.Policy{Roles: []identity.Role{identity.RoleSL}, AllowNoSwarm: true})
+	to := p2ptest.AddrOf(t, lost)
+	if err := h.Link(t.Context(), to, anybody); err == nil || !strings.Contains(err.Error(), "no swarm that this node belongs to") {
+		t.Errorf("link with a peer of no swarm: %v", err)
+	}
+	p2p.AwaitConnections(t, h, lost.ID(), 0)
+	s, err := h.DialDedicated(t.Context(), to, echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p2p.AwaitConnections(t, h, lost.ID(), 1) // that of the stream, and not the one that was to be its parent
+	roundTrip(t, s, "who are you")
+}
