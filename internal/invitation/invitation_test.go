@@ -149,6 +149,8 @@ func TestCheck(t *testing.T) {
 		"it names 17 SNs":         func(i *invitation.Invitation) { i.SNs = append(i.SNs, make([]invitation.SN, 15)...) },
 		`host "-x" is none`:       func(i *invitation.Invitation) { i.Server.Host = "-x" },
 		`host "a b" is none`:      func(i *invitation.Invitation) { i.SNs[0].Files.Host = "a b" },
+		`host "fe80::1%eth0" is`:  func(i *invitation.Invitation) { i.SNs[1].Files.Host = "fe80::1%eth0" },
+		`host "fe80::1%25" is n`:  func(i *invitation.Invitation) { i.Server.Host = "fe80::1%25" },
 		"port 0 is none":          func(i *invitation.Invitation) { i.SNs[1].API.Port = 0 },
 		"its trust bundle is no":  func(i *invitation.Invitation) { i.Bundle = i.Bundle[1:] },
 		"its trust bundle has":    func(i *invitation.Invitation) { i.Bundle = make([]byte, 1<<20) },

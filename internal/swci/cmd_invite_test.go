@@ -32,6 +32,27 @@ func TestSNsOfAnInvitation(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	// What nobody could dial is left out, and stops no invitation.
+	bad := func(change func(n *swarmv1.Node)) *swarmv1.Node {
+		n := node("sn-1", "sn", true, false)
+		change(n)
+		return n
+	}
+	for name, n := range map[string]*swarmv1.Node{
+		"a made-up name":        bad(func(n *swarmv1.Node) { n.Host = "sn 1;reboot" }),
+		"no name":               bad(func(n *swarmv1.Node) { n.Host = "" }),
+		"a zone of its own":     bad(func(n *swarmv1.Node) { n.Host = "fe80::1%eth0" }),
+		"a zone of a proxy":     bad(func(n *swarmv1.Node) { n.ApiService = "[fe80::1%eth0]:443" }),
+		"a proxy without port":  bad(func(n *swarmv1.Node) { n.ApiService = "api.example" }),
+		"a port that is none":   bad(func(n *swarmv1.Node) { n.ApiService = "api.example:https" }),
+		"no port of the files":  bad(func(n *swarmv1.Node) { n.FsPort = 0 }),
+		"a port beyond the end": bad(func(n *swarmv1.Node) { n.ApiPort = 70000 }),
+	} {
+		got, err := swci.ServingSNs([]*swarmv1.Node{n, node("sn-2", "sn", true, false)}, "sn-1")
+		if diff := cmp.Diff([]invitation.SN{sn("sn-2.example", "sn-2.example", 30304)}, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
 	var many []*swarmv1.Node
 	for range invitation.MaxSNs + 3 {
 		many = append(many, node("sn", "sn", true, false))
