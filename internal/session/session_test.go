@@ -84,6 +84,8 @@ type swarm struct {
 	verified      int
 	returned      int      // merges that have returned
 	forgotten     []string // what was dropped of contracts, and when
+	unreached     []round.Unreached
+	asked         []string // of whom a model was
 }
 
 func newSwarm() *swarm {
@@ -281,9 +283,10 @@ func (w *swarm) Merge(ctx context.Context, job session.Job) (*round.Done, *round
 	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b), Leaves: []merge.Digest{merge.Sum(b)}}, nil
 }
 
-func (w *swarm) Fetch(_ context.Context, _ *round.Session, m round.Ref, _ int64, dst io.WriterAt) error {
+func (w *swarm) Fetch(_ context.Context, from *round.Session, m round.Ref, _ int64, dst io.WriterAt) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked = append(w.asked, from.Node)
 	b, ok := w.models[m.Digest]
 	if !ok && w.refuses {
 		return refusal{}
@@ -326,7 +329,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
-		Timeouts: w.timeouts, Sign: w.sign, Trust: w.trust,
+		Timeouts: w.timeouts, Sign: w.sign, Trust: w.trust, Unreached: func(string) []round.Unreached { return w.unreached },
 		Compare: func(_ context.Context, _ string, same func(*round.View) bool, _ bool) string {
 			if w.compare != nil {
 				w.compare(same)
