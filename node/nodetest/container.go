@@ -106,13 +106,11 @@ func (c containers) Remove(context.Context, container.Found) error {
 func (n *sl) openSlots(_ int64, local, committed string) (models.Slots, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	turns := map[string]int{"": 0, slotNames[1]: 1, slotNames[2]: 2}
-	turn, ok := turns[committed]
-	if n.slots == nil || local != slotNames[0] || !ok {
-		return nil, errors.New("no such weight files")
+	if n.slots == nil {
+		return nil, errors.New("no weight files")
 	}
-	n.slots.mu.Lock()
-	defer n.slots.mu.Unlock()
-	n.slots.turn = turn
+	if err := n.slots.Reopen(local, committed); err != nil {
+		return nil, err
+	}
 	return n.slots, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/node/nodetest/slots"
 )
 
 // ripple makes the elements of a model differ, so that swapped leaves show.
@@ -228,7 +229,7 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 }
 
 // write puts a model into the local slot.
-func (r *Run) write(files *slots, seq uint64, model []byte) error {
+func (r *Run) write(files *slots.Slots, seq uint64, model []byte) error {
 	r.mu.Lock()
 	r.offers = append(r.offers, offered{seq: seq, weight: uint32(r.Program.Weight), model: model}) //nolint:gosec // small
 	r.mu.Unlock()
@@ -272,8 +273,8 @@ func (r *Run) skipped(seq uint64, res wire.SyncResponse) {
 }
 
 // take reads the slot that an answer names and holds it to the digest.
-func (r *Run) take(files *slots, seq uint64, res wire.SyncResponse) ([]byte, error) {
-	f := files.file(res.Slot)
+func (r *Run) take(files *slots.Slots, seq uint64, res wire.SyncResponse) ([]byte, error) {
+	f := files.File(res.Slot)
 	if f == nil {
 		return nil, fmt.Errorf("sync %d: no slot %q", seq, res.Slot)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/node"
+	"github.com/swarmd/swarmd/node/nodetest/slots"
 )
 
 // sl is a Swarm Learning node. What is below host is one run of its daemon.
@@ -37,8 +38,8 @@ type sl struct {
 	mu       sync.Mutex // guards what follows
 	program  *program   // in a container; nil: it dies with the daemon
 	engine   *session.Engine
-	slots    *slots // of the newest session
-	disk     *disk  // of all runs' slots
+	slots    *slots.Slots // of the newest session
+	disk     *slots.Disk  // of all runs' slots
 	reported *round.Report
 	runs     []*Run   // of the program, oldest first
 	refused  []string // why merge streams were turned away, oldest first
@@ -114,7 +115,7 @@ func (n *sl) end() {
 	n.entry.leave(nil)
 	n.cancel()
 	n.cancel = nil
-	n.disk.hang(false)
+	n.disk.Hang(false)
 }
 
 // nextRun is the run of the program that this run of the daemon will start; nil if it finds its program running, or its end.
@@ -154,7 +155,7 @@ func (n *sl) contain(p *program) {
 func (n *sl) up() bool { return n.cancel != nil && !n.host.isGone() }
 
 func (n *sl) newSlots(size int64) (models.Slots, error) {
-	s := newSlots(size, n.disk)
+	s := slots.New(size, n.disk)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slots = s

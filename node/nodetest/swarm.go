@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+	"github.com/swarmd/swarmd/node/nodetest/slots"
 )
 
 // Contract is the contract of all programs that name no other.
@@ -135,7 +136,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 		s.SNs.all = append(s.SNs.all, newSN(s, s.identity(naming.RoleSN, i)))
 	}
 	for i := range cfg.SLs {
-		s.SLs.all = append(s.SLs.all, &sl{swarm: s, id: s.identity(naming.RoleSL, i), disk: new(disk)})
+		s.SLs.all = append(s.SLs.all, &sl{swarm: s, id: s.identity(naming.RoleSL, i), disk: new(slots.Disk)})
 	}
 	for i, n := range s.SNs.all {
 		s.must(n.start())
@@ -237,7 +238,7 @@ func (s *Swarm) sl(name string) *sl {
 }
 
 // Hang makes the disk under an SL's weight files hang, or answer again: writes wait meanwhile.
-func (ls *SLs) Hang(name string, hangs bool) { ls.swarm.sl(name).disk.hang(hangs) }
+func (ls *SLs) Hang(name string, hangs bool) { ls.swarm.sl(name).disk.Hang(hangs) }
 
 // Crash ends nodes, all at once, and none leaves the swarm first.
 func (s *Swarm) Crash(names ...string) {

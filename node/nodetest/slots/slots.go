@@ -1,4 +1,5 @@
-package nodetest
+// Package slots has weight files in memory, on a disk that may hang. Only tests import it.
+package slots
 
 import (
 	"errors"
@@ -8,27 +9,29 @@ import (
 	"github.com/swarmd/swarmd/internal/session/models"
 )
 
-// slots are weight files in memory.
-type slots struct {
+// Slots are weight files in memory.
+type Slots struct {
 	files [3]memory // local and the two that take turns
 	mu    sync.Mutex
 	turn  int
 }
 
-var _ models.Slots = (*slots)(nil)
+var _ models.Slots = (*Slots)(nil)
 
-var slotNames = [3]string{"local", "merged-0", "merged-1"}
+var names = [3]string{"local", "merged-0", "merged-1"}
 
-func newSlots(size int64, d *disk) *slots {
-	s := &slots{}
+// New returns files of so many bytes.
+func New(size int64, d *Disk) *Slots {
+	s := &Slots{}
 	for i := range s.files {
 		s.files[i].b, s.files[i].disk = make([]byte, size), d
 	}
 	return s
 }
 
-func (s *slots) file(name string) *memory {
-	for i, n := range slotNames {
+// File returns the file of a name that an answer gave, or nil.
+func (s *Slots) File(name string) models.Slot {
+	for i, n := range names {
 		if n == name {
 			return &s.files[i]
 		}
@@ -36,52 +39,66 @@ func (s *slots) file(name string) *memory {
 	return nil
 }
 
-func (s *slots) pick(next int) *memory {
+// Reopen gives the files to a new run of the daemon, which names them as the one before had them.
+func (s *Slots) Reopen(local, committed string) error {
+	turns := map[string]int{"": 0, names[1]: 1, names[2]: 2}
+	turn, ok := turns[committed]
+	if local != names[0] || !ok {
+		return errors.New("no such weight files")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn = turn
+	return nil
+}
+
+func (s *Slots) pick(next int) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &s.files[1+(s.turn+next)%2]
 }
 
 // Local implements models.Slots.
-func (s *slots) Local() models.Slot { return &s.files[0] }
+func (s *Slots) Local() models.Slot { return &s.files[0] }
 
 // LocalName implements models.Slots.
-func (s *slots) LocalName() string { return slotNames[0] }
+func (s *Slots) LocalName() string { return names[0] }
 
 // Merging implements models.Slots.
-func (s *slots) Merging() models.Slot { return s.pick(0) }
+func (s *Slots) Merging() models.Slot { return s.pick(0) }
 
 // Committed implements models.Slots.
-func (s *slots) Committed() models.Slot { return s.pick(1) }
+func (s *Slots) Committed() models.Slot { return s.pick(1) }
+
+// Merged implements models.Slots.
+func (s *Slots) Merged(string) {}
 
 // Commit implements models.Slots.
-func (s *slots) Merged(string) {}
-
-func (s *slots) Commit() string {
+func (s *Slots) Commit() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn++
-	return slotNames[1+(s.turn+1)%2]
+	return names[1+(s.turn+1)%2]
 }
 
 // Close implements models.Slots.
-func (s *slots) Close() error { return nil }
+func (s *Slots) Close() error { return nil }
 
 // memory is one weight file. Like a real one it bears readers and writers at once.
 type memory struct {
-	disk *disk
+	disk *Disk
 	mu   sync.Mutex
 	b    []byte
 }
 
-// disk may hang: then what is written to it waits until it answers.
-type disk struct {
+// Disk may hang: then what is written to it waits until it answers.
+type Disk struct {
 	mu      sync.Mutex
 	answers chan struct{} // closed when it answers; nil: it does
 }
 
-// hang makes later writes wait, or lets all go on.
-func (d *disk) hang(hangs bool) {
+// Hang makes later writes wait, or lets all go on.
+func (d *Disk) Hang(hangs bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if hangs == (d.answers != nil) {
@@ -95,7 +112,7 @@ func (d *disk) hang(hangs bool) {
 	d.answers = nil
 }
 
-func (d *disk) wait() {
+func (d *Disk) wait() {
 	d.mu.Lock()
 	answers := d.answers
 	d.mu.Unlock()
