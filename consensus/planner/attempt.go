@@ -195,7 +195,14 @@ func (at *attempt) without(reason string) {
 			parts = append(parts, part)
 		}
 	}
-	if parts = at.lineup.fit(at.facts.mutualParts(parts)); at.lineup.carries(parts) && at.out.readmittedIn != p.Attempt { // Who comes back is in no attempt yet.
+	parts = at.lineup.fit(at.facts.mutualParts(parts))
+	back := at.out.readmittedIn == p.Attempt // Who comes back is in no attempt yet.
+	again := at.lineup.carries(parts) && !back
+	if at.vain() && (back || again && len(parts) == len(p.Participants)) {
+		at.opening.giveUp(reason)
+		return
+	}
+	if again {
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
 		at.opening.planRound(parts, p.Final && at.facts.c.FinalDue(), reason)
 		return

@@ -25,6 +25,8 @@ type waitTimes struct {
 	finalSince  time.Time // since when the final round lacks minPeers
 	ownersSince time.Time // since when nobody is there who may own the leaves
 	belowSince  time.Time // since when fewer than minPeers are there, if a rule bounds that
+	endSeen     time.Time // since when this leader waits for the final round that an operator asked for, and has not planned it since
+	endAttempt  uint64    // the last attempt then
 
 	paces      []time.Duration // of the last 16 rounds, as pace counts them
 	pacedRound uint64
@@ -104,6 +106,9 @@ func (o *opening) plan() {
 			o.ruled(base, err)
 			return
 		}
+	} else if o.facts.c.Halt.Ending() && len(late)+len(sitting)+len(lost) > 0 {
+		o.weightless(base)
+		return
 	}
 	o.times.finalSince = time.Time{}
 	if o.times.readySince.IsZero() {
@@ -138,48 +143,14 @@ func (o *opening) tooFew(w Waiting, enrolled []string) {
 	o.holdOn(w)
 }
 
-// holdOn waits; a final round that can't be held for one quorum wait ends the contract with the last model. One that an operator ends
-// before it has a model fails then.
-func (o *opening) holdOn(w Waiting) {
-	model := o.facts.c.HasModel()
-	if o.facts.c.FinalDue() && (model || o.facts.c.Halt.Ending()) {
-		if o.times.finalSince.IsZero() {
-			o.times.finalSince = o.facts.in.Now
-		}
-		if w.Until = o.times.finalSince.Add(o.finalWait(w)); !o.facts.in.Now.Before(w.Until) {
-			reason := fmt.Sprintf("%d of %d peers for the final round", len(w.Have), w.Need)
-			if w.Rule != "" {
-				reason = "no final round: " + w.Rule
-			}
-			if model {
-				o.answer.finish(reason)
-			} else {
-				o.answer.fail("failed: ended by an operator before there was a model: "+reason, false)
-			}
-			return
-		}
-		w.Ends, w.Fails = model, !model
-	}
-	o.answer.wait(w)
-}
-
-// finalWait is how long a final round that can't be held is waited for. Programs whose training an operator ends know nothing of it until
-// their next Sync: they have twice the usual time between rounds, or the stall grace while too few rounds tell of one.
-func (o *opening) finalWait(w Waiting) time.Duration {
-	full := o.facts.cfg.QuorumWait
-	if !o.facts.c.Halt.Ending() || w.Kind != WaitTraining {
-		return full
-	}
-	if usual := time.Duration(o.facts.c.MedianIntervalMS()) * time.Millisecond; usual > 0 {
-		return max(full, 2*usual)
-	}
-	return max(full, o.facts.cfg.StallGrace)
-}
-
 // quorum reports whether a round that has minPeers waits for more, and for whom. The expected number of peers is a matter of
 // the first round only, which waits for so many and goes at once with so many. Later rounds wait a little for whoever is there:
 // one that came after the first round, just behind the others' step, would be just too late in all of them.
 func (o *opening) quorum(w Waiting) (Waiting, bool) {
+	if o.facts.c.Halt.Ending() && len(w.For) > 0 {
+		w.Kind, w.Since, w.Until = WaitTraining, o.times.readySince, o.endsBy()
+		return w, o.facts.in.Now.Before(w.Until)
+	}
 	expected := int(o.facts.c.Expected()) - len(w.Sitting) - o.facts.left()
 	first := o.facts.c.Committed == nil
 	missing := first && len(w.Have) < expected
@@ -281,7 +252,7 @@ func (o *opening) ruled(w Waiting, err error) {
 
 // below counts the time below minPeers if a rule bounds it, and ends all sessions when it is over; then it is true.
 func (o *opening) below(w *Waiting) bool {
-	if o.facts.c.Rules == nil || o.facts.c.Rules.MinPeersTimeoutMS == 0 {
+	if o.facts.c.Rules == nil || o.facts.c.Rules.MinPeersTimeoutMS == 0 || o.facts.c.Halt.Ending() { // it ends anyway
 		return false
 	}
 	if o.times.belowSince.IsZero() {

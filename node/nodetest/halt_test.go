@@ -1,6 +1,7 @@
 package nodetest_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,56 @@ func TestEnd(t *testing.T) {
 				if view, err := op.EndContract(t.Context(), nodetest.Contract); err != nil || !view.GetOver() {
 					t.Errorf("once more: %v, %v", view, err)
 				}
+			})
+		})
+	}
+}
+
+// TestEndWithAProgramThatHangs, the only one whose weight is not 0, and a leader that dies over it: training is over after the stall grace
+// with the last model; if there is none, all sessions fail and say why.
+func TestEndWithAProgramThatHangs(t *testing.T) {
+	for _, model := range []bool{true, false} {
+		t.Run(fmt.Sprintf("model=%t", model), func(t *testing.T) {
+			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 8, Think: think, Program: func(i int, p *nodetest.Program) {
+				switch {
+				case i < 2:
+					p.Weight, p.Begin = 0, think // its session is there
+				case model:
+					p.Think = 24 * time.Hour
+				default:
+					p.Begin = 24 * time.Hour
+				}
+			}}
+			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
+				s.Until("that only it is waited for", func() bool {
+					return model == (s.Round() == 1) && strings.Contains(s.Waiting(), "have weight 0: sl-0, sl-1")
+				})
+				if _, err := s.Operator().EndContract(t.Context(), nodetest.Contract); err != nil {
+					t.Fatal(err)
+				}
+				ended := time.Now()
+				time.Sleep(20 * time.Second) // virtual
+				if !strings.HasPrefix(s.Waiting(), "training: sl-2 since ") {
+					t.Errorf("it waits: %s", s.Waiting())
+				}
+				led := s.Leader()
+				s.Crash(led)
+				s.Until("the end", func() bool { return s.View(nodetest.Contract).Over || len(s.View(nodetest.Contract).Active()) == 0 })
+				c := s.View(nodetest.Contract)
+				if took := time.Since(ended); took < time.Minute || took > 90*time.Second {
+					t.Errorf("it took %s, want the stall grace, and no more than what the new leader gives", took)
+				}
+				if c.Over != model || !strings.Contains(c.PendingReason, "all peers that are ready have weight 0: sl-0, sl-1") {
+					t.Errorf("over: %t, %q", c.Over, c.PendingReason)
+				}
+				s.Wait("sl-0", "sl-1")
+				for _, name := range []string{"sl-0", "sl-1"} {
+					if err := s.Run(name).Err(); (err == nil) != model || err != nil && !strings.Contains(err.Error(), "ended by an operator before there was a model") {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				s.Crash("sl-2")
+				s.Restart(led)
 			})
 		})
 	}

@@ -30,6 +30,7 @@ type Program struct {
 	Mode     string        // check-in mode at the end
 	Steps    int           // steps of training after the first merge; each ends with a Sync
 	Think    time.Duration // virtual time of one step
+	Begin    time.Duration // virtual time before its first Sync
 	Init     float32
 	Delta    float32
 	Last     float32 // what is added after the last merge, before Close
@@ -178,6 +179,9 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 	r.session = opened.Session
 	r.mu.Unlock()
 
+	if err := sleep(ctx, p.Begin); err != nil {
+		return err
+	}
 	model := encode(p.Elements, func(k int) float32 { return p.Init + float32(k%ripple) })
 	over := false
 	seq := uint64(0)

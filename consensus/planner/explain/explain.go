@@ -155,6 +155,9 @@ func (w words) reason(now time.Time) string {
 		return fmt.Sprintf("minPeers are ready; the first round waits for %s: %d of %d are there, %s",
 			more(w.Need-len(w.Have), "expected "), len(w.Have), w.Need, lasting(now, w.Since))
 	case planner.WaitTraining:
+		if w.Rule != "" {
+			return fmt.Sprintf("%s; the round waits for %s, %s", w.Rule, names(w.For), lasting(now, w.Since))
+		}
 		if len(w.Have) >= w.Need {
 			return fmt.Sprintf("minPeers are ready; the round waits for %s, %s", names(w.For), lasting(now, w.Since))
 		}
