@@ -86,6 +86,9 @@ func invite(ctx context.Context, s *Session, args Args) error {
 		if role == identity.RoleSWOP {
 			return exit.New(exit.Usage, "invite sn/NAME and sl/NAME", "this release has no SWOP that could be invited")
 		}
+		if role == identity.RoleAudit {
+			return exit.New(exit.Usage, "give the auditor a join token and the bundle: swarmd spire-token --create "+word, "auditors are not invited, as they run no node")
+		}
 		v.i.Nodes = append(v.i.Nodes, invitation.Node{Role: role, Name: name})
 	}
 	if err := v.i.CheckNodes(); err != nil {
@@ -375,7 +378,7 @@ func (v *inviter) words(out, fingerprint string) string {
 	}
 	fmt.Fprintf(&b, "Carry %s to the host as a secret, and type there:\n", where)
 	for _, n := range v.i.Nodes {
-		fmt.Fprintf(&b, "  %s\n", commandOf(n.Role, file))
+		fmt.Fprintf(&b, "  %s\n", commandOf(&v.i, n.Role, file))
 	}
 	for _, option := range v.allowPeers() {
 		fmt.Fprintf(&b, "SLs that list those whom they merge with need also: %s\n", option)
@@ -389,11 +392,18 @@ func (v *inviter) words(out, fingerprint string) string {
 	return b.String()
 }
 
+// besideSN is the file server's port of an SL whose host has an SN too, which has the default one.
+const besideSN = "31305"
+
 // commandOf is what the invited host types.
-func commandOf(role identity.Role, file string) string {
+func commandOf(i *invitation.Invitation, role identity.Role, file string) string {
 	switch role {
 	case identity.RoleSL:
-		return "swarmd run-sl --invite " + file + " --model-program PROGRAM"
+		command := "swarmd run-sl --invite " + file + " --model-program PROGRAM"
+		if _, ok := i.Of(identity.RoleSN); ok {
+			command += " --sl-fs-port " + besideSN
+		}
+		return command
 	case identity.RoleSWCI:
 		return "swarmctl create context swarm --invite " + file
 	}

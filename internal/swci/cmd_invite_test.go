@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -65,6 +66,25 @@ func TestSNsOfAnInvitation(t *testing.T) {
 	}
 }
 
+// Where an SN stands beside an SL both would have their file server on one port.
+func TestCommandsOfAnInvitation(t *testing.T) {
+	sn, sl := invitation.Node{Role: identity.RoleSN, Name: "sn-d"}, invitation.Node{Role: identity.RoleSL, Name: "d"}
+	alone, both := &invitation.Invitation{Nodes: []invitation.Node{sl}}, &invitation.Invitation{Nodes: []invitation.Node{sn, sl}}
+	for _, x := range []struct {
+		i    *invitation.Invitation
+		role identity.Role
+		want string
+	}{
+		{alone, identity.RoleSL, "swarmd run-sl --invite d.invite --model-program PROGRAM"},
+		{both, identity.RoleSL, "swarmd run-sl --invite d.invite --model-program PROGRAM --sl-fs-port 31305"},
+		{both, identity.RoleSN, "swarmd run-sn --invite d.invite"},
+	} {
+		if got := swci.CommandOf(x.i, x.role, "d.invite"); got != x.want {
+			t.Errorf("%s of %s: %q, want %q", x.role, x.i.For(), got, x.want)
+		}
+	}
+}
+
 func TestInviteMistakes(t *testing.T) {
 	state := t.TempDir()
 	file := filepath.Join(state, "file")
@@ -79,6 +99,7 @@ func TestInviteMistakes(t *testing.T) {
 		"invite sl/a sl/b":                    "two nodes of role sl: invite each host by itself",
 		"invite sl/a sn/a":                    `two nodes called "a"`,
 		"invite swop/a":                       "no SWOP that could be invited",
+		"invite audit/a":                      "swarmd spire-token --create audit/a",
 		"invite sl/a --expires 10s":           "--expires 10s is not valid",
 		"invite sl/a --expires 10000h":        "give a time from 1m to 720h",
 		"invite sl/a --server-socket " + file: "type this on the SPIRE server's machine",

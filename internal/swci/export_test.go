@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
 )
@@ -27,4 +28,9 @@ func BoxSpec(s *Session, args ...string) (component.Spec, error) {
 // ServingSNs are the SNs of an invitation.
 func ServingSNs(nodes []*swarmv1.Node, leader string) ([]invitation.SN, error) {
 	return servingSNs(nodes, leader)
+}
+
+// CommandOf is what a host types that is invited.
+func CommandOf(i *invitation.Invitation, role identity.Role, file string) string {
+	return commandOf(i, role, file)
 }
