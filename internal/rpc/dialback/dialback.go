@@ -231,7 +231,7 @@ func judge(who p2p.Peer, err error, peerID string) (answer, cause string) {
 // warning is Desk.Warning of an answer.
 func warning(d *swarmv1.DialBack) string {
 	_, port, _ := net.SplitHostPort(d.GetAddress())
-	remedy := fmt.Sprintf("; check from its host: swarmctl identity check %s", d.GetAddress())
+	remedy := fmt.Sprintf("; check from the host of %s: swarmctl identity check %s", d.GetSn(), d.GetAddress())
 	switch d.GetAnswer() {
 	case No:
 		return fmt.Sprintf("%s could not reach its port %s (TCP): %s; open TCP %s inbound on its host, or register another address with --host-ip; other SLs that it can dial still merge with it%s",
