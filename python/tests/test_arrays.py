@@ -292,7 +292,9 @@ def test_waiting_is_repeated_with_the_same_seq_and_said_once(
     assert [line.endswith(end) for line in out.splitlines()].count(True) == 2
 
 
-def test_late_joiner_takes_the_model(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+def test_late_joiner_takes_the_model(
+    make_swarm: MakeSwarm, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     swarm = make_swarm(2, poll=0.02)
     first, second = {"w": np.full(2, 4.0)}, {"w": np.full(2, 100.0)}
     early, late = make(swarm, 0, first, minPeers=1), make(swarm, 1, second, tmp_path / "m", minPeers=1)
@@ -314,6 +316,7 @@ def test_late_joiner_takes_the_model(make_swarm: MakeSwarm, tmp_path: pathlib.Pa
         late.on_train_end()
 
     together(early.on_train_end, go_on)
+    assert capsys.readouterr().out.count("a loop of your own may end now: if swarm.training_over: break") == 1
     assert sum(path == "/v1/sync" and name == "sl-1" for name, path, _ in swarm.log) == 2
     np.testing.assert_array_equal(second["w"], first["w"])
 

@@ -413,7 +413,10 @@ class Engine:
             _score_text(loss, metric),
         )
         if self._over:
-            self._logger.info("the swarm has finished: no more merges, the final model is loaded at the end")
+            self._logger.info(
+                "the swarm has finished: no more merges; what is trained from here on is dropped, and the final model is loaded "
+                "at the end; a loop of your own may end now: if swarm.training_over: break"
+            )
 
     def _round_level(self, merged: Merged) -> int:
         """Show the first rounds, then every tenth, and whatever is out of the ordinary; the rest is DEBUG."""
