@@ -147,7 +147,7 @@ func ParseMethod(of string) (*Method, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	i := slices.IndexFunc(methods, func(s *spec) bool { return s.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: %q is none: use one of %s", ErrMethod, text.Clip(name, 64), strings.Join(Methods(), ", "))
+		return nil, fmt.Errorf("%w: there is no %q: use one of %s", ErrMethod, text.Clip(name, 64), strings.Join(Methods(), ", "))
 	}
 	s := methods[i]
 	given := ""

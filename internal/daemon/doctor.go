@@ -33,7 +33,8 @@ var doctored = []string{"run-sl", "run-sn"}
 
 // doctorCommand stands for the doctor's commands in help and among the names of commands; doctorArgs leads past it.
 func doctorCommand() *cli.Command {
-	c := command(doctorName, "check before joining: doctor run-sl … or doctor run-sn …, as it would be started", nil, nil)
+	c := command(doctorName, "check this host before a node joins: doctor run-sl OPTIONS, or doctor run-sn OPTIONS", nil, nil)
+	c.ArgsUsage = strings.Join(doctored, "|")
 	c.Action = func(c *cli.Context) error {
 		if c.NArg() == 0 {
 			return fmt.Errorf("doctor checks a command: swarmd doctor %s, with the options that it is to be started with", strings.Join(doctored, " or swarmd doctor "))

@@ -46,8 +46,11 @@ func help(c *cli.Command) string {
 	fmt.Fprintf(&b, "%s - %s\n\nusage: %s", c.HelpName, c.Usage, c.HelpName)
 	for _, d := range groups[groupNeeded] {
 		if strings.HasSuffix(d.GetUsage(), "(required)") {
-			fmt.Fprintf(&b, " --%s %s", d.Names()[0], placeholder(d))
+			b.WriteString(strings.TrimRight(fmt.Sprintf(" --%s %s", d.Names()[0], placeholder(d)), " "))
 		}
+	}
+	if c.ArgsUsage != "" {
+		b.WriteString(" " + c.ArgsUsage)
 	}
 	b.WriteString(" [OPTION...]\n")
 	if c.Description != "" {
@@ -63,12 +66,12 @@ func help(c *cli.Command) string {
 		}
 	}
 	if none := inert(c); len(none) > 0 {
-		b.WriteString("\n" + wrap("Accepted for the original's sake, changing nothing, which is said once: "+strings.Join(none, ", "), 0) + "\n")
+		b.WriteString("\n" + wrap("Accepted from HPE Swarm Learning's scripts, without effect: "+strings.Join(none, ", "), 0) + "\n")
 	}
 	if variable != "" {
-		text := fmt.Sprintf("Options of one value are variables too: --%s is $%s.", variable, env(variable)[0])
+		text := fmt.Sprintf("An option with a value can also be given as a variable: --%s is $%s.", variable, env(variable)[0])
 		if len(groups[forContainer]) > 0 {
-			text += " Those of the component's container are not, unless it is said."
+			text += " Options of the component's container can't, unless one is shown."
 		}
 		b.WriteString("\n" + wrap(text, 0) + "\n")
 	}

@@ -61,7 +61,7 @@ func TestHelpPutsWhatIsRequiredFirst(t *testing.T) {
 		"\nRequired:\n  --host-ip VALUE             address or host name under which",
 		"\nOptions:\n",
 		"(default 30s)\n", "(default 1m)\n",
-		"--linger TIME               serve the final model to others for so long at most (default 10m)\n",
+		"--linger TIME               serve the final model to others for at most this time (default 10m)\n",
 		"\n" + groupIdentity + "\n",
 		"[$SWARM_CERT, $SWARM_ID_CERT]\n",
 		"\n" + forAgent + "\n  --config FILE               the agent's configuration FILE (default",
@@ -69,8 +69,8 @@ func TestHelpPutsWhatIsRequiredFirst(t *testing.T) {
 		"\n" + forML + "\n",
 		"\n" + forContainer + "\n",
 		"(default swarmd:latest) [$SWARM_IMAGE]\n",
-		"\nAccepted for the original's sake, changing nothing, which is said once: --apls-docker-name, --apls-ip, --apls-pdf,\n--apls-port, --cap-drop,",
-		"\nOptions of one value are variables too: --name is $SWARM_NAME. Those of the component's container are not",
+		"\nAccepted from HPE Swarm Learning's scripts, without effect: --apls-docker-name, --apls-ip, --apls-pdf, --apls-port,\n--cap-drop,",
+		"\nAn option with a value can also be given as a variable: --name is $SWARM_NAME. Options of the component's container\ncan't",
 	} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {

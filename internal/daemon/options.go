@@ -42,7 +42,7 @@ func commonFlags() []cli.Flag {
 		stringFlag("identity", "where identities come from: embedded[=DIR] (one machine, see run-authority) or spiffe"),
 		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
-		stringFlag("spiffe-prefix", "what stands before the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
+		stringFlag("spiffe-prefix", "prefix of the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
 		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
 		stringFlag("invite", "FILE with the invitation that `swarmctl invite` printed, - for standard input: name, identity, SNs and swarm are its own; a restart needs none"),
 		runtimeFlag(),

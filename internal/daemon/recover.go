@@ -32,7 +32,7 @@ func recoverCommand(e Env) *cli.Command {
 		&cli.BoolFlag{Name: "abandon", Usage: "take back what an interrupted recovery has begun, as when most SNs came back after all; needs no identity"},
 		&cli.BoolFlag{Name: understandFlag, Usage: "say that most SNs are gone for good and what they alone had committed is lost (required)"},
 	)
-	return described(recoverHelp, command("recover-sn", "found the SNs anew from one of them, when most are gone for good", flags, func(c *cli.Context) error {
+	return described(recoverHelp, command("recover-sn", "restart the group of SNs from the one that is left, when most are gone for good", flags, func(c *cli.Context) error {
 		switch {
 		case c.String("state-dir") == "":
 			return errors.New("mandatory parameter --state-dir not specified; give the state directory of the SN that is left")
@@ -45,7 +45,7 @@ func recoverCommand(e Env) *cli.Command {
 	}))
 }
 
-const recoverHelp = `Where a majority of the SNs can come back start them instead. Stop this SN first, and run this with the identity of an
+const recoverHelp = `If a majority of the SNs can come back, start them instead. Stop this SN first, and run this with the identity of an
 operator (role swci), who signs that the group of SNs begins anew with this one; then start it with its usual command. SLs and swarmctl
 follow by themselves, new SNs join as usual. A lost SN that comes back is refused until its state directory is moved away.`
 
@@ -55,7 +55,7 @@ func operatorFlags() []cli.Flag {
 		stringFlag("identity", "where the operator's identity comes from: embedded[=DIR] (one machine, see run-authority) or spiffe"),
 		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
-		stringFlag("spiffe-prefix", "what stands before the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
+		stringFlag("spiffe-prefix", "path before the role in SPIFFE IDs, the same on all nodes: /swarm (default), or / for IDs such as spiffe://DOMAIN/sl"),
 		stringFlag("log-level", "debug, info, warn or error"),
 	}, certFlags()...)
 }

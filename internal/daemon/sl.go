@@ -37,13 +37,13 @@ func slCommand(e Env) *cli.Command {
 		stringFlag("sl-platform", "PYT or TF (default TF)"),
 		stringFlag("python", "interpreter that runs the program as a process (default: the first python3 that imports the platform's framework)"),
 		stringFlag("gpu", "GPUs that the program sees: 0,2 or all"),
-		envFlag("K=V for the program, and in the container's environment if there is one (repeatable)"),
-		&cli.BoolFlag{Name: "attach", Usage: "run no program: wait for one that is started by hand with the printed variables"},
+		envFlag("K=V, a variable for the program, and for the node's container if there is one (repeatable)"),
+		&cli.BoolFlag{Name: "attach", Usage: "start no program: print the variables for one that you start by hand, and wait for it"},
 		stringFlag("bridge-dir", "where the program's socket and weight files are made (default /dev/shm/swarmd/<name>)"),
 		stringFlag("max-model", "largest model that the program may declare, such as 512m or 8g (default: three quarters of what is free)"),
-		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "take part in merges with SLs of these SPIFFE IDs only, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
-		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
-		stringFlag(checkinFlag, "what a program contributes after its training's end if it does not choose (checkinModelOnTrainEnd): snapshot, active, inactive or once (default snapshot; a rule of the contract goes before)"),
+		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "merge only with SLs of these SPIFFE IDs, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
+		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as N peers are ready"},
+		stringFlag(checkinFlag, "what a program contributes after its training's end if it does not choose (checkinModelOnTrainEnd): snapshot, active, inactive or once (default snapshot; a rule of the contract wins)"),
 	)
 	flags = append(flags, timeoutFlags()...)
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {

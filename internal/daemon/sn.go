@@ -38,7 +38,7 @@ func snCommand(e Env) *cli.Command {
 		portFlag("sn-fs-port", start.FSPort, "port of the file server"),
 		portFlag("sentinel-fs-port", start.FSPort, "the Sentinel's file server port"),
 		stringFlag("admit", "who lets SNs into a swarm that this node founds: operator, with swarmctl admit node (default: nobody is asked)"),
-		&cli.BoolFlag{Name: "no-found", Usage: "never found a swarm: end where this node, without state, would be the Sentinel of a new one", EnvVars: env("no-found")},
+		&cli.BoolFlag{Name: "no-found", Usage: "never found a swarm: end if this node has no state and would be the Sentinel of a new one", EnvVars: env("no-found")},
 		&cli.BoolFlag{Name: foundFlag, Usage: "found a swarm without listening first for one that lives; for swarms on one machine", Hidden: true, EnvVars: env(foundFlag)},
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server, of the swarm to join; --sentinel-ip is not needed then (repeatable)"},
 	)

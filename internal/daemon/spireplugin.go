@@ -25,7 +25,7 @@ func pluginCommand(e Env) *cli.Command {
 		&cli.StringSliceFlag{Name: "roles", Usage: "ROLE=USER[,USER…]: only these users (numbers or names) may take the role (repeatable)"},
 		stringFlag("plugin-cmd", "path under which the agent finds swarmd (default: where it is now)"),
 	}
-	c := command(attestor.Command, "the workload attestor plugin that a SPIRE agent starts", flags, nil)
+	c := command(attestor.Command, "the plugin by which a SPIRE agent recognises swarmd", flags, nil)
 	c.ArgsUsage = "[config]"
 	c.Description = "Without an argument swarmd serves the plugin to the SPIRE agent that started it; called as " + attestor.PluginName + " it does so by itself.\n" +
 		"With config it prints the block for the plugins in the agent's configuration file."

@@ -15,15 +15,15 @@ func spireTokenCommand(e Env) *cli.Command {
 	return &cli.Command{
 		Name: "spire-token", Usage: "make a join token for a SPIRE agent, on the SPIRE server's machine",
 		ArgsUsage: "ROLE[/NAME]...", HideHelpCommand: true,
-		Description: "The agent may hand out the identities of every node that is named: sl/hospital-a for one node, sl for all of the role's common entry. " +
-			"A node without a registration entry of its own gets one with --create; its role's common entry, with which it can't be told from the others, only with --shared. " +
+		Description: "The agent may hand out the identities of all nodes that are named: sl/hospital-a is one node, sl the entry that all nodes of the role share. " +
+			"If a node has no registration entry of its own, --create makes it, and --shared uses the shared entry instead, by which nodes can't be told apart. " +
 			"To carry all that a new host needs in one line, see swarmctl invite.",
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
 		Flags: []cli.Flag{
 			stringFlag("server-socket", "the SPIRE server's API socket (default: that of run-spire-server, or "+spire.DefaultServerSocket+")"),
 			&cli.DurationFlag{Name: "ttl", Value: spire.DefaultTokenTTL, Usage: "how long the token may be used"},
 			&cli.BoolFlag{Name: "create", Usage: "make the registration entry of a node that has none of its own"},
-			&cli.BoolFlag{Name: "shared", Usage: "take the role's common entry for a node that has none of its own"},
+			&cli.BoolFlag{Name: "shared", Usage: "use the role's shared entry for a node that has none of its own"},
 			&cli.BoolFlag{Name: "json", Usage: "print token, trust domain and trust bundle as JSON"},
 		},
 		Action: func(c *cli.Context) error { return spireToken(c, e) },

@@ -38,7 +38,7 @@ const (
 func waitFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.DurationFlag{Name: quorumFlag, Usage: "how long a round waits for the rest once minPeers are ready", DefaultText: "30s", EnvVars: env(quorumFlag)},
-		&cli.DurationFlag{Name: stallFlag, Usage: "how long the same peers try again when a merge stalls", DefaultText: "1m", EnvVars: env(stallFlag)},
+		&cli.DurationFlag{Name: stallFlag, Usage: "how long the same peers repeat a merge that stalls", DefaultText: "1m", EnvVars: env(stallFlag)},
 		&cli.StringFlag{Name: quorumSecondsFlag, Hidden: true, EnvVars: []string{quorumVariable}},
 		&cli.StringFlag{Name: stallSecondsFlag, Hidden: true, EnvVars: []string{stallVariable}},
 	}
@@ -47,8 +47,8 @@ func waitFlags() []cli.Flag {
 // timeoutFlags are an SL's timeouts, and whether it may own a part of a merge.
 func timeoutFlags() []cli.Flag {
 	return append(waitFlags(),
-		&cli.DurationFlag{Name: minPeersFlag, Usage: "fail when fewer than minPeers were there for so long (default: wait for ever)", EnvVars: env(minPeersFlag)},
-		&cli.DurationFlag{Name: lingerFlag, Value: time.Duration(start.DefaultLinger), Usage: "serve the final model to others for so long at most", EnvVars: env(lingerFlag)},
+		&cli.DurationFlag{Name: minPeersFlag, Usage: "fail if fewer than minPeers are there for this time (default: wait without limit)", EnvVars: env(minPeersFlag)},
+		&cli.DurationFlag{Name: lingerFlag, Value: time.Duration(start.DefaultLinger), Usage: "serve the final model to others for at most this time", EnvVars: env(lingerFlag)},
 		&cli.DurationFlag{Name: sessionFlag, Usage: "stop a program that has opened no session by then (default: never)", EnvVars: env(sessionFlag)},
 		&cli.StringFlag{Name: adminFlag, Usage: "False: this node owns no part of a merge, it only sends and receives", DefaultText: "True", EnvVars: append(env(adminFlag), adminVariable)},
 	)

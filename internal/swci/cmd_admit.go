@@ -15,8 +15,8 @@ import (
 func admitCommands() []*Command {
 	return []*Command{{
 		Pattern: "admit node NAME", Group: "Nodes", Shell: true,
-		Summary: "Let an SN join, where operators decide that",
-		Details: "For a swarm that was founded with \"run-sn --admit operator\". An SN that joins waits there until its name is admitted together with its node key, and says which command does it; \"list nodes\" shows who waits. Nobody else gets in under that name, and the SN not under another.\n\nWithout --peer-id the one SN that waits under NAME is meant, and its key printed: compare it with what that SN says. Where several wait under one name --peer-id must say which. With it an SN may be admitted before it is started. The order is signed, and recorded in the ledger. \"forget node\" and \"ban node\" take an admission back; lifting a ban does not bring it again. Members need none, also after a restart. Admitting again changes nothing.",
+		Summary: "Let a waiting SN join, in a swarm whose operators admit SNs",
+		Details: "For a swarm that was founded with \"run-sn --admit operator\". There a joining SN waits until its name is admitted together with its node key, and prints the command for that; \"list nodes\" shows who waits. No other node key may then join under that name, nor this one under another.\n\nWithout --peer-id the one SN that waits under NAME is admitted, and its peer ID printed: compare it with what that SN printed. If several wait under one name, --peer-id says which. With --peer-id an SN may also be admitted before it is started. The order is signed, and recorded in the ledger. \"forget node\" and \"ban node\" take an admission back; lifting the ban does not restore it. Members need no admission again, also after a restart. Admitting twice changes nothing.",
 		Example: "admit node sn-2",
 		Flags:   []cli.Flag{&cli.StringFlag{Name: "peer-id", Usage: "`ID` of the node key that is meant, as the SN prints it"}},
 		JSON:    admittedJSON{},

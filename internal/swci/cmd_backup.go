@@ -28,8 +28,8 @@ func backupCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "backup sn FILE", Group: "Backup", Shell: true,
-			Summary: "Back up what the SNs hold into a file",
-			Details: "Reads the swarm's state at one moment, and the ledger up to just there, from one SN that runs: all of them hold the same. One backup of one SN is a backup of all. The file is checked as \"verify backup\" does and gets its name only then; who stops in between leaves none. It holds no private key and no token, but names, addresses, rules and the hashes of tokens: its mode is 0600.\n\n" +
+			Summary: "Back up the state of the SNs into a file",
+			Details: "Reads the swarm's state at one moment, and the ledger up to just there, from one SN that runs: all of them have the same, so a backup of one is a backup of all. The file is checked as \"verify backup\" does and gets its name only then; if it is interrupted, it leaves no file. It holds no private key and no token, but names, addresses, rules and the hashes of tokens: its mode is 0600.\n\n" +
 				"A FILE that is an earlier backup of the same history is replaced, so the same command may run every hour. Anything else under that name is kept, unless --force is given.\n\n\"swarmd restore-sn FILE\" makes an SN of it, once all SNs or a majority of them are lost. See docs/operations/backup.md.",
 			Example: "backup sn /srv/backup/swarm.backup",
 			Flags: []cli.Flag{
@@ -41,7 +41,7 @@ func backupCommands() []*Command {
 		{
 			Pattern: "verify backup FILE", Group: "Backup", Shell: true,
 			Summary: "Check a backup of the SNs offline",
-			Details: "Reads all of it, as \"swarmd restore-sn\" does: its digest, the state and its invariants, the ledger's chain up to the very record that the state names. With --bundle the ledger in it is judged as \"verify ledger\" does. Asks nobody.\n\nThe digest finds damage. It does not tell who wrote the file: the signatures in the ledger do that, for what they are about.",
+			Details: "Reads all of it, as \"swarmd restore-sn\" does: its digest, the state and its invariants, the ledger's chain up to the record that the state names. With --bundle the ledger in it is judged as \"verify ledger\" does. Asks nobody.\n\nThe digest finds damage. It does not prove who wrote the file; only the signatures in the ledger do, for what they cover.",
 			Example: "verify backup /srv/backup/swarm.backup",
 			Flags: []cli.Flag{
 				&cli.StringSliceFlag{Name: "bundle", Usage: "PEM `FILE` with CA certificates that signed when the swarm was founded; repeatable"},

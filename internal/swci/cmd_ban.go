@@ -15,7 +15,7 @@ func banCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "ban node NAME", Group: "Nodes", Shell: true,
-			Summary: "Shut a node out at once by its node key",
+			Summary: "Shut a node out at once",
 			Details: "NAME is a node's name or the peer ID of its node key. From now on the node's token is void, its sessions are ended with the reason banned and the others' round goes on without it, its connections are cut, and its key can't register under any name; an SN leaves the raft group too. This is the way to cut off one node where several share a SPIFFE ID; where it has one of its own delete its registration entry at the SPIRE server as well.\n\nRefused for the only SN, and for an SN without which the others are no majority. A ban stays until \"unban node\", also when the node is forgotten. Banning again changes nothing.",
 			Example: "ban node sl-2 --reason \"laptop was stolen\"",
 			Flags:   []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the node and the others are told, 256 bytes at most"}},
@@ -25,7 +25,7 @@ func banCommands() []*Command {
 		{
 			Pattern: "unban node NAME", Group: "Nodes", Shell: true,
 			Summary: "Let a banned node in again",
-			Details: "NAME is the node's name, as it is or as it was when it was banned, or the peer ID of its node key. An SN comes back by itself, other nodes are started again. Lifting a ban that does not stand changes nothing.",
+			Details: "NAME is the node's name, now or when it was banned, or the peer ID of its node key. An SN comes back by itself; start other nodes again. If the node is not banned nothing changes.",
 			Example: "unban node sl-2",
 			JSON:    unbannedJSON{},
 			Run:     unbanNode,

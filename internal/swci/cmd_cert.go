@@ -28,8 +28,8 @@ func certCommands() []*Command {
 		{
 			Pattern: "cert init [DIR]", Group: "This host",
 			Summary: "Make a certificate authority for a swarm without SPIRE",
-			Details: "Makes DIR (swarm-ca if not given) with ca.pem, which every node gets, and ca-key.pem, which never leaves this machine: who has it can be any node. The CA names the trust domain (--trust-domain, swarm.learning if not given) and lives for ten years. An existing CA is never written over.\n\n" +
-				"With --cn-roles the CA is for certificates without SPIFFE ID, whose role is in the CN, for nodes that run with --cert-roles cn. SPIFFE IDs are the better choice where nothing old has to be met: a CA is then trusted for its own trust domain only, and a certificate can be one node's alone.",
+			Details: "Makes DIR (swarm-ca if not given) with ca.pem, which every node gets, and ca-key.pem, which must never leave this machine: whoever has it can act as any node. The CA names the trust domain (--trust-domain, swarm.learning if not given) and lives for ten years. An existing CA is never written over.\n\n" +
+				"With --cn-roles the CA is for certificates without SPIFFE ID, whose role is in the CN, for nodes that run with --cert-roles cn. Prefer SPIFFE IDs unless you must use existing CN certificates: a CA is then trusted for its own trust domain only, and a certificate can be one node's alone.",
 			Example: "cert init swarm-ca --trust-domain hospital-a.example",
 			Flags:   []cli.Flag{&cli.BoolFlag{Name: "cn-roles", Usage: "make a CA for certificates with the role in the CN"}},
 			JSON:    madeCAJSON{},
@@ -46,14 +46,14 @@ func certCommands() []*Command {
 				&cli.StringSliceFlag{Name: "host", Usage: "host name or IP address `HOST` of the node, for other programs that check it; repeatable"},
 				&cli.IntFlag{Name: "days", Value: certs.DefaultDays, Usage: "`N` days until it expires"},
 				&cli.StringFlag{Name: "out", Value: ".", Usage: "folder `DIR` for certificate and key"},
-				&cli.StringFlag{Name: "cn", Usage: "common name `CN`, such as SL-2, that tells the role"},
+				&cli.StringFlag{Name: "cn", Usage: "common name `CN`, with the role, such as SL-2"},
 			},
 			JSON: issuedJSON{},
 			Run:  certIssue,
 		},
 		{
 			Pattern: "cert show FILE", Group: "This host",
-			Summary: "Explain the certificates in a file",
+			Summary: "Show what certificates in a file say",
 			Details: "Prints for each certificate of a PEM file whom it is for, the SPIFFE ID or the role in its CN, host names, validity, and who signed it. Verifies nothing.",
 			Example: "cert show sl-hospital-a-cert.pem",
 			JSON:    certsJSON{},

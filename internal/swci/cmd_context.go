@@ -15,8 +15,8 @@ func contextCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "create context NAME [with] [ip] [service] [HOST] [PORT]", Group: "Contexts", Shell: true,
-			Summary: "Name a swarm by one of its SNs",
-			Details: "Asks the SN at HOST for its swarm and saves where that is, which swarm it is and the identity that was used as a context. PORT is that of the SN's API, 30304 if it is not given; it may stand behind HOST and a colon too. With the word service HOST is what a proxy calls the API, and PORT is 443 if it is not given. A context of the same name is replaced. With --invite HOST may be left out, and the identity comes from the invitation, now and later: from the SPIRE agent of a node on this host that was invited with it, while that runs. switch context makes commands use it.\n\nA SPIRE agent that the command starts is kept with the context: its options, a copy of the trust bundle, and its keys in a directory of its own that other users can't read. The join token is not kept: this command uses it up, and later ones need neither a token nor an option. Options of a later command come before the kept ones; with the address of another server it starts another agent. If the context is created again, an agent of the same server goes on with what it has.",
+			Summary: "Save the address of a swarm and an identity under a name",
+			Details: "Asks the SN at HOST for its swarm, and saves its address, the swarm's ID and the identity that was used as a context. PORT is that of the SN's API, 30304 if not given; HOST:PORT works too. With the word service, HOST is the name of the API at a proxy, and PORT is 443 if not given. A context of the same name is replaced. With --invite HOST may be left out, and the identity comes from the invitation, now and later: from the SPIRE agent of a node on this host that was invited with it, while that runs. switch context makes commands use it.\n\nA SPIRE agent that the command starts is kept with the context: its options, a copy of the trust bundle, and its keys in a directory of its own that other users can't read. The join token is not kept: this command uses it up, and later ones need neither a token nor an option. Options of a later command win over the kept ones; with the address of another server it starts another agent. If the context is created again, an agent of the same server keeps its keys.",
 			Example: "create context example with ip node-sn",
 			Flags:   []cli.Flag{&cli.StringFlag{Name: "invite", Usage: "`FILE` with an invitation for an operator (swci), - for standard input"}},
 			JSON:    createdJSON{},
@@ -32,7 +32,7 @@ func contextCommands() []*Command {
 		},
 		{
 			Pattern: "delete context NAME", Group: "Contexts", Shell: true,
-			Summary: "Forget a saved context",
+			Summary: "Delete a saved context",
 			Details: "Removes the context, and with it the keys of a SPIRE agent that no other context uses. The swarm notices nothing of it. If it was the current context, there is none until switch context chooses another.",
 			Example: "delete context example",
 			JSON:    deletedContextJSON{},
@@ -40,7 +40,7 @@ func contextCommands() []*Command {
 		},
 		{
 			Pattern: "switch context NAME", Group: "Contexts", Shell: true,
-			Summary: "Choose the context that commands use from now on",
+			Summary: "Choose the context that later commands use",
 			Details: "Later calls of swarmctl by the same user reach this context's swarm unless they say otherwise with --context or --sn.",
 			Example: "switch context local",
 			JSON:    currentJSON{},

@@ -17,7 +17,7 @@ func contextInfoCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "get context info [NAME]", Group: "Contexts", Shell: true,
-			Summary: "Show where a context's swarm is, and what is kept with it",
+			Summary: "Show the addresses, swarm and identity of a context",
 			Details: "Prints the SNs, the swarm, the identity and the variables of the context NAME, or of the one that is used now, and swarmctl's version. It asks no SN.",
 			Example: "get context info example",
 			JSON:    contextInfoJSON{},
@@ -25,15 +25,15 @@ func contextInfoCommands() []*Command {
 		},
 		{
 			Pattern: "get context version", Group: "Contexts", Shell: true,
-			Summary: "Show which versions talk to each other",
-			Details: "Prints the version of swarmctl, that of the SN which it asks, and that of the API in which it does.",
+			Summary: "Show the versions of swarmctl, of the SN and of the API",
+			Details: "Prints the version of swarmctl, of the SN that it asks, and of the API.",
 			Example: "get context version",
 			JSON:    contextVersionJSON{},
 			Run:     getContextVersion,
 		},
 		{
 			Pattern: "list context env [CONTEXT]", Group: "Contexts", Shell: true,
-			Summary: "Show the variables that are kept in a context",
+			Summary: "Show the variables of a context",
 			Details: "Prints the variables of the context, or of the one that is used now, by name.",
 			Example: "list context env example",
 			JSON:    contextEnvJSON{},
@@ -41,7 +41,7 @@ func contextInfoCommands() []*Command {
 		},
 		{
 			Pattern: "get context env [CONTEXT] KEY", Group: "Contexts", Shell: true,
-			Summary: "Show one variable that is kept in a context",
+			Summary: "Show one variable of a context",
 			Details: "Prints the variable KEY of the context, or of the one that is used now. Exit code 5 if it is not set.",
 			Example: "get context env example DATASET",
 			JSON:    Variable{},
@@ -49,7 +49,7 @@ func contextInfoCommands() []*Command {
 		},
 		{
 			Pattern: "set context env [CONTEXT] KEY VALUE", Group: "Contexts", Shell: true,
-			Summary: "Keep a variable in a context",
+			Summary: "Set a variable of a context",
 			Details: "Sets the variable KEY of the context, or of the one that is used now. Variables are for scripts and their writers: swarmctl keeps them with the context and gives them to no program. A context that is created again has none.",
 			Example: "set context env example DATASET mnist",
 			JSON:    Variable{},

@@ -27,10 +27,10 @@ const (
 func doctorCommands() []*Command {
 	return []*Command{{
 		Pattern: "doctor", Group: "Nodes", Shell: true,
-		Summary: "Let all nodes probe each other, and show what keeps them apart",
-		Details: "Each SL probes each other SL and each SN's API, each SN each other SN, in both directions: whether a new connection succeeds, how long the way is, how much goes through in about a second (between SLs and between SNs; not while a merge is under way), how the clocks differ. Beside that it shows each node's version, health and certificate. Below each red line stands what to do.\n\n" +
-			"One probe runs in a swarm at a time, and one a minute: if one has begun less than a minute ago that one is shown.\n\n" +
-			"Ends with exit code 1 if a line is red; warnings fail nothing. `swarmd doctor run-sl …` looks at a node before it joins.",
+		Summary: "Check every connection between nodes, and show what is wrong",
+		Details: "Each SL probes each other SL and each SN's API, each SN each other SN, in both directions: whether a new connection succeeds, the round trip, the bandwidth in about a second (between SLs and between SNs; not while a merge is under way), and how far the clocks differ. It also shows each node's version, health and certificate. Below each red line it says what to do.\n\n" +
+			"One probe runs in a swarm at a time, and one a minute: if one has begun less than a minute ago, its result is shown.\n\n" +
+			"Ends with exit code 1 if a line is red; warnings do not count. `swarmd doctor run-sl OPTIONS` checks a node before it joins.",
 		Example: "doctor",
 		JSON:    doctor.Swarm{},
 		Run:     runDoctor,

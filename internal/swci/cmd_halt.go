@@ -13,16 +13,16 @@ func haltCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "pause contract NAME", Group: "Contracts", Shell: true,
-			Summary: "Stop a training for now",
-			Details: "From here on no round is planned. An attempt that is being merged goes on to its end: it is committed, or given up and not tried again. Programs train to the end of their interval, block there, and print who has paused the training and since when. No timeout runs meanwhile: neither quorum wait, stall grace nor min-peers-timeout. Sessions may open and close.\n\nA pause stays until \"resume contract\", also through \"reset contract\" and whichever SN leads. The order is signed and recorded in the ledger. Pausing a contract that is paused changes nothing.",
+			Summary: "Pause a training",
+			Details: "No further round is planned. A merge that is under way is finished: it is committed, or given up and not tried again. Programs train to the end of their interval, wait there, and print who has paused the training and since when. Meanwhile quorum wait, stall grace and min-peers-timeout do not run. Sessions may open and close.\n\nThe contract stays paused until \"resume contract\", also after \"reset contract\" and if another SN leads. The order is signed and recorded in the ledger. Pausing a contract that is paused changes nothing.",
 			Example: "pause contract defaultbb.cqdb.sml.hpe",
 			JSON:    haltedJSON{},
 			Run:     halting("pause", client.Operator.PauseContract, pausedText),
 		},
 		{
 			Pattern: "resume contract NAME", Group: "Contracts", Shell: true,
-			Summary: "Go on with a training that is paused",
-			Details: "Rounds are planned again, with all waits begun anew. The order is signed and recorded in the ledger. Resuming a contract that is not paused changes nothing.",
+			Summary: "Continue a paused training",
+			Details: "Rounds are planned again, and all timeouts start anew. The order is signed and recorded in the ledger. Resuming a contract that is not paused changes nothing.",
 			Example: "resume contract defaultbb.cqdb.sml.hpe",
 			JSON:    haltedJSON{},
 			Run:     halting("resume", client.Operator.ResumeContract, resumedText),
@@ -30,7 +30,7 @@ func haltCommands() []*Command {
 		{
 			Pattern: "end contract NAME", Group: "Contracts", Shell: true,
 			Summary: "End a training with a final round",
-			Details: "The next round that is planned is the final one, by the usual rules, with those who are ready for it; then the training is over, and every program gets the final model at its next Sync. It ends a contract that is paused, too.\n\nPrograms in the middle of an interval are waited for twice the usual time between rounds (before the second round the stall grace, 60 s unless set), at least the quorum wait, and an hour at most unless the stall grace or the rule --min-peers-timeout is longer: also when minPeers are ready, as nobody gets into a later round. Then the final round is held without them. If it can't be held with those who are ready, or fewer than minPeers are there for the quorum wait, the training ends with the last model. If there is no model yet all sessions fail then; a contract that nobody trains and that has no model is refused: reset or delete it. \"explain contract\" says until when is waited, and for whom.\n\nThe order is signed and recorded in the ledger, and can't be taken back. Ending a training that is over changes nothing.",
+			Details: "The next round is the final one, by the usual rules, with the peers that are ready for it. Then the training is over, and every program gets the final model at its next merge. A paused contract can be ended too.\n\nPeers that are still training are waited for, as nobody gets into a later round: twice the usual time between rounds (before the second round the stall grace, 60 s unless set), at least the quorum wait, at most an hour, or the stall grace or the rule --min-peers-timeout where these are longer. Then the final round is held without them. If it can't be held, or fewer than minPeers are there for the quorum wait, the training ends with the last model. If there is no model yet all sessions fail then; a contract that nobody trains and that has no model is refused: reset or delete it. \"explain contract\" shows which peers are waited for, and until when.\n\nThe order is signed and recorded in the ledger, and can't be taken back. Ending a training that is over changes nothing.",
 			Example: "end contract defaultbb.cqdb.sml.hpe",
 			JSON:    haltedJSON{},
 			Run:     halting("end", client.Operator.EndContract, endedText),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -67,7 +68,7 @@ func (s *Session) help(words []string) error {
 		explain(s.Env.Stdout, found[0])
 	default:
 		for _, c := range found {
-			fmt.Fprintf(s.Env.Stdout, "  %-34s %s\n", c.Pattern, c.Summary)
+			printRow(s.Env.Stdout, c.Pattern, c.Summary, 36)
 		}
 	}
 	return nil
@@ -93,24 +94,38 @@ func (g *Grammar) about(words []string) ([]*Command, error) {
 	return found, nil
 }
 
+// helpWidth is how many columns help takes.
+const helpWidth = 100
+
+// firstSteps are what most people look for in the list of commands.
+const firstSteps = `First steps
+  swarmctl new my-project             a training program, with the command that runs it
+  swarmctl local run --help           train a program in a whole swarm on this machine
+  swarmctl list nodes --sn HOST       see a swarm that runs elsewhere
+  swarmctl explain contract NAME      see what a training waits for`
+
 func (g *Grammar) overview(w io.Writer) {
-	fmt.Fprintln(w, "usage: swarmctl COMMAND [OPTIONS]")
+	fmt.Fprintf(w, "swarmctl operates a swarm, and runs whole swarms on this machine.\n\nusage: swarmctl COMMAND [OPTIONS]\n\n%s\n", firstSteps)
 	group := ""
 	for _, c := range g.commands {
 		if c.Group != group {
 			group = c.Group
 			fmt.Fprintf(w, "\n%s\n", group)
 		}
-		fmt.Fprintf(w, "  %-34s %s\n", c.Pattern, c.Summary)
+		printRow(w, c.Pattern, c.Summary, 36)
 	}
 	fmt.Fprintln(w, "\nOptions of every command")
 	printFlags(w, g.global)
-	fmt.Fprintln(w, "\n"+cmdline.Wrap(agentHelp, 100, 0))
+	fmt.Fprintln(w, "\n"+cmdline.Wrap(agentHelp, helpWidth, 0))
 	fmt.Fprintln(w, "\nswarmctl help COMMAND explains one command.")
 }
 
 func explain(w io.Writer, c *Command) {
-	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s [OPTIONS]\n\n%s\n", c.Summary, c.Pattern, cmdline.Wrap(c.Details, 100, 0))
+	options := " [OPTIONS]"
+	if strings.Contains(c.Pattern, "[OPTION") {
+		options = ""
+	}
+	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s%s\n\n%s\n", c.Summary, c.Pattern, options, cmdline.Wrap(c.Details, helpWidth, 0))
 	if len(c.Flags) > 0 {
 		fmt.Fprintln(w, "\nOptions")
 		printFlags(w, c.Flags)
@@ -121,8 +136,19 @@ func explain(w io.Writer, c *Command) {
 func printFlags(w io.Writer, flags []cli.Flag) {
 	for _, f := range visible(flags) {
 		name, usage := flagText(f)
-		fmt.Fprintf(w, "  %-24s %s\n", name, usage)
+		printRow(w, name, usage, 27)
 	}
+}
+
+// printRow prints a name, and from a column on what it means. A name that reaches the column has a line of its own.
+func printRow(w io.Writer, name, meaning string, column int) {
+	left := "  " + name
+	if gap := column - utf8.RuneCountInString(left); gap > 0 {
+		left += strings.Repeat(" ", gap)
+	} else {
+		left += "\n" + strings.Repeat(" ", column)
+	}
+	fmt.Fprintln(w, left+cmdline.Wrap(meaning, helpWidth, column))
 }
 
 // flagText returns an option as help shows it ("--sn HOST:PORT") and what it does, with its default.

@@ -23,8 +23,8 @@ func identityCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "identity", Group: "Identity", Shell: true,
-			Summary: "Show who swarmctl is, until when, and whom it trusts",
-			Details: "Prints swarmctl's SPIFFE ID and role, where its certificate comes from, how long it is valid and when it was renewed, and every trust domain whose CA certificates are known or which --trust-domain names. A node is accepted when both hold: its trust domain is accepted (swarmctl's own, and those of --trust-domain) and its CA certificates are known.\n\n" +
+			Summary: "Show swarmctl's own identity, and whom it trusts",
+			Details: "Prints swarmctl's SPIFFE ID and role, where its certificate comes from, how long it is valid and when it was renewed, and every trust domain whose CA certificates are known or which --trust-domain names. A node is accepted if its trust domain is accepted (swarmctl's own, and those of --trust-domain) and its CA certificates are known.\n\n" +
 				"Asks no SN. Ends with exit code 1 if the certificate is not valid now.",
 			Example: "identity",
 			JSON:    identityJSON{},
@@ -32,9 +32,9 @@ func identityCommands() []*Command {
 		},
 		{
 			Pattern: "identity check ADDRESS", Group: "Identity", Shell: true,
-			Summary: "Say why a handshake with a node fails, or who answered",
-			Details: "Connects to ADDRESS, a HOST:PORT, and makes the handshake that its port speaks, an SN's API or the port for traffic between nodes, step by step: the name, the connection, the protocol, the certificate that it shows, whether it is accepted here, whether swarmctl's is accepted there, role, swarm, and for an API its health. Of a certificate that is refused it is shown what it says.\n\n" +
-				"Ends with exit code 0 only if all steps are well.",
+			Summary: "Connect to a node step by step, and say why it fails",
+			Details: "Connects to ADDRESS, a HOST:PORT of an SN's API or of the port for traffic between nodes, and checks step by step: the name, the connection, the protocol, the certificate that it shows, whether it is accepted here, whether swarmctl's is accepted there, role, swarm, and for an API its health. If a certificate is refused, it shows its content.\n\n" +
+				"Ends with exit code 0 only if all steps succeed.",
 			Example: "identity check 10.0.0.1:30304",
 			JSON:    handshake.Result{},
 			Run:     checkIdentity,
@@ -250,7 +250,7 @@ func checkIdentity(ctx context.Context, s *Session, args Args) error {
 		err = t.print(s.Env.Stdout)
 	}
 	if err == nil && !res.OK {
-		err = exit.New(exit.Failed, "", "the handshake with %s is not well", text.Line(address))
+		err = exit.New(exit.Failed, "", "the handshake with %s failed", text.Line(address))
 	}
 	return err
 }

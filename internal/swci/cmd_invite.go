@@ -34,8 +34,8 @@ const (
 func inviteCommands() []*Command {
 	return []*Command{{
 		Pattern: "invite NODE...", Group: "Nodes",
-		Summary: "Print one line by which a new host joins",
-		Details: "On the SPIRE server's machine. NODE is sl/NAME, sn/NAME, swci or swci/NAME; several are the components of one host. Makes the registration entry of each over the server's API socket, unless it is there, and prints one line, to be carried to that host: join token, trust bundle, addresses of SPIRE server and SNs, swarm ID. \"swarmd run-sl --invite FILE\" (run-sn; \"create context NAME --invite FILE\") needs nothing else.\n\nThe line is a secret until it is used: one host can use it, once, before it expires. Whoever carries it is trusted; both ends print a fingerprint of ten characters to compare. Without a context or an identity a SPIRE agent of swarmctl's own is started by that server.",
+		Summary: "Print an invitation: one line by which a new host joins",
+		Details: "Run it on the SPIRE server's machine. NODE is sl/NAME, sn/NAME, swci or swci/NAME; several NODEs are components of one host. Makes the registration entry of each over the server's API socket, unless it exists, and prints one line, which you carry to that host: join token, trust bundle, addresses of SPIRE server and SNs, swarm ID. \"swarmd run-sl --invite FILE\" (run-sn; \"create context NAME --invite FILE\") needs nothing else.\n\nThe line is a secret until it is used: one host can use it, once, before it expires. Whoever carries it is trusted; both ends print a fingerprint of ten characters to compare. Without a context or an identity a SPIRE agent of swarmctl's own is started by that server.",
 		Example: "invite sl/hospital-d --expires 24h --out hospital-d.invite",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "expires", Value: inviteLife, Usage: "`TIME` in which it can be used, 720h at most"},
@@ -102,7 +102,7 @@ func invite(ctx context.Context, s *Session, args Args) error {
 	socket := first(args.Opts.String("server-socket"), spire.ServerSocket(dir))
 	var err error
 	if v.server, err = spire.OpenServer(socket); err != nil {
-		return exit.New(exit.Unreachable, "type this on the SPIRE server's machine as who runs it, or name its socket with --server-socket", "%w", err)
+		return exit.New(exit.Unreachable, "run this on the SPIRE server's machine as the user who runs the server, or name its socket with --server-socket", "%w", err)
 	}
 	defer v.server.Close()
 	if v.bundle, v.i.TrustDomain, err = v.server.Bundle(ctx); err != nil {

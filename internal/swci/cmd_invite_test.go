@@ -102,7 +102,7 @@ func TestInviteMistakes(t *testing.T) {
 		"invite audit/a":                      "swarmd spire-token --create audit/a",
 		"invite sl/a --expires 10s":           "--expires 10s is not valid",
 		"invite sl/a --expires 10000h":        "give a time from 1m to 720h",
-		"invite sl/a --server-socket " + file: "type this on the SPIRE server's machine",
+		"invite sl/a --server-socket " + file: "run this on the SPIRE server's machine",
 		"create context c":                    "HOST is missing",
 		invited:                               "this is no invitation",
 		invited + "none":                      "no such file",

@@ -60,12 +60,12 @@ func ledgerCommands() []*Command {
 		{
 			Pattern: "verify ledger FILE", Group: "Ledger", Shell: true,
 			Summary: "Check a copy of the ledger offline",
-			Details: "Checks that the chain of records is whole, that the rounds of every contract follow one another, that all participants of a round signed it with their node keys, that these belong to nodes which registered with an SVID, that the SVIDs were issued by the authorities of their time, and that the first authorities are among those of --bundle. Participants sign the ledger's past with every round, so a record can't be changed later without their keys; only records after the last round rest on the SNs alone, or on --head.\n\n" +
-				"Asks nobody. Ends with exit code 1 if anything is wrong, and names record, field and what.",
+			Details: "Checks that the chain of records is whole, that the rounds of every contract follow one another, that all participants of a round signed it with their node keys, that these belong to nodes which registered with an SVID, that the SVIDs were issued by the authorities of their time, and that the first authorities are among those of --bundle. Participants sign the ledger's past with every round, so a record can't be changed later without their keys; only for records after the last round do the SNs alone vouch, or --head.\n\n" +
+				"Asks nobody. Ends with exit code 1 if anything is wrong, and names the record, the field and the fault.",
 			Example: "verify ledger ledger.jsonl --bundle founding-ca.pem",
 			Flags: []cli.Flag{
 				&cli.StringSliceFlag{Name: "bundle", Usage: "PEM `FILE` with CA certificates that signed when the swarm was founded; repeatable"},
-				&cli.StringFlag{Name: "head", Usage: "`HASH` that the last record must have, as another copy of the same day has it"},
+				&cli.StringFlag{Name: "head", Usage: "`HASH` that the last record must have, as in another copy"},
 			},
 			JSON: auditedJSON{},
 			Run:  verifyLedger,

@@ -34,7 +34,7 @@ func localCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "local run", Group: "This host",
-			Summary: "Train a program across the peers of a swarm on this machine",
+			Summary: "Train a program in a whole swarm on this machine",
 			Details: "Brings up a whole swarm on this machine (free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
 				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. In --data-dir and the values of -e, {peer} becomes the peer's index from 0, {peer1} its index from 1, and {name} its node's name, sl-0 and so on. The program also finds MIN_PEERS.\n\n" +
 				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs; a run that fails or is stopped leaves what there was by then. What an earlier run left in OUT is moved aside first, to OUT.1, OUT.2 and so on. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
@@ -69,7 +69,7 @@ func localCommands() []*Command {
 		},
 		{
 			Pattern: "local up", Group: "This host",
-			Summary: "Keep a swarm on this machine for programs that are started by hand",
+			Summary: "Start a swarm on this machine for programs that you start by hand",
 			Details: "Brings up a whole swarm on this machine whose SLs wait for a program. The first line on standard output is \"API https://HOST:PORT\"; then follows a line for each peer with the variables that make a program its program.\n\n" +
 				"While it runs it is the context local of the same user, which becomes the current one: swarmctl list nodes and the other commands reach it. Ctrl-C or TERM ends it, and leaves nothing behind.\n\n" +
 				localIdentity,

@@ -24,8 +24,8 @@ func modelCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "list models [CONTRACT]", Group: "Models", Shell: true,
-			Summary: "Show which merged models are held, and by which nodes",
-			Details: "Prints the committed models of a contract's current run that live SLs hold, newest first. An SL holds the last committed model, and up to three as files in its state directory. When no node that runs holds the last one it is said who had it last.\n\nCONTRACT is " + wire.DefaultContract + " if it is left out.",
+			Summary: "Show the merged models, and which nodes have them",
+			Details: "Prints the committed models of a contract's current run that live SLs hold, newest first. An SL holds the last committed model, and up to three as files in its state directory. If no running node has the last one, it says who had it last.\n\nCONTRACT is " + wire.DefaultContract + " if it is left out.",
 			Example: "list models",
 			JSON:    modelsJSON{},
 			Run:     listModels,
@@ -33,7 +33,7 @@ func modelCommands() []*Command {
 		{
 			Pattern: "get model CONTRACT", Group: "Models", Shell: true,
 			Summary: "Fetch a merged model into a file",
-			Details: "Fetches the last committed model of a contract, or the one that --round or --digest names, from a node that holds it, checks its digest, and writes it as safetensors: numpy, PyTorch and others read that. Contract, run, round, digest, method and layout stand in the file's metadata. A fetch that breaks goes on at the next holder where it stopped.\n\nRefused unless the contract's rules let models out: swarmctl create contract CONTRACT --export, before anybody takes part. Swarms of swarmctl local do for " + wire.DefaultContract + ".",
+			Details: "Fetches the last committed model of a contract, or the one that --round or --digest names, from a node that holds it, checks its digest, and writes it as safetensors: numpy, PyTorch and others read that. Contract, run, round, digest, method and layout stand in the file's metadata. If the connection breaks, the next holder continues where it stopped.\n\nRefused unless the contract's rules let models out: swarmctl create contract CONTRACT --export, before anybody takes part. Swarms of swarmctl local do for " + wire.DefaultContract + ".",
 			Example: "get model defaultbb.cqdb.sml.hpe --out model.safetensors",
 			Flags: []cli.Flag{
 				&cli.Uint64Flag{Name: "round", Usage: "model of round `N`; the last one if not given"},
@@ -47,7 +47,7 @@ func modelCommands() []*Command {
 		{
 			Pattern: "verify model FILE", Group: "Models", Shell: true,
 			Summary: "Check that a model file is what a swarm committed",
-			Details: "Computes the digest of a file that get model wrote, from the tensors themselves, and compares it with the file's metadata. With --ledger all that the file says (swarm, contract, run, round, method, layout, tensors) must stand in that copy of the ledger too, which needs no swarm: the whole copy is checked, and it is said who made the model, in which rounds, when, and by which rules. Signatures are checked if --bundle names the CA certificates of the swarm's founding, as \"verify ledger\" takes them. Without --ledger, and if an SN is known, the SN is asked.\n\nEnds with exit code 1 if anything differs.",
+			Details: "Computes the digest of a file that get model wrote, from the tensors themselves, and compares it with the file's metadata. With --ledger all that the file says (swarm, contract, run, round, method, layout, tensors) must stand in that copy of the ledger too, which needs no swarm: the whole copy is checked, and the command says who made the model, in which rounds, when, and by which rules. Signatures are checked if --bundle names the CA certificates of the swarm's founding, as \"verify ledger\" takes them. Without --ledger, and if an SN is known, the SN is asked.\n\nEnds with exit code 1 if anything differs.",
 			Example: "verify model model.safetensors --ledger ledger.jsonl --bundle founding-ca.pem",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "ledger", Usage: "copy of the ledger in `FILE`, from get ledger"},

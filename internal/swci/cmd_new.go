@@ -18,7 +18,7 @@ import (
 func newCommand() *Command {
 	return &Command{
 		Pattern: "new DIR", Group: "This host",
-		Summary: "Write a small training program that runs in a swarm as it is",
+		Summary: "Write a small project with a training program that runs as it is",
 		Details: "Writes a program, data that it makes up for each peer, a README and run.sh, the command that trains it at three peers of a swarm on this machine with `swarmctl local run`: for PyTorch (pyt), Keras (tf), numpy, scikit-learn (sklearn) or Hugging Face transformers (hf). Put your own data into model/data.py and your own model into model/train.py.\n\n" +
 			"DIR is made if it does not exist; one that is not empty is refused with exit code 6. Nothing is installed and nothing is started.",
 		Example: "new my-project --framework pyt",

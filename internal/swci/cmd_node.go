@@ -18,14 +18,14 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown, while the SNs have no quorum), and for an SN whether it is the Sentinel or the raft leader. The note of an SL says whether the SN that took its registration reaches its port, which it dials once. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. The note of an SL says whether the SN at which it registered reaches its port. Then follow banned node keys without a node, and SNs that wait to be admitted, each with the command that does it.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
 		},
 		{
 			Pattern: "forget node NAME", Group: "Nodes", Shell: true,
-			Summary: "Free the name of a node that is gone",
+			Summary: "Remove a dead node, and free its name",
 			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive. An SN leaves the raft group too, which is refused if the others would be no majority; its admission goes with it, also that of one which has not joined.",
 			Example: "forget node sl-2",
 			JSON:    forgottenJSON{},

@@ -13,8 +13,8 @@ import (
 func portCommands() []*Command {
 	return []*Command{{
 		Pattern: "get ports", Group: "Nodes", Shell: true,
-		Summary: "Show which ports of this swarm's nodes have to be open, and for whom",
-		Details: "Prints for each node that is registered, unless it is banned or has left, the addresses at which it listens, who dials them, and what for: what a firewall has to let in. All is TCP. Of two SLs it is enough that one can dial the other. What a SPIRE server listens on (8081 by default) the swarm does not know. `swarmctl identity check HOST:PORT` tries an address from here.",
+		Summary: "Show which ports have to be open, and for whom",
+		Details: "Prints for each node that is registered, unless it is banned or has left, the addresses at which it listens, who dials them, and what for: what a firewall has to let in. All of it is TCP. Of two SLs it is enough that one can dial the other. The port of a SPIRE server (8081 by default) is not shown, as the swarm does not know it. `swarmctl identity check HOST:PORT` tries an address from here.",
 		Example: "get ports",
 		JSON:    portsJSON{},
 		Run:     getPorts,

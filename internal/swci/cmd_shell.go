@@ -18,9 +18,9 @@ func shellCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: promptWord, Group: "SWCI", Seed: true,
-			Summary: "Show the SWCI prompt, where every command can be typed",
-			Details: "Runs the startup script of the user directory if there is one, then reads commands from the terminal, or from standard input, until exit or its end (Ctrl-D). Every command of this list can be typed there, with its options. Options that say which swarm is meant and who asks hold for the whole session. Ctrl-C ends a command, not the prompt. docs/reference/swci.md has the details.\n\n" +
-				"With --runtime docker (the default of scripts/run-swci) all this happens in a container, which sees of this host only the user directory, at /platform/swci/usr and /platform/swarm/usr, and the files that the options name. The options from --name on are those of docker run, and for containers only.\n\n" +
+			Summary: "Start the SWCI prompt, at which every command can be typed",
+			Details: "Runs the startup script of the user directory if there is one, then reads commands from the terminal, or from standard input, until exit or its end (Ctrl-D). Every command of this list can be typed there, with its options. Options that name a swarm or an identity apply to the whole session. Ctrl-C ends a command, not the prompt. docs/reference/swci.md has the details.\n\n" +
+				"With --runtime docker (the default of scripts/run-swci) all this happens in a container, which sees of this host only the user directory, at /platform/swci/usr and /platform/swarm/usr, and the files that the options name. The options from --name on are for containers only, as in docker run.\n\n" +
 				"Exit code 1 means that something failed while EXIT ON FAILURE was on, or that the prompt could not be started.",
 			Example: "run-swci --usr-dir usr --init-script-name swci-init --sn 10.0.0.1:30304",
 			Flags:   swciFlags(),
@@ -28,8 +28,8 @@ func shellCommands() []*Command {
 		},
 		{
 			Pattern: "exit on failure [STATE]", Group: "SWCI", Shell: true, Prompt: true,
-			Summary: "End the prompt when a command fails",
-			Details: "STATE is on, the default, or off. While it is on the first command that fails ends script and prompt with exit code 1. It is off at first.",
+			Summary: "Choose whether a failed command ends the prompt",
+			Details: "STATE is on or off, and on if not given. While it is on, the first command that fails ends script and prompt with exit code 1. When the prompt starts it is off.",
 			Example: "exit on failure on",
 			Run:     exitOnFailure,
 		},
@@ -46,7 +46,7 @@ func shellCommands() []*Command {
 		{
 			Pattern: "sleep SECONDS", Group: "SWCI", Shell: true,
 			Summary: "Wait",
-			Details: "Waits so many seconds.",
+			Details: "Waits SECONDS seconds.",
 			Example: "sleep 10",
 			Run:     sleep,
 		},

@@ -20,8 +20,8 @@ const stopWord = "stop"
 func stopCommand() *Command {
 	return &Command{
 		Pattern: "stop [OPTION...]", Group: "This host",
-		Summary: "Stop what this host runs of a swarm",
-		Details: "Stops the components that run on this host, as containers and as processes: SWCI, SWOP, SL (and what is left of its ML programs), SN, SPIRE server, in this order. Each may end by itself first, so that an SL leaves the swarm and its peers need not wait; who does not end is killed. Then the containers are removed, and the volumes and networks that swarmd made, the nodes' state in them included. What swarmd did not make, and what has another SWARM_SCOPE, is never touched; nor is a --state-dir of your own.\n\n" +
+		Summary: "Stop the nodes and programs of this host",
+		Details: "Stops the components that run on this host, as containers and as processes: SWCI, SWOP, SL (and what is left of its ML programs), SN, SPIRE server, in this order. Each is asked to end first, so that an SL leaves the swarm and its peers need not wait; one that does not end is killed. Then the containers are removed, and the volumes and networks that swarmd made, the nodes' state in them included. What swarmd did not make, and what has another SWARM_SCOPE, is never touched; nor is a --state-dir of your own.\n\n" +
 			"Without a selector everything is stopped. Selectors: --sl (--sl-pyt or --sl-tf for one platform), --sn, --swop, --swci, --spire-server, and --all. --apls is accepted and stops nothing, as there is no license server. --keep leaves containers with their logs, volumes and networks. --sudo runs the command as root, which it does by itself if the container engine's socket demands it and sudo is there. The options stand after the word stop; those of other commands have no meaning here. scripts/stop-swarm is the same command.\n\n" +
 			"Exit code 0 means that nothing ran or all stopped, 1 that something did not or the options are wrong. docs/reference/stop.md has the details.",
 		Example: "stop --sl --keep",

@@ -15,7 +15,7 @@ func waitCommands() []*Command {
 		{
 			Pattern: "wait for [ip] HOST [PORT] [RETRIES]", Group: "Contexts", Shell: true,
 			Summary: "Wait until an SN answers",
-			Details: "Asks the SN's API for its swarm, again every 5 seconds, until it answers or has been asked RETRIES times: 360 if it is not given, half an hour. PORT is 30304 if it is not given. No context is needed. What waiting does not mend, such as an identity that is refused, ends it at once. Exit code 8 if the SN has not answered.",
+			Details: "Asks the SN's API every 5 seconds until it answers, RETRIES times at most (360 if not given: half an hour). PORT is 30304 if it is not given. No context is needed. An error that waiting can't cure, such as a refused identity, ends it at once. Exit code 8 if the SN has not answered.",
 			Example: "wait for ip node-sn",
 			JSON:    waitedJSON{},
 			Run: func(ctx context.Context, s *Session, args Args) error {

@@ -364,7 +364,7 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"option without value", "list nodes --sn", "needs a value", "", exit.Usage},
 		{"bad number", "local run --peers x", `--peers "x" is not valid`, "give a whole number", exit.Usage},
 		{"time without unit", "create contract c --quorum-wait 5", `--quorum-wait "5" is not valid`, "such as 90s or 5m", exit.Usage},
-		{"misspelt method", "create contract c --method Krumm", `"krumm" is none`, "did you mean krum?", exit.Usage},
+		{"misspelt method", "create contract c --method Krumm", `there is no "krumm"`, "did you mean krum?", exit.Usage},
 		{"method's parameter", "create contract c --method krum(f=-1)", "want a whole number from 0", "docs/reference/methods.md", exit.Usage},
 		{"share in words", "create contract c --weight-cap half", `--weight-cap "half" is not valid`, "such as 0.4", exit.Usage},
 		{"output form", "list nodes -o yaml " + sn, `output form "yaml"`, "json", exit.Usage},

@@ -125,8 +125,8 @@ SWCI:11 > help exit on failure
 
 EXIT ON FAILURE [state:string]
 
-STATE is on, the default, or off. While it is on the first command that fails ends script and prompt
-with exit code 1. It is off at first.
+STATE is on or off, and on if not given. While it is on, the first command that fails ends script
+and prompt with exit code 1. When the prompt starts it is off.
 
 SWCI:12 > exit
 `

@@ -112,7 +112,7 @@ def test_merge_method_is_sent_and_its_refusal_shown(make_swarm: MakeSwarm, capsy
     callback = make(swarm, 0, {"w": np.ones(1)}, mergeMethod="Krum", mergeParams={"f": 2})
     train(callback, lambda: None, 0)
     assert swarm.log[0][2]["method"] == "krum(f=2)"
-    line = 'merge method is not valid: "krumm" is none: use one of krum, mean'
+    line = 'merge method is not valid: there is no "krumm": use one of krum, mean'
     swarm.refuse["/v1/session"] = RefusedError(400, "METHOD", line, "correct mergeMethod")
     callback = make(swarm, 0, {"w": np.ones(1)}, mergeMethod="krumm")
     with pytest.raises(errors.SwarmError) as caught:

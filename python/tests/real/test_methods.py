@@ -100,7 +100,7 @@ def test_a_liar_is_not_chosen(five: RealSwarm) -> None:
 @pytest.mark.parametrize(
     ("method", "params", "text"),
     [
-        ("krumm", None, '"krumm" is none: use one of bulyan, coordmedian, '),
+        ("krumm", None, 'there is no "krumm": use one of bulyan, coordmedian, '),
         ("krum", {"f": -1}, 'parameter f is "-1": want a whole number from 0'),
         ("krum", {"g": 1}, 'no parameter "g": use f'),
     ],
