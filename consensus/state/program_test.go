@@ -145,3 +145,21 @@ func TestProgramsOfALateLedger(t *testing.T) {
 		t.Errorf("records are %v", kinds)
 	}
 }
+
+// TestProgramsOfAnAdoptedRound: sessions that were opened again after a backup was restored are recorded with the round that they prove.
+func TestProgramsOfAnAdoptedRound(t *testing.T) {
+	s := apply(t, restored(t), state.OpenSession{
+		Session: hexOf("9", 32), Contract: "study", Node: "sl-2", Terms: terms("a", 2), SyncFrequency: 10, Weight: 7, AtMS: 20, Program: "one.py", KeepProgram: true,
+	})
+	next, result, err := s.Apply(adoption(s, "sl-0", "sl-2", "sl-4"))
+	if err != nil || len(result.Records) != 2 {
+		t.Fatalf("%d records, %v", len(result.Records), err)
+	}
+	want := ledger.Body(ledger.Program{Contract: "study", Run: 1, Session: hexOf("9", 32), Node: "sl-2", PeerID: "key-sl-2", Program: "one.py"})
+	if _, body, err := ledger.Parse(result.Records[0]); err != nil || !cmp.Equal(body, want) {
+		t.Errorf("recorded %+v, %v", body, err)
+	}
+	if x := next.Contracts["study"].Sessions[hexOf("9", 32)]; x.Program != "" {
+		t.Errorf("%q would be recorded again", x.Program)
+	}
+}
