@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
+	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 )
@@ -70,6 +71,46 @@ func TestPeersThatCannotReachOneAnother(t *testing.T) {
 		if got := planned(d); !slices.Equal(got, tt.want) || !strings.Contains(text, tt.says) || tt.want == nil && d.Waiting.Kind != planner.WaitApart {
 			t.Errorf("%s: planned %v, want %v:\n%s", tt.name, got, tt.want, text)
 		}
+	}
+}
+
+// TestALiarPutsNobodyOutForEver: who says that it can't reach another, and is not reached by it, is left out as often as the other, whoever
+// came first. If it says so only in the rounds in which that puts the other out, both take part in the rest.
+func TestALiarPutsNobodyOutForEver(t *testing.T) {
+	const rounds = 10
+	for _, tt := range []struct {
+		name         string
+		liar, victim int
+		sly          bool
+		takes        int // rounds in which the liar takes part
+	}{
+		{"the liar came first", 0, 2, false, rounds / 2},
+		{"the victim came first", 2, 0, false, rounds / 2},
+		{"a sly liar came first", 0, 2, true, rounds},
+		{"a sly liar came last", 2, 0, true, rounds},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newTable(t, 2, 3)
+			takesPart := map[string]int{}
+			for n := range rounds {
+				b.memory = planner.Memory{} // whoever leads
+				b.ready(1, 0, 1, 2)
+				if wins := (n%2 == 0) == (tt.liar < tt.victim); wins || !tt.sly {
+					b.cannot(tt.liar, tt.victim, plain)
+					b.cannot(tt.victim, tt.liar, plain)
+				}
+				b.follow()
+				plan := b.contract().Plan
+				for _, p := range plan.Participants {
+					takesPart[p.Node]++
+				}
+				b.commits()
+				b.reports = map[string]reports.Report{}
+			}
+			if got := takesPart[name(tt.victim)]; got != rounds/2 || takesPart[name(tt.liar)] != tt.takes || takesPart["sl-1"] != rounds {
+				t.Errorf("of %d rounds the victim took part in %d, want half; all: %v", rounds, got, takesPart)
+			}
+		})
 	}
 }
 

@@ -45,12 +45,25 @@ func (f *facts) accepting(nodes []string) []string {
 		says[p[0]]++
 	}
 	order := slices.Clone(nodes)
+	if len(apart) > 0 {
+		f.takeTurns(order)
+	}
 	slices.SortStableFunc(order, func(a, b string) int { return says[a] - says[b] })
 	if len(apart) > 0 {
 		f.requiredFirst(order)
 	}
 	kept := independent.Maximum(order, broken)
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !slices.Contains(kept, n) })
+}
+
+// takeTurns reverses the order of opening in every second round, so that of two that can't reach each other each takes part in every second
+// round. One of them may be a liar that says so and answers no dial of the other: in a fixed order it would put everybody out who came after
+// it, for ever. What it can't choose is the number of the round, whatever it says and whenever; the participants of the last round, say, would
+// be itself. Several liars can still put one out, as theirs is the larger set.
+func (f *facts) takeTurns(order []string) {
+	if f.round()%2 == 0 {
+		slices.Reverse(order)
+	}
 }
 
 // mutual leaves out who is not in the largest set that accept one another.

@@ -3,6 +3,7 @@ package links_test
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func twoPortsShut(t *testing.T, rules ...string) {
 			t.Errorf("sl-%d needed a third attempt:\n%s", i, e2etest.Last(out, 20))
 		}
 	}
-	in, left := 1, 2 // of equal sets that of the first one to open its session, or the one with whom the rules require
+	in, left := 1, 2 // in the first round; they take turns, but for whom the rules require
 	w.Until("a contribution of sl-1 or sl-2", func() bool {
 		if contributes(w.sls[2]) {
 			in, left = 2, 1
@@ -96,13 +97,23 @@ func twoPortsShut(t *testing.T, rules ...string) {
 	if err := w.Host(10 + left).Open(); err != nil {
 		t.Fatal(err)
 	}
-	w.Until("a contribution of who was left out, once its port is open", func() bool { return contributes(w.sls[left]) })
+	w.Until("a round with both, once the port of one is open", func() bool { return together(w.sls[in], w.sls[left]) })
 	if out := w.swarmctl("explain", "contract", "e2e"); strings.Contains(out, "cannot open") {
 		t.Errorf("once there is a way explain says:\n%s", out)
 	}
 	for i := range w.sls {
 		w.sls[i].Kill()
 	}
+}
+
+// together reports whether two have contributed to one round.
+func together(a, b *e2etest.Proc) bool {
+	for _, m := range models(a) {
+		if m.contributed && slices.Contains(models(b), m) {
+			return true
+		}
+	}
+	return false
 }
 
 // contributes reports whether a program has contributed to the newest model that it was given.
