@@ -33,14 +33,16 @@ const (
 	NotTried = "not tried" // no connection is made there, or not yet: see the cause
 )
 
-// causeOften is the cause of NotTried of a node that registers other addresses again and again.
-const causeOften = "it registers other addresses too often: it is tried in some minutes"
+// causeOften is the cause of NotTried of a node that has another address again and again.
+const causeOften = "its address is another one too often: it is tried in some minutes"
 
 const (
 	atOnce   = 4   // dials that run
 	maxQueue = 256 // registrations that wait; beyond them none is checked
 	timeout  = 5 * time.Second
 	maxCause = 200 // bytes
+	maxSeen  = 16  // addresses of a node key that are remembered
+	tryAgain = 5 * time.Minute
 )
 
 // Network makes first contact as p2p.Network does.
@@ -70,11 +72,14 @@ type job struct {
 
 // card is what is known of a node's last registration.
 type card struct {
-	peerID, hostport string
-	here             bool              // it registered from this host
-	owed             []func() error    // what is to be taken before the dial, one after the other
-	queued           bool              // or dialled
-	answer           *swarmv1.DialBack // nil: not checked, or not yet
+	peerID, spiffeID, hostport string
+	port                       uint16
+	here                       bool                    // it registered from this host
+	seen                       map[netip.AddrPort]bool // where its node key was dialled
+	paid                       bool                    // the rate of its SPIFFE ID has a dial for it
+	queued                     bool                    // or dialled
+	again                      time.Time               // when to queue it once more; zero: not
+	answer                     *swarmv1.DialBack       // nil: not checked, or not yet
 }
 
 // New makes the desk of the SN called self. now is the clock, nil for the real one. Call Run.
@@ -85,27 +90,17 @@ func New(self string, now func() time.Time) *Desk {
 	return &Desk{self: self, now: now, rates: quota.NewRates(now), queue: make(chan job, maxQueue), by: map[string]*card{}}
 }
 
-// Registered has a node dialled that has registered just now, here: from this host. It does not block: beyond the queue's length, and the rates of its key
-// and SPIFFE ID, the node is dialled when Of is called later.
+// Registered has a node dialled that has registered just now, here: from this host. It does not block: beyond the queue's length, and the rate of its SPIFFE
+// ID, the node is dialled when Of is called later.
 func (d *Desk) Registered(view *state.State, n state.Node, here bool) {
 	if n.Role != naming.RoleSL || n.Host == "" || n.FSPort == 0 {
 		return
 	}
-	dial := func() error { return d.rates.TakeDialBack(n.SPIFFEID) }
-	key := func() error { return d.rates.TakeAddress(n.PeerID) }
-	move := func() error { return d.rates.TakeMove(n.SPIFFEID) }
-	c := &card{peerID: n.PeerID, hostport: hostPort(&n), here: here}
+	c := &card{peerID: n.PeerID, spiffeID: n.SPIFFEID, hostport: hostPort(&n), port: n.FSPort, here: here, seen: map[netip.AddrPort]bool{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch old := d.by[n.Name]; {
-	case old == nil || old.peerID != c.peerID:
-		c.owed = []func() error{key, dial}
-	case old.hostport != c.hostport:
-		c.owed = []func() error{key, move, dial}
-	case len(old.owed) > 1: // the address is not paid for yet
-		c.owed = old.owed
-	default:
-		c.owed = []func() error{dial}
+	if old := d.by[n.Name]; old != nil && old.peerID == c.peerID {
+		c.seen = old.seen
 	}
 	d.by[n.Name] = c // what came of the last dial is no answer to this registration
 	if len(d.by) > len(view.Nodes) {
@@ -114,32 +109,20 @@ func (d *Desk) Registered(view *state.State, n state.Node, here bool) {
 	d.advance(n.Name, c)
 }
 
-// advance queues a node's dial once all is taken that it owes. The caller holds mu.
+// advance queues a node's dial if there is to be one now, and room. The caller holds mu.
 func (d *Desk) advance(node string, c *card) {
-	if c.queued {
+	if c.queued && (c.again.IsZero() || d.now().Before(c.again)) {
 		return
 	}
-	for len(c.owed) > 0 {
-		if c.owed[0]() != nil {
-			if len(c.owed) > 1 && c.answer == nil {
-				c.answer = d.answer(c, NotTried, causeOften)
-			}
-			return
-		}
-		c.owed = c.owed[1:]
+	if !c.paid && d.rates.TakeDialBack(c.spiffeID) != nil {
+		return
 	}
-	c.answer = nil
+	c.paid = true
 	select {
 	case d.queue <- job{card: c, node: node}:
-		c.queued = true
+		c.paid, c.queued, c.again = false, true, time.Time{}
 	default:
 	}
-}
-
-// answer is a new answer. The caller holds mu.
-func (d *Desk) answer(c *card, answer, cause string) *swarmv1.DialBack {
-	d.stamps = max(d.stamps+1, d.now().UnixMilli())
-	return &swarmv1.DialBack{Answer: answer, Cause: cause, Address: c.hostport, Sn: d.self, AtUnixMs: d.stamps}
 }
 
 // Of is what came of dialling a node back, nil if that is not known of its key and address.
@@ -182,22 +165,42 @@ func (d *Desk) dial(ctx context.Context, network Network, j job) {
 	}
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	who, err := network.Contact(reach.Only(within, j.card.barred), j.card.hostport, identity.RoleSL)
+	who, err := network.Contact(reach.Only(within, func(a netip.Addr) string { return d.barred(j.card, a) }), j.card.hostport, identity.RoleSL)
 	if ctx.Err() != nil {
 		return // this SN's end says nothing of the node
 	}
 	answer, cause := judge(who, err, j.card.peerID)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	j.card.answer = d.answer(j.card, answer, cause)
+	if answer == NotTried && cause == causeOften {
+		j.card.again = d.now().Add(tryAgain)
+	}
+	if last := j.card.answer; last.GetAnswer() != answer || last.GetCause() != cause {
+		d.stamps = max(d.stamps+1, d.now().UnixMilli())
+		j.card.answer = &swarmv1.DialBack{Answer: answer, Cause: cause, Address: j.card.hostport, Sn: d.self, AtUnixMs: d.stamps}
+	}
 }
 
-// barred says why an address, which the node's may resolve to, is not dialled.
-func (c *card) barred(a netip.Addr) string {
-	if c.here && a.IsLoopback() {
+// barred says why an address is not dialled, which the node's may resolve to, to another one each time. One at which its key was not dialled before is
+// counted.
+func (d *Desk) barred(c *card, a netip.Addr) string {
+	if why := reach.Remote(a); why != "" && !(c.here && a.IsLoopback()) {
+		return why
+	}
+	at := netip.AddrPortFrom(a, c.port)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.seen[at] {
 		return ""
 	}
-	return reach.Remote(a)
+	if d.rates.TakeAddress(c.peerID) != nil || len(c.seen) > 0 && d.rates.TakeMove(c.spiffeID) != nil {
+		return causeOften
+	}
+	if len(c.seen) >= maxSeen {
+		clear(c.seen)
+	}
+	c.seen[at] = true
+	return ""
 }
 
 func (d *Desk) current(j job) bool {

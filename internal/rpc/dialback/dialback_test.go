@@ -31,16 +31,21 @@ type network struct {
 	dialed []string
 	running,
 	most int
-	who  peer.ID
-	err  error
-	hold chan struct{} // dials wait until it is closed; nil: none does
+	who     peer.ID
+	err     error
+	resolve func() string // where names lead; nil: nobody looks
+	hold    chan struct{} // dials wait until it is closed; nil: none does
 }
 
 func (n *network) Contact(ctx context.Context, hostport string, role identity.Role) (p2p.Peer, error) {
 	if _, limited := ctx.Deadline(); !limited || role != identity.RoleSL {
 		return p2p.Peer{}, errors.New("a dial without bounds")
 	}
-	if at, err := netip.ParseAddrPort(hostport); err == nil {
+	resolved := hostport
+	if n.resolve != nil {
+		resolved = n.resolve()
+	}
+	if at, err := netip.ParseAddrPort(resolved); err == nil {
 		if err := reach.Control(ctx, "tcp", at.String(), nil); err != nil {
 			return p2p.Peer{}, &reach.Error{HostPort: hostport, Cause: reach.CauseTimeout, Err: &net.OpError{Op: "dial", Err: err}}
 		}
@@ -276,6 +281,7 @@ func TestNodesCannotHaveAnSNScan(t *testing.T) {
 		for i := range 2 { // one may be due
 			n = at(n, fmt.Sprint("10.9.9.", i))
 			d.Registered(view(n), n, false)
+			synctest.Wait()
 		}
 		got := d.Of(&n)
 		if got.GetAnswer() != dialback.NotTried || !strings.Contains(got.GetCause(), "too often") || got.GetAtUnixMs() == 0 || d.Warning(&n) != "" {
@@ -289,6 +295,40 @@ func TestNodesCannotHaveAnSNScan(t *testing.T) {
 		synctest.Wait()
 		if later := d.Of(&n); later.GetAnswer() != dialback.Yes || later.GetAtUnixMs() <= got.GetAtUnixMs() {
 			t.Errorf("later told %v", later)
+		}
+	})
+}
+
+// TestANameThatLeadsElsewhereEachTime: what a name resolves to is counted, not the name.
+func TestANameThatLeadsElsewhereEachTime(t *testing.T) {
+	looked := 0
+	net := &network{who: newID(t), resolve: func() string {
+		looked++
+		return fmt.Sprintf("10.0.%d.%d:30305", looked/250, looked%250)
+	}}
+	bubble(t, net, func(t *testing.T, d *dialback.Desk) {
+		n := learner("sl-a", newID(t))
+		for range 50 {
+			d.Registered(view(n), n, false)
+			synctest.Wait()
+			time.Sleep(time.Minute)
+		}
+		if got := len(net.dialed); got != 7 || looked != 50 {
+			t.Errorf("%d of %d addresses in 50 minutes were dialled, want 4 and one in 15 minutes", got, looked)
+		}
+		net.resolve = func() string { return "10.9.9.9:30305" }
+		d.Registered(view(n), n, false)
+		synctest.Wait()
+		if got := d.Of(&n); got.GetAnswer() != dialback.NotTried {
+			t.Errorf("told %v", got)
+		}
+		for range 20 { // heartbeats, for no more than the time that one takes
+			time.Sleep(time.Minute)
+			d.Of(&n)
+			synctest.Wait()
+		}
+		if got := d.Of(&n); got.GetAnswer() != dialback.OtherKey {
+			t.Errorf("later told %v", got)
 		}
 	})
 }
