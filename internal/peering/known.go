@@ -25,7 +25,7 @@ type Known struct {
 	SNs       func() []string // HOST:PORT of their APIs
 	ListNodes func(ctx context.Context) (*swarmv1.ListNodesResponse, error)
 	View      func() *round.View
-	Guard     *trust.Guard
+	Guard     *trust.Guard // not nil
 }
 
 // place is where a node is; an API has no peer ID.
@@ -54,17 +54,25 @@ func (k Known) Targets(ctx context.Context, targets []*swarmv1.ProbeTarget) []bo
 	for _, sn := range client.Reachable(sns) {
 		places[place{"", sn.Address}] = true
 	}
-	listed := sessionsOf(list.GetNodes())
+	wanted := map[place]bool{} // of the rest of a large swarm no proofs are asked for
+	for _, t := range targets {
+		wanted[place{t.GetPeerId(), board.HostPort(t)}] = true
+	}
+	listed := slices.DeleteFunc(sessionsOf(list.GetNodes()), func(m *round.Session) bool { return !wanted[placeOf(m)] })
 	k.Guard.Learn(ctx, slices.DeleteFunc(slices.Clone(listed), func(m *round.Session) bool { return !errors.Is(k.Guard.Peer(m), trust.ErrUnknown) }))
 	k.addSessions(listed, places)
 	return knownAmong(places, targets)
+}
+
+func placeOf(m *round.Session) place {
+	return place{m.PeerID, net.JoinHostPort(m.Host, strconv.FormatUint(uint64(m.FSPort), 10))}
 }
 
 // addSessions adds the places of those that the guard accepts.
 func (k Known) addSessions(sessions []*round.Session, places map[place]bool) {
 	for _, m := range sessions {
 		if m.State != "ended" && m.Host != "" && k.Guard.Peer(m) == nil {
-			places[place{m.PeerID, net.JoinHostPort(m.Host, strconv.FormatUint(uint64(m.FSPort), 10))}] = true
+			places[placeOf(m)] = true
 		}
 	}
 }
