@@ -30,6 +30,8 @@ const (
 	stepWait = 5 * time.Second
 	// maxText bounds what is shown of words that come from the other side, in bytes.
 	maxText = 1000
+	// maxHeader bounds the header of its answer, in bytes.
+	maxHeader = 64 << 10
 )
 
 // Config is who makes handshakes, and whom it accepts.
@@ -466,7 +468,7 @@ func ask(ctx context.Context, conn *tls.Conn) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepWait)
 	defer cancel()
 	var used atomic.Bool
-	t := &http.Transport{Protocols: new(http.Protocols), DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+	t := &http.Transport{Protocols: new(http.Protocols), MaxResponseHeaderBytes: maxHeader, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 		if used.Swap(true) {
 			return nil, io.ErrUnexpectedEOF // the first one was hung up
 		}
