@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/space"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -139,7 +140,21 @@ func (r *run) programFailure(e cluster.Exit, last []string) failure {
 			f.hint = more
 		}
 	}
+	if free, err := space.Free(r.cfg.Out); err == nil {
+		f.hint = roomHint(free, r.cfg.Out, f.hint)
+	}
 	return f
+}
+
+// leastRoom in bytes is what even a small model and its report need.
+const leastRoom = 1 << 20
+
+// roomHint is the hint, unless the disk of out is full, of which a program's own error may say nothing. Below 0 free has no bound.
+func roomHint(free int64, out, hint string) string {
+	if free < 0 || free >= leastRoom {
+		return hint
+	}
+	return fmt.Sprintf("the disk of %s is full (%d bytes are left): make room, or give another --out", out, free)
 }
 
 // lastLine is the last one that says something.

@@ -60,6 +60,16 @@ RuntimeError: first
 	}
 }
 
+// What a framework says of a write that fails need not have a word of the disk, as of torch.save.
+func TestRoomOnTheDisk(t *testing.T) {
+	const usual, full = "the logs say", "the disk of out/mine is full (12 bytes are left): make room, or give another --out"
+	for free, want := range map[int64]string{-1: usual, leastRoom: usual, 12: full} {
+		if got := roomHint(free, "out/mine", usual); got != want {
+			t.Errorf("%d bytes: %q, want %q", free, got, want)
+		}
+	}
+}
+
 func TestAdviceThatNeedsASwarm(t *testing.T) {
 	for said, want := range map[string]string{
 		"a: use the same model, method and minPeers as the other peers, or begin anew: swarmctl reset contract c": "a: use the same model, method and minPeers as the other peers",
