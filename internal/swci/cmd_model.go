@@ -152,6 +152,9 @@ const getTries = 6
 const getPause = 250 * time.Millisecond
 
 func getModel(ctx context.Context, s *Session, args Args) error {
+	if s.own != nil { // The SNs and the holder are asked with one identity: a second agent of this directory would wait for the first.
+		defer s.own.keep()()
+	}
 	pinned := args.Opts.IsSet("round") || args.Opts.IsSet("digest")
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		for try := 0; ; try++ {

@@ -27,10 +27,13 @@ type unclosed struct{ identity.Provider }
 // Close implements identity.Provider.
 func (unclosed) Close() error { return nil }
 
-// keep keeps identities from agents until release, which closes them.
+// keep keeps identities from agents until release, which closes them. Where they are kept already, whoever began does so.
 func (i *identities) keep() (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.opened != nil {
+		return func() {}
+	}
 	i.opened = map[string]opened{}
 	return func() {
 		i.mu.Lock()
