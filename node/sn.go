@@ -186,7 +186,12 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.
 	api, err := s.base.deps.NewAPI(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
 		Quorum: group.Quorum, Probes: s.probes, DialBack: s.back,
-		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() }, Stray: s.member.Strayed,
+		Health: func() *swarmv1.NodeHealth {
+			h := s.base.health.Report().Proto()
+			h.Links = s.member.Links(group.View())
+			return h
+		},
+		Stray: s.member.Strayed,
 	})
 	if err != nil {
 		return err

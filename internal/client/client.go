@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/reach"
 )
 
 // Config is what a client needs. It must not be changed after [New].
@@ -128,6 +129,23 @@ func (c *Client) Close() error {
 
 // SNs returns all SNs known now as host:port, the one in use first.
 func (c *Client) SNs() []string { return c.dir.all() }
+
+// Unreached is an SN whose API could not be dialled.
+type Unreached struct {
+	Name    string // of the node
+	Failure reach.Failure
+}
+
+// Unreached are the SNs that could not be dialled when that was tried last, within a few minutes, of those that the swarm has a name for.
+func (c *Client) Unreached() []Unreached {
+	var out []Unreached
+	for _, sn := range c.dir.named() {
+		if f := c.connections.failures.Last(sn.Address); f.Lately(time.Now()) {
+			out = append(out, Unreached{sn.Name, f})
+		}
+	}
+	return out
+}
 
 // PinnedSwarmID returns the swarm ID that is pinned, or "" before the first answer.
 func (c *Client) PinnedSwarmID() string { return c.dir.pinned().SwarmID }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/reach"
 )
 
 const (
@@ -84,7 +86,8 @@ func service[S any](s *stubs, heartbeat bool) S {
 
 // connections are a client's connections.
 type connections struct {
-	cfg Config
+	cfg      Config
+	failures reach.Failures // of SNs' addresses
 
 	mu  sync.Mutex
 	now *connSet // with the SVID of now; nil before the first call
@@ -193,6 +196,12 @@ func (c *connections) dial(ctx context.Context, svid *x509svid.SVID, addr, proto
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	raw, err := c.cfg.Dial(ctx, "tcp", addr)
+	switch {
+	case err == nil:
+		c.failures.Note(addr, nil)
+	case !errors.Is(ctx.Err(), context.Canceled): // else who called has ended it
+		c.failures.Note(addr, reach.Classify(addr, err))
+	}
 	if err != nil {
 		return nil, &dialError{err}
 	}

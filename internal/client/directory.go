@@ -51,6 +51,16 @@ func (d *directory) known() []string {
 	return slices.Clone(d.sns)
 }
 
+// named returns the SNs of which the swarm has told.
+func (d *directory) named() []SN {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told == nil {
+		return nil
+	}
+	return slices.Clone(d.told.sns)
+}
+
 // pinned is the swarm and the epoch that is followed, or no swarm before the first answer.
 func (d *directory) pinned() epoch.Pin {
 	d.mu.Lock()

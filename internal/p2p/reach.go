@@ -14,8 +14,8 @@ import (
 type Reach struct {
 	// Linked: a connection stands, whichever side has made it.
 	Linked bool
-	// Failed is why the last try to open one from here failed; nil: it did not, or there was none.
-	Failed *reach.Error
+	// Failed is how the last try to open one from here failed; its Err is nil if it did not, or there was none.
+	Failed reach.Failure
 }
 
 // Reach returns what is known of the way to the peer: nothing is dialled. Connections whose peer does not fit do not count; fits must not

@@ -43,10 +43,10 @@ func TestWhoCantDialTakesWhatThePeerDials(t *testing.T) {
 	if !r.Linked {
 		t.Error("no connection, says who can't dial")
 	}
-	if f := r.Failed; f != nil && (f.Cause != reach.CauseRefused || f.HostPort != closed.HostPort()) { // nil: the peer's came first
+	if f := r.Failed.Err; f != nil && (f.Cause != reach.CauseRefused || f.HostPort != closed.HostPort()) { // nil: the peer's came first
 		t.Errorf("way of who can't dial: %+v", f)
 	}
-	if r := open.Reach(p2ptest.AddrOf(t, behind), anybody); !r.Linked || r.Failed != nil {
+	if r := open.Reach(p2ptest.AddrOf(t, behind), anybody); !r.Linked || r.Failed.Err != nil {
 		t.Errorf("way of who can: %+v", r)
 	}
 	none := func(p2p.Peer) error { return errors.New("does not fit") }
@@ -74,7 +74,7 @@ func TestDialErrorsNameTheAddress(t *testing.T) {
 			t.Errorf("dial of a closed port: %+v, brief %q", e, e.Brief())
 		}
 	}
-	if f := sl.Reach(to, anybody).Failed; f == nil || f.Cause != reach.CauseRefused {
+	if f := sl.Reach(to, anybody).Failed.Err; f == nil || f.Cause != reach.CauseRefused {
 		t.Errorf("way to a closed port: %v", f)
 	}
 	to.Host, to.Port = "no-such-host.invalid", 30305

@@ -2,12 +2,14 @@ package peering
 
 import (
 	"context"
+	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/probe"
+	"github.com/swarmd/swarmd/internal/reach/pairs"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session"
@@ -18,7 +20,7 @@ type Control struct {
 	Client *client.Client
 	Health *health.Monitor // goes along with heartbeats; nil: nothing does
 	Bans   *admission.Bans // kept up to date by heartbeats; nil: nobody asks
-	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: that is not known
+	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: nothing does
 	Probes *probe.Agent    // probes when heartbeats are answered so; nil: nobody does
 	Back   *DialledBack    // hears what came of an SN's dial to this node; nil: nobody does
 }
@@ -53,7 +55,7 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	}
 	if c.Health != nil {
 		req.Health = c.Health.Report().Proto()
-		req.Health.Warnings = append(req.Health.Warnings, c.Ways.warnings()...)
+		req.Health.Links = c.links()
 	}
 	if c.Bans != nil {
 		req.BansSeen = c.Bans.Seen()
@@ -80,6 +82,18 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	}
 	c.Back.take(res.GetDialBack())
 	return onwire.Answer(res), nil
+}
+
+// links are this node's connections that are not well, and the SNs that it could not reach lately; nil: nothing is known of them.
+func (c Control) links() *swarmv1.NodeLinks {
+	if c.Ways == nil {
+		return nil
+	}
+	out, now := c.Ways.Report(), time.Now()
+	for _, sn := range c.Client.Unreached() {
+		out.Links = append(out.Links, pairs.Failed(sn.Name, false, sn.Failure, now))
+	}
+	return pairs.Bound(out)
 }
 
 // Watch implements session.Control.

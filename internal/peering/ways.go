@@ -1,6 +1,7 @@
 package peering
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,11 @@ import (
 	"sync"
 	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/address"
+	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/reach"
+	"github.com/swarmd/swarmd/internal/reach/pairs"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/trust"
@@ -40,7 +45,10 @@ type Ways struct {
 
 	mu       sync.Mutex // guards what follows
 	contract string
-	by       map[string]*way // by session of the other
+	taking   bool              // this node's session takes part in it
+	by       map[string]*way   // by session of the other
+	refused  map[string]string // why this node takes no part with another, by its name; empty: that is not judged yet
+	more     uint32            // others beyond maxWays
 }
 
 // way is what is known of the way to one other.
@@ -51,7 +59,8 @@ type way struct {
 	busy   bool      // a connection is being made
 	due    time.Time // when to try next; zero: not tried yet
 	tries  int       // in vain, one after the other
-	failed *reach.Error
+	failed reach.Failure
+	answer reach.Failure // what the other's address gives as an answer instead of a connection; nothing while one stands
 }
 
 // Views is where the newest view of the session's contract comes from, which is a *session.Engine.
@@ -105,15 +114,21 @@ func await(ctx context.Context, most time.Duration, woken <-chan struct{}, what 
 func (w *Ways) look(v *round.View, now time.Time) (due []*way, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	mine := ownPeerID(v, w.Self)
-	there := map[string]*way{}
+	mine, taking := ownSession(v, w.Self)
+	there, refused, more := map[string]*way{}, map[string]string{}, uint32(0)
 	next = waysLook
 	for _, m := range v.Sessions {
-		if m.State == "ended" || m.Node == w.Self || !m.Live || m.Host == "" || len(there) == maxWays {
+		if m.State == "ended" || m.Node == w.Self || !m.Live || m.Host == "" {
+			continue
+		}
+		if len(there)+len(refused) == maxWays {
+			more++
 			continue
 		}
 		if err := w.Links.Guard.Peer(m); err != nil { // an SN's word alone has nobody dialled
+			refused[m.Node] = strings.TrimPrefix(err.Error(), m.Node+": ")
 			if errors.Is(err, trust.ErrUnknown) {
+				refused[m.Node] = "" // not yet
 				next = min(next, waysJudged)
 			}
 			continue
@@ -136,7 +151,7 @@ func (w *Ways) look(v *round.View, now time.Time) (due []*way, next time.Duratio
 		x.busy = true
 		due = append(due, x)
 	}
-	w.contract, w.by = v.Name, there
+	w.contract, w.taking, w.by, w.refused, w.more = v.Name, taking, there, refused, more
 	return due, next
 }
 
@@ -149,7 +164,7 @@ func (w *Ways) known(x *way) {
 	r := w.Links.Host.Reach(a, w.Links.fits(x.target))
 	x.linked, x.failed = r.Linked, r.Failed
 	if r.Linked {
-		x.before, x.tries = true, 0
+		x.before, x.tries, x.answer = true, 0, reach.Failure{}
 	}
 }
 
@@ -171,10 +186,26 @@ func (w *Ways) link(ctx context.Context, room chan struct{}, x *way) {
 	// Also where it succeeded: a peer that hangs up at once is not dialled without pause.
 	x.due = time.Now().Add(min(mostWait, time.Second<<min(x.tries, 8)))
 	x.tries++
+	if ctx.Err() == nil {
+		x.answered(a, err, time.Now())
+	}
 	w.known(x)
 	if err != nil && ctx.Err() == nil && x.tries == 1 {
 		w.Log.Info("no connection with another SL", "peer", x.node, "err", err)
 	}
+}
+
+// answered notes what a try came to that was neither a connection nor an address that could not be dialled.
+func (x *way) answered(a p2p.Addr, err error, now time.Time) {
+	if dial := (*reach.Error)(nil); err == nil || errors.As(err, &dial) {
+		x.answer = reach.Failure{}
+		return
+	}
+	if x.answer.Err == nil {
+		x.answer.Since = now
+	}
+	said := strings.TrimPrefix(err.Error(), fmt.Sprintf("dial %s: ", a))
+	x.answer.Err, x.answer.At = &reach.Error{HostPort: address.Join(x.host, int(x.port)), Cause: said, Err: err}, now
 }
 
 // Unreached is session.Config's: those that this node could not dial, and that it has no connection with first. What somebody else has answered, such as
@@ -187,9 +218,9 @@ func (w *Ways) Unreached(contract string) []round.Unreached {
 	}
 	var all []round.Unreached
 	for _, x := range w.by {
-		if w.known(x); x.failed != nil {
+		if w.known(x); x.failed.Err != nil {
 			all = append(all, round.Unreached{
-				Node: x.node, Address: shownAddress(x.failed.HostPort), Cause: x.failed.Cause, Linked: x.linked, Before: x.before,
+				Node: x.node, Address: shownAddress(x.failed.Err.HostPort), Cause: x.failed.Err.Cause, Linked: x.linked, Before: x.before,
 			})
 		}
 	}
@@ -205,29 +236,27 @@ func (w *Ways) Unreached(contract string) []round.Unreached {
 	return all[:min(len(all), round.MaxUnreached)]
 }
 
-// maxWarnings bounds what is said of ways along with the node's health.
-const maxWarnings = 4
-
-// warnings are for people who look at the node's health: which ports are shut before it.
-func (w *Ways) warnings() []string {
-	if w == nil {
-		return nil
-	}
+// Report is what is told to others of the ways: those that are not well. The caller bounds it.
+func (w *Ways) Report() *swarmv1.NodeLinks {
 	w.mu.Lock()
-	contract := w.contract
-	w.mu.Unlock()
-	var out []string
-	for _, u := range w.Unreached(contract) {
-		if len(out) == maxWarnings {
-			break
+	defer w.mu.Unlock()
+	out, now := &swarmv1.NodeLinks{More: w.more}, time.Now()
+	if !w.taking {
+		return out
+	}
+	out.Contract = w.contract
+	for _, x := range w.by {
+		switch w.known(x); {
+		case x.failed.Err != nil:
+			out.Links = append(out.Links, pairs.Failed(x.node, x.linked, x.failed, now))
+		case x.answer.Err != nil:
+			out.Links = append(out.Links, pairs.Failed(x.node, x.linked, x.answer, now))
+		case !x.linked:
+			out.Links = append(out.Links, &swarmv1.NodeLink{Node: x.node})
 		}
-		text := fmt.Sprintf("cannot open %s (TCP) of %s: %s", u.Address, u.Node, u.Cause)
-		if u.Linked {
-			text += "; the connection that " + u.Node + " has opened is used instead"
-		} else {
-			text += ", and there is no connection of its making; check: swarmctl identity check " + u.Address
-		}
-		out = append(out, text)
+	}
+	for name, why := range w.refused {
+		out.Links = append(out.Links, &swarmv1.NodeLink{Node: name, Refused: why != "", Cause: why})
 	}
 	return out
 }
@@ -235,14 +264,15 @@ func (w *Ways) warnings() []string {
 // shownAddress bounds an address as reports do.
 func shownAddress(hostport string) string { return text.Printable(text.Cut(hostport, 300), ' ') }
 
-// ownPeerID is the peer ID of a node's session in the view.
-func ownPeerID(v *round.View, self string) string {
+// ownSession is the peer ID of a node's session in the view, and whether that session takes part.
+func ownSession(v *round.View, self string) (peerID string, taking bool) {
 	for _, m := range v.Sessions {
 		if m.Node == self {
-			return m.PeerID
+			peerID = cmp.Or(peerID, m.PeerID)
+			taking = taking || m.State != "ended"
 		}
 	}
-	return ""
+	return peerID, taking
 }
 
 // sameOthers reports whether two views show the same sessions, at the same addresses.

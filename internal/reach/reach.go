@@ -67,17 +67,20 @@ const (
 // Failures remembers which addresses could not be dialled. The zero value is ready. Safe for concurrent use.
 type Failures struct {
 	mu sync.Mutex
-	by map[string]failed // by HOST:PORT
+	by map[string]Failure // by HOST:PORT
 }
 
-type failed struct {
-	err *Error
-	at  time.Time
+// Failure is how an address could not be dialled.
+type Failure struct {
+	Err   *Error
+	Since time.Time // of the first try of those that failed one after the other, none of them five minutes after the one before
+	At    time.Time // of the last one
 }
 
 // Note takes what came of a dial; nil: it succeeded.
 func (f *Failures) Note(hostport string, err error) {
 	var dial *Error
+	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -87,27 +90,33 @@ func (f *Failures) Note(hostport string, err error) {
 		}
 		return // Somebody else's word, or the caller's end, says nothing of the way there.
 	case f.by == nil:
-		f.by = map[string]failed{}
-	case len(f.by) >= maxFailed:
+		f.by = map[string]Failure{}
+	case len(f.by) >= maxFailed && f.by[hostport].Err == nil:
 		for other := range f.by { // any
 			delete(f.by, other)
 			break
 		}
 	}
-	f.by[hostport] = failed{dial, time.Now()}
+	since := now
+	if before := f.by[hostport]; before.Lately(now) {
+		since = before.Since
+	}
+	f.by[hostport] = Failure{dial, since, now}
 }
 
-// Last returns how the last dial failed; nil: it did not.
-func (f *Failures) Last(hostport string) *Error {
+// Last returns how the last dial failed; its Err is nil if it did not.
+func (f *Failures) Last(hostport string) Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.by[hostport].err
+	return f.by[hostport]
 }
 
 // Lately reports whether an address could not be dialled a short while ago.
 func (f *Failures) Lately(hostport string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	x := f.by[hostport]
-	return x.err != nil && time.Since(x.at) < failedFor
+	return f.by[hostport].Lately(time.Now())
 }
+
+// Lately reports whether it was a short while ago.
+func (x Failure) Lately(now time.Time) bool { return x.Err != nil && now.Sub(x.At) < failedFor }

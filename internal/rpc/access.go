@@ -39,7 +39,7 @@ func (a Access) commits() bool { return !a.Asks }
 // bounds are those of methods that take more than a small message, answer or time, or that commit nothing though the leader answers.
 func bounds() map[string]Access {
 	return map[string]Access{
-		swarmv1connect.SwarmServiceGetHealthProcedure:            {Answer: 256 << 10},
+		swarmv1connect.SwarmServiceGetHealthProcedure:            {Answer: 1 << 20},
 		swarmv1connect.SwarmServiceStartProbeProcedure:           {Asks: true},
 		swarmv1connect.SwarmServiceGetProbeProcedure:             {Answer: 2 << 20, Asks: true},
 		swarmv1connect.NodeServiceChallengeProcedure:             {Asks: true},

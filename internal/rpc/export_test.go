@@ -3,6 +3,7 @@ package rpc
 import (
 	"connectrpc.com/connect"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
@@ -40,3 +41,13 @@ func Charged(s *Server) int64 { return s.entrance.budget.Used() }
 
 // ChargedToNodes returns what small calls with a node's token have taken, in bytes.
 func ChargedToNodes(s *Server) int64 { return s.entrance.perNode.Used() }
+
+// FitLinks is what one answer has of what nodes say of their connections.
+func FitLinks(all []*swarmv1.NodeLinks) []*swarmv1.NodeLinks {
+	room := roomForLinks()
+	var out []*swarmv1.NodeLinks
+	for _, l := range all {
+		out = append(out, room.fit(l))
+	}
+	return out
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/reach/pairs"
 )
 
 // HeaderHealthyUntil is on the answer of /is_up while this SN is healthy: until when that holds unless its identity is
@@ -86,9 +87,10 @@ func (s *shared) ownHealth() *swarmv1.NodeHealth {
 // ledHealth is what nodes reported of their health to this SN as the leader.
 func (s *swarmService) ledHealth() []*swarmv1.NodeHealth {
 	var out []*swarmv1.NodeHealth
-	now, view := s.cfg.Now(), s.cfg.Core.View()
+	now, view, room := s.cfg.Now(), s.cfg.Core.View(), roomForLinks()
 	for _, n := range reporters(view) {
 		h := s.healths.Judge(n, now)
+		h.Links = room.fit(h.GetLinks())
 		if w := s.cfg.DialBack.Warning(n); w != "" {
 			h.Warnings = append(h.Warnings, w)
 		}
@@ -97,7 +99,7 @@ func (s *swarmService) ledHealth() []*swarmv1.NodeHealth {
 		}
 		if view.Banned(n.PeerID) != nil {
 			h.Healthy, h.UntilUnixMs, h.Reason = false, 0, "it is banned; to let it in again: swarmctl unban node "+n.Name
-			h.LeftReason = ""
+			h.LeftReason, h.Links = "", nil
 		}
 		out = append(out, h)
 	}
@@ -106,7 +108,7 @@ func (s *swarmService) ledHealth() []*swarmv1.NodeHealth {
 
 // tellLeft says of a node's health that it is gone by its own word.
 func tellLeft(h *swarmv1.NodeHealth, n *state.Node) {
-	h.Healthy, h.UntilUnixMs, h.Warnings = false, 0, nil
+	h.Healthy, h.UntilUnixMs, h.Warnings, h.Links = false, 0, nil, nil
 	h.LeftReason = n.LeftReason
 	h.Reason = "left: " + n.LeftReason
 }
@@ -136,7 +138,7 @@ func (s *contractService) warnings(view *state.State, c *state.Contract) []strin
 	}
 	var out []string
 	for _, h := range all {
-		for _, w := range h.GetWarnings() {
+		for _, w := range append(h.GetWarnings(), pairs.ShutPorts(h.GetLinks())...) {
 			out = append(out, fmt.Sprintf("node %s: %s", h.GetName(), w))
 		}
 	}

@@ -33,6 +33,10 @@ func (n *Network) breakLocked(breaks map[pair]int, p pair) {
 	time.AfterFunc(keepalive, func() {
 		n.mu.Lock()
 		still := breaks[p] == mine
+		if still {
+			delete(n.linked, link)
+			n.changeLocked()
+		}
 		n.mu.Unlock()
 		if still {
 			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return between(w.ends[0].name, w.ends[1].name) == link })

@@ -41,7 +41,7 @@ type peerHost struct {
 	traffic *Traffic
 	liars   *Liars
 	key     crypto.PrivKey
-	failed  sync.Map // HOST:PORT → *reach.Error of the last dial
+	failed  reach.Failures
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -121,7 +121,7 @@ func (p *peerHost) reach(ctx context.Context, to p2p.Addr, protocol string) (*co
 	cause := ""
 	switch {
 	case err == nil:
-		p.failed.Delete(to.HostPort())
+		p.failed.Note(to.HostPort(), nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		cause = reach.CauseTimeout
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -129,7 +129,7 @@ func (p *peerHost) reach(ctx context.Context, to p2p.Addr, protocol string) (*co
 	}
 	if cause != "" {
 		dial := &reach.Error{HostPort: to.HostPort(), Cause: cause, Err: err}
-		p.failed.Store(to.HostPort(), dial)
+		p.failed.Note(to.HostPort(), dial)
 		return nil, dial
 	}
 	return c, err
@@ -150,11 +150,7 @@ func (p *peerHost) Link(ctx context.Context, to p2p.Addr, fits func(p2p.Peer) er
 
 // Reach implements p2p.Network.
 func (p *peerHost) Reach(to p2p.Addr, _ func(p2p.Peer) error) p2p.Reach {
-	r := p2p.Reach{Linked: p.network.stands(p.name, to.Host)}
-	if failed, ok := p.failed.Load(to.HostPort()); ok {
-		r.Failed = failed.(*reach.Error)
-	}
-	return r
+	return p2p.Reach{Linked: p.network.stands(p.name, to.Host), Failed: p.failed.Last(to.HostPort())}
 }
 
 // Contact implements p2p.Network.

@@ -319,6 +319,7 @@ type NodeHealth struct {
 	LeaderSeenUnixMs    int64                  `protobuf:"varint,10,opt,name=leader_seen_unix_ms,json=leaderSeenUnixMs,proto3" json:"leader_seen_unix_ms,omitempty"` // when a raft leader last heard of the node; 0: never
 	Warnings            []string               `protobuf:"bytes,11,rep,name=warnings,proto3" json:"warnings,omitempty"`                                              // an expiry that is near, say
 	LeftReason          string                 `protobuf:"bytes,12,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`                        // not empty: it left, and why; that it is not healthy is no fault then
+	Links               *NodeLinks             `protobuf:"bytes,13,opt,name=links,proto3" json:"links,omitempty"`                                                    // its connections with others; unset: it tells nothing of them
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -437,6 +438,178 @@ func (x *NodeHealth) GetLeftReason() string {
 	return ""
 }
 
+func (x *NodeHealth) GetLinks() *NodeLinks {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+// NodeLinks is what a node knows of its connections with the other nodes that it needs: those that are not well, and nothing of those that
+// are. Nothing is dialled for it.
+type NodeLinks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"` // of an SL: it keeps connections with the other SLs of this contract; empty: its session is of none, or has ended
+	Sn            string                 `protobuf:"bytes,2,opt,name=sn,proto3" json:"sn,omitempty"`             // of an SL: the SN through which it last reported, in the leader's words
+	Links         []*NodeLink            `protobuf:"bytes,3,rep,name=links,proto3" json:"links,omitempty"`
+	More          uint32                 `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"` // others of which nothing is said, as there are too many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLinks) Reset() {
+	*x = NodeLinks{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLinks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLinks) ProtoMessage() {}
+
+func (x *NodeLinks) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLinks.ProtoReflect.Descriptor instead.
+func (*NodeLinks) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeLinks) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *NodeLinks) GetSn() string {
+	if x != nil {
+		return x.Sn
+	}
+	return ""
+}
+
+func (x *NodeLinks) GetLinks() []*NodeLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *NodeLinks) GetMore() uint32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+// NodeLink is a connection that is not well.
+type NodeLink struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`      // the other
+	Linked bool                   `protobuf:"varint,2,opt,name=linked,proto3" json:"linked,omitempty"` // a connection stands all the same, which as a rule the other has made
+	// HOST:PORT that could not be dialled, and "refused", "timeout", "unreachable", "unresolved", or in words what was answered there. A
+	// cause that is empty: it was not tried, and no connection stands.
+	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Cause         string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	Refused       bool   `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`                               // the node takes no part with the other, for its owner or its own judgement: the cause says why
+	SinceSeconds  uint32 `protobuf:"varint,6,opt,name=since_seconds,json=sinceSeconds,proto3" json:"since_seconds,omitempty"` // so long ago the first of the tries failed that failed one after the other
+	LastSeconds   uint32 `protobuf:"varint,7,opt,name=last_seconds,json=lastSeconds,proto3" json:"last_seconds,omitempty"`    // and the last one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLink) Reset() {
+	*x = NodeLink{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLink) ProtoMessage() {}
+
+func (x *NodeLink) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLink.ProtoReflect.Descriptor instead.
+func (*NodeLink) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *NodeLink) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeLink) GetLinked() bool {
+	if x != nil {
+		return x.Linked
+	}
+	return false
+}
+
+func (x *NodeLink) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *NodeLink) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *NodeLink) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *NodeLink) GetSinceSeconds() uint32 {
+	if x != nil {
+		return x.SinceSeconds
+	}
+	return 0
+}
+
+func (x *NodeLink) GetLastSeconds() uint32 {
+	if x != nil {
+		return x.LastSeconds
+	}
+	return 0
+}
+
 // Node is one registered member of the swarm.
 type Node struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -460,13 +633,14 @@ type Node struct {
 	Version         string                 `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`                         // that it says it runs, such as "v1.2.3 (0123456789ab)"; empty: it registered before versions were told
 	ApiService      string                 `protobuf:"bytes,18,opt,name=api_service,json=apiService,proto3" json:"api_service,omitempty"` // SN only: HOST:PORT under which others reach its API, through a proxy; empty: host and api_port
 	DialBack        *DialBack              `protobuf:"bytes,20,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`       // SL only, and only in ListNodes: what came of the dial after its last registration; unset: not checked
+	Links           *NodeLinks             `protobuf:"bytes,21,opt,name=links,proto3" json:"links,omitempty"`                             // only in ListNodes, and of SNs only of the one that answers and the leader; unset: not known
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +652,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +665,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Node) GetName() string {
@@ -634,6 +808,13 @@ func (x *Node) GetDialBack() *DialBack {
 	return nil
 }
 
+func (x *Node) GetLinks() *NodeLinks {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
 // DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
 type DialBack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -648,7 +829,7 @@ type DialBack struct {
 
 func (x *DialBack) Reset() {
 	*x = DialBack{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +841,7 @@ func (x *DialBack) String() string {
 func (*DialBack) ProtoMessage() {}
 
 func (x *DialBack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +854,7 @@ func (x *DialBack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialBack.ProtoReflect.Descriptor instead.
 func (*DialBack) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DialBack) GetAnswer() string {
@@ -724,7 +905,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +917,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +930,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Use) GetOpenSessions() uint32 {
@@ -788,7 +969,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +981,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +994,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 type ChallengeResponse struct {
@@ -828,7 +1009,7 @@ type ChallengeResponse struct {
 
 func (x *ChallengeResponse) Reset() {
 	*x = ChallengeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +1021,7 @@ func (x *ChallengeResponse) String() string {
 func (*ChallengeResponse) ProtoMessage() {}
 
 func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +1034,7 @@ func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeResponse.ProtoReflect.Descriptor instead.
 func (*ChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChallengeResponse) GetNonce() []byte {
@@ -895,7 +1076,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1088,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1101,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Order) GetRequest() []byte {
@@ -987,7 +1168,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1180,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1193,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -1061,7 +1242,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1254,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1267,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -1119,7 +1300,7 @@ type GetProofsRequest struct {
 
 func (x *GetProofsRequest) Reset() {
 	*x = GetProofsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1312,7 @@ func (x *GetProofsRequest) String() string {
 func (*GetProofsRequest) ProtoMessage() {}
 
 func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1325,7 @@ func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsRequest.ProtoReflect.Descriptor instead.
 func (*GetProofsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetProofsRequest) GetNames() []string {
@@ -1163,7 +1344,7 @@ type GetProofsResponse struct {
 
 func (x *GetProofsResponse) Reset() {
 	*x = GetProofsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1356,7 @@ func (x *GetProofsResponse) String() string {
 func (*GetProofsResponse) ProtoMessage() {}
 
 func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1369,7 @@ func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsResponse.ProtoReflect.Descriptor instead.
 func (*GetProofsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetProofsResponse) GetProofs() []*NodeProof {
@@ -1211,7 +1392,7 @@ type NodeProof struct {
 
 func (x *NodeProof) Reset() {
 	*x = NodeProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1404,7 @@ func (x *NodeProof) String() string {
 func (*NodeProof) ProtoMessage() {}
 
 func (x *NodeProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1417,7 @@ func (x *NodeProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeProof.ProtoReflect.Descriptor instead.
 func (*NodeProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NodeProof) GetName() string {
@@ -1269,7 +1450,7 @@ type LeaveNodeRequest struct {
 
 func (x *LeaveNodeRequest) Reset() {
 	*x = LeaveNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1462,7 @@ func (x *LeaveNodeRequest) String() string {
 func (*LeaveNodeRequest) ProtoMessage() {}
 
 func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1475,7 @@ func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
 func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LeaveNodeRequest) GetReason() string {
@@ -1312,7 +1493,7 @@ type LeaveNodeResponse struct {
 
 func (x *LeaveNodeResponse) Reset() {
 	*x = LeaveNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1505,7 @@ func (x *LeaveNodeResponse) String() string {
 func (*LeaveNodeResponse) ProtoMessage() {}
 
 func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1518,7 @@ func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
 func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 type ForgetNodeRequest struct {
@@ -1350,7 +1531,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1543,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1556,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -1400,7 +1581,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1593,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1606,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 type ListNodesRequest struct {
@@ -1436,7 +1617,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1629,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1642,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 type ListNodesResponse struct {
@@ -1476,7 +1657,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1669,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1682,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1547,7 +1728,7 @@ type NoQuorum struct {
 
 func (x *NoQuorum) Reset() {
 	*x = NoQuorum{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1740,7 @@ func (x *NoQuorum) String() string {
 func (*NoQuorum) ProtoMessage() {}
 
 func (x *NoQuorum) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1753,7 @@ func (x *NoQuorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoQuorum.ProtoReflect.Descriptor instead.
 func (*NoQuorum) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NoQuorum) GetMessage() string {
@@ -1628,7 +1809,7 @@ type MissingSN struct {
 
 func (x *MissingSN) Reset() {
 	*x = MissingSN{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1821,7 @@ func (x *MissingSN) String() string {
 func (*MissingSN) ProtoMessage() {}
 
 func (x *MissingSN) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1834,7 @@ func (x *MissingSN) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSN.ProtoReflect.Descriptor instead.
 func (*MissingSN) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MissingSN) GetName() string {
@@ -1686,7 +1867,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1879,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1892,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Candidate) GetName() string {
@@ -1774,7 +1955,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1967,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1980,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AdmitNodeRequest) GetName() string {
@@ -1831,7 +2012,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2024,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2037,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 // Ban shuts out one node key.
@@ -1873,7 +2054,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2066,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2079,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -1947,7 +2128,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2140,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2153,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -2005,7 +2186,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2198,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2211,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -2050,7 +2231,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2243,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2256,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -2100,7 +2281,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2293,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2306,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -2144,7 +2325,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2337,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2350,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -2240,7 +2421,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2433,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2446,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -2389,7 +2570,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2401,7 +2582,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2414,7 +2595,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -2439,7 +2620,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2632,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2645,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -2539,7 +2720,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2732,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2745,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -2683,7 +2864,7 @@ type SessionWarnings struct {
 
 func (x *SessionWarnings) Reset() {
 	*x = SessionWarnings{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2876,7 @@ func (x *SessionWarnings) String() string {
 func (*SessionWarnings) ProtoMessage() {}
 
 func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2889,7 @@ func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionWarnings.ProtoReflect.Descriptor instead.
 func (*SessionWarnings) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SessionWarnings) GetSession() string {
@@ -2738,7 +2919,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2931,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2944,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Warning) GetReason() string {
@@ -2802,7 +2983,7 @@ type StartProbeRequest struct {
 
 func (x *StartProbeRequest) Reset() {
 	*x = StartProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2995,7 @@ func (x *StartProbeRequest) String() string {
 func (*StartProbeRequest) ProtoMessage() {}
 
 func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +3008,7 @@ func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeRequest.ProtoReflect.Descriptor instead.
 func (*StartProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 type StartProbeResponse struct {
@@ -2839,7 +3020,7 @@ type StartProbeResponse struct {
 
 func (x *StartProbeResponse) Reset() {
 	*x = StartProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +3032,7 @@ func (x *StartProbeResponse) String() string {
 func (*StartProbeResponse) ProtoMessage() {}
 
 func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +3045,7 @@ func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeResponse.ProtoReflect.Descriptor instead.
 func (*StartProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StartProbeResponse) GetRun() uint64 {
@@ -2882,7 +3063,7 @@ type GetProbeRequest struct {
 
 func (x *GetProbeRequest) Reset() {
 	*x = GetProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3075,7 @@ func (x *GetProbeRequest) String() string {
 func (*GetProbeRequest) ProtoMessage() {}
 
 func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3088,7 @@ func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeRequest.ProtoReflect.Descriptor instead.
 func (*GetProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 type GetProbeResponse struct {
@@ -2923,7 +3104,7 @@ type GetProbeResponse struct {
 
 func (x *GetProbeResponse) Reset() {
 	*x = GetProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3116,7 @@ func (x *GetProbeResponse) String() string {
 func (*GetProbeResponse) ProtoMessage() {}
 
 func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3129,7 @@ func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeResponse.ProtoReflect.Descriptor instead.
 func (*GetProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetProbeResponse) GetRun() uint64 {
@@ -3000,7 +3181,7 @@ type ProbeLink struct {
 
 func (x *ProbeLink) Reset() {
 	*x = ProbeLink{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3193,7 @@ func (x *ProbeLink) String() string {
 func (*ProbeLink) ProtoMessage() {}
 
 func (x *ProbeLink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3206,7 @@ func (x *ProbeLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeLink.ProtoReflect.Descriptor instead.
 func (*ProbeLink) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ProbeLink) GetFrom() string {
@@ -3075,7 +3256,7 @@ type ProbeNode struct {
 
 func (x *ProbeNode) Reset() {
 	*x = ProbeNode{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3268,7 @@ func (x *ProbeNode) String() string {
 func (*ProbeNode) ProtoMessage() {}
 
 func (x *ProbeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3281,7 @@ func (x *ProbeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeNode.ProtoReflect.Descriptor instead.
 func (*ProbeNode) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProbeNode) GetName() string {
@@ -3144,7 +3325,7 @@ type ProbeJob struct {
 
 func (x *ProbeJob) Reset() {
 	*x = ProbeJob{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3337,7 @@ func (x *ProbeJob) String() string {
 func (*ProbeJob) ProtoMessage() {}
 
 func (x *ProbeJob) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3350,7 @@ func (x *ProbeJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeJob.ProtoReflect.Descriptor instead.
 func (*ProbeJob) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProbeJob) GetRun() uint64 {
@@ -3215,7 +3396,7 @@ type ProbeTarget struct {
 
 func (x *ProbeTarget) Reset() {
 	*x = ProbeTarget{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3408,7 @@ func (x *ProbeTarget) String() string {
 func (*ProbeTarget) ProtoMessage() {}
 
 func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3421,7 @@ func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeTarget.ProtoReflect.Descriptor instead.
 func (*ProbeTarget) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProbeTarget) GetNode() string {
@@ -3303,7 +3484,7 @@ type ProbeReport struct {
 
 func (x *ProbeReport) Reset() {
 	*x = ProbeReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3315,7 +3496,7 @@ func (x *ProbeReport) String() string {
 func (*ProbeReport) ProtoMessage() {}
 
 func (x *ProbeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3328,7 +3509,7 @@ func (x *ProbeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReport.ProtoReflect.Descriptor instead.
 func (*ProbeReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ProbeReport) GetRun() uint64 {
@@ -3367,7 +3548,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3560,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3573,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ProbeResult) GetNode() string {
@@ -3457,7 +3638,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3650,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3663,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -3537,7 +3718,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3730,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3743,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -3677,7 +3858,7 @@ type Trained struct {
 
 func (x *Trained) Reset() {
 	*x = Trained{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3870,7 @@ func (x *Trained) String() string {
 func (*Trained) ProtoMessage() {}
 
 func (x *Trained) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3883,7 @@ func (x *Trained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trained.ProtoReflect.Descriptor instead.
 func (*Trained) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Trained) GetSeq() uint64 {
@@ -3796,7 +3977,7 @@ type Unreached struct {
 
 func (x *Unreached) Reset() {
 	*x = Unreached{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3808,7 +3989,7 @@ func (x *Unreached) String() string {
 func (*Unreached) ProtoMessage() {}
 
 func (x *Unreached) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3821,7 +4002,7 @@ func (x *Unreached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unreached.ProtoReflect.Descriptor instead.
 func (*Unreached) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Unreached) GetNode() string {
@@ -3871,7 +4052,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +4064,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +4077,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -3932,7 +4113,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4125,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4138,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -3997,7 +4178,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4190,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4203,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -4090,7 +4271,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4283,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4296,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -4201,7 +4382,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4213,7 +4394,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4226,7 +4407,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -4267,7 +4448,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4460,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4473,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -4327,7 +4508,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +4520,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +4533,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -4430,7 +4611,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4442,7 +4623,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4455,7 +4636,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -4538,7 +4719,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4550,7 +4731,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4563,7 +4744,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -4606,7 +4787,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4618,7 +4799,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4631,7 +4812,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ContractView) GetName() string {
@@ -4765,7 +4946,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4777,7 +4958,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4790,7 +4971,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -4831,7 +5012,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5024,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5037,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -4923,7 +5104,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5116,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5129,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -5021,7 +5202,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +5214,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +5227,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Rules) GetMethod() string {
@@ -5166,7 +5347,7 @@ type Halt struct {
 
 func (x *Halt) Reset() {
 	*x = Halt{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5178,7 +5359,7 @@ func (x *Halt) String() string {
 func (*Halt) ProtoMessage() {}
 
 func (x *Halt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5191,7 +5372,7 @@ func (x *Halt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halt.ProtoReflect.Descriptor instead.
 func (*Halt) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Halt) GetEnds() bool {
@@ -5228,7 +5409,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5240,7 +5421,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5253,7 +5434,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -5298,7 +5479,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5310,7 +5491,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5323,7 +5504,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -5374,7 +5555,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5386,7 +5567,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5399,7 +5580,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -5464,7 +5645,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5476,7 +5657,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5489,7 +5670,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Session) GetId() string {
@@ -5670,7 +5851,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5682,7 +5863,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5695,7 +5876,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -5779,7 +5960,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5791,7 +5972,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5804,7 +5985,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -5897,7 +6078,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +6090,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +6103,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Participant) GetSession() string {
@@ -6020,7 +6201,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6032,7 +6213,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6045,7 +6226,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -6076,7 +6257,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6088,7 +6269,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6101,7 +6282,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -6155,7 +6336,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6167,7 +6348,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6180,7 +6361,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -6203,7 +6384,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6215,7 +6396,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6228,7 +6409,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -6274,7 +6455,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6286,7 +6467,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6299,7 +6480,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 type ListContractsRequest struct {
@@ -6310,7 +6491,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6322,7 +6503,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6335,7 +6516,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 type ListContractsResponse struct {
@@ -6348,7 +6529,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6360,7 +6541,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6373,7 +6554,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -6406,7 +6587,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6418,7 +6599,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6431,7 +6612,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -6499,7 +6680,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6511,7 +6692,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6524,7 +6705,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -6551,7 +6732,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6563,7 +6744,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6576,7 +6757,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -6653,7 +6834,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6665,7 +6846,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6678,7 +6859,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -6711,7 +6892,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6723,7 +6904,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6736,7 +6917,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -6761,7 +6942,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6773,7 +6954,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6786,7 +6967,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -6846,7 +7027,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6858,7 +7039,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6871,7 +7052,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
 }
 
 type ListModelsRequest struct {
@@ -6883,7 +7064,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6895,7 +7076,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6908,7 +7089,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -6932,7 +7113,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6944,7 +7125,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6957,7 +7138,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -7016,7 +7197,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7028,7 +7209,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7041,7 +7222,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -7095,7 +7276,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7107,7 +7288,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7120,7 +7301,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -7139,7 +7320,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7151,7 +7332,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7164,7 +7345,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -7182,7 +7363,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7194,7 +7375,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7207,7 +7388,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
 }
 
 type BackupChunk struct {
@@ -7219,7 +7400,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7231,7 +7412,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7244,7 +7425,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -7266,7 +7447,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7278,7 +7459,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7291,7 +7472,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -7331,7 +7512,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7343,7 +7524,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7356,7 +7537,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -7378,7 +7559,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7390,7 +7571,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7403,7 +7584,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -7443,7 +7624,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7455,7 +7636,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7468,7 +7649,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -7489,7 +7670,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7501,7 +7682,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7514,7 +7695,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -7547,7 +7728,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7559,7 +7740,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7572,7 +7753,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -7593,7 +7774,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7605,7 +7786,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7618,7 +7799,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -7651,7 +7832,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7663,7 +7844,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7676,7 +7857,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -7697,7 +7878,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7709,7 +7890,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7722,7 +7903,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -7755,7 +7936,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7767,7 +7948,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7780,7 +7961,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -7801,7 +7982,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7813,7 +7994,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7826,7 +8007,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -7882,7 +8063,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\tR\aversion\"\x12\n" +
 	"\x10GetHealthRequest\"?\n" +
 	"\x11GetHealthResponse\x12*\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\x95\x03\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\xc0\x03\n" +
 	"\n" +
 	"NodeHealth\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -7898,7 +8079,21 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vleft_reason\x18\f \x01(\tR\n" +
-	"leftReason\"\xac\x04\n" +
+	"leftReason\x12)\n" +
+	"\x05links\x18\r \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"u\n" +
+	"\tNodeLinks\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x0e\n" +
+	"\x02sn\x18\x02 \x01(\tR\x02sn\x12(\n" +
+	"\x05links\x18\x03 \x03(\v2\x12.swarm.v1.NodeLinkR\x05links\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\rR\x04more\"\xc8\x01\n" +
+	"\bNodeLink\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06linked\x18\x02 \x01(\bR\x06linked\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\bR\arefused\x12#\n" +
+	"\rsince_seconds\x18\x06 \x01(\rR\fsinceSeconds\x12!\n" +
+	"\flast_seconds\x18\a \x01(\rR\vlastSeconds\"\xd7\x04\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -7922,7 +8117,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\aversion\x18\x13 \x01(\tR\aversion\x12\x1f\n" +
 	"\vapi_service\x18\x12 \x01(\tR\n" +
 	"apiService\x12/\n" +
-	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\"\x80\x01\n" +
+	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12)\n" +
+	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"\x80\x01\n" +
 	"\bDialBack\x12\x16\n" +
 	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x18\n" +
@@ -8636,7 +8832,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -8644,259 +8840,264 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetHealthRequest)(nil),           // 3: swarm.v1.GetHealthRequest
 	(*GetHealthResponse)(nil),          // 4: swarm.v1.GetHealthResponse
 	(*NodeHealth)(nil),                 // 5: swarm.v1.NodeHealth
-	(*Node)(nil),                       // 6: swarm.v1.Node
-	(*DialBack)(nil),                   // 7: swarm.v1.DialBack
-	(*Use)(nil),                        // 8: swarm.v1.Use
-	(*ChallengeRequest)(nil),           // 9: swarm.v1.ChallengeRequest
-	(*ChallengeResponse)(nil),          // 10: swarm.v1.ChallengeResponse
-	(*Order)(nil),                      // 11: swarm.v1.Order
-	(*RegisterRequest)(nil),            // 12: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),           // 13: swarm.v1.RegisterResponse
-	(*GetProofsRequest)(nil),           // 14: swarm.v1.GetProofsRequest
-	(*GetProofsResponse)(nil),          // 15: swarm.v1.GetProofsResponse
-	(*NodeProof)(nil),                  // 16: swarm.v1.NodeProof
-	(*LeaveNodeRequest)(nil),           // 17: swarm.v1.LeaveNodeRequest
-	(*LeaveNodeResponse)(nil),          // 18: swarm.v1.LeaveNodeResponse
-	(*ForgetNodeRequest)(nil),          // 19: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),         // 20: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),           // 21: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 22: swarm.v1.ListNodesResponse
-	(*NoQuorum)(nil),                   // 23: swarm.v1.NoQuorum
-	(*MissingSN)(nil),                  // 24: swarm.v1.MissingSN
-	(*Candidate)(nil),                  // 25: swarm.v1.Candidate
-	(*AdmitNodeRequest)(nil),           // 26: swarm.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 27: swarm.v1.AdmitNodeResponse
-	(*Ban)(nil),                        // 28: swarm.v1.Ban
-	(*BanNodeRequest)(nil),             // 29: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),            // 30: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),           // 31: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),          // 32: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                      // 33: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),         // 34: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),        // 35: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),              // 36: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),             // 37: swarm.v1.ReportResponse
-	(*SessionWarnings)(nil),            // 38: swarm.v1.SessionWarnings
-	(*Warning)(nil),                    // 39: swarm.v1.Warning
-	(*StartProbeRequest)(nil),          // 40: swarm.v1.StartProbeRequest
-	(*StartProbeResponse)(nil),         // 41: swarm.v1.StartProbeResponse
-	(*GetProbeRequest)(nil),            // 42: swarm.v1.GetProbeRequest
-	(*GetProbeResponse)(nil),           // 43: swarm.v1.GetProbeResponse
-	(*ProbeLink)(nil),                  // 44: swarm.v1.ProbeLink
-	(*ProbeNode)(nil),                  // 45: swarm.v1.ProbeNode
-	(*ProbeJob)(nil),                   // 46: swarm.v1.ProbeJob
-	(*ProbeTarget)(nil),                // 47: swarm.v1.ProbeTarget
-	(*ProbeReport)(nil),                // 48: swarm.v1.ProbeReport
-	(*ProbeResult)(nil),                // 49: swarm.v1.ProbeResult
-	(*AttemptAsked)(nil),               // 50: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),              // 51: swarm.v1.SessionReport
-	(*Trained)(nil),                    // 52: swarm.v1.Trained
-	(*Unreached)(nil),                  // 53: swarm.v1.Unreached
-	(*RoundProof)(nil),                 // 54: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 55: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 56: swarm.v1.Ready
-	(*Done)(nil),                       // 57: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 58: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 59: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 60: swarm.v1.Failed
-	(*Progress)(nil),                   // 61: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 62: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 63: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 64: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 65: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 66: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 67: swarm.v1.Rules
-	(*Halt)(nil),                       // 68: swarm.v1.Halt
-	(*LostModel)(nil),                  // 69: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 70: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 71: swarm.v1.Skips
-	(*Session)(nil),                    // 72: swarm.v1.Session
-	(*CommittedRound)(nil),             // 73: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 74: swarm.v1.Plan
-	(*Participant)(nil),                // 75: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 76: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 77: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 78: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 79: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 80: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 81: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 82: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 83: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 84: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 85: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 86: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 87: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 88: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 89: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 90: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 91: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 92: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 93: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 94: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 95: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 96: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 97: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 98: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 99: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 100: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 101: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 102: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 103: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 104: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 105: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 106: swarm.v1.EndContractResponse
-	(*ErrorReason)(nil),                // 107: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 108: google.protobuf.MethodOptions
+	(*NodeLinks)(nil),                  // 6: swarm.v1.NodeLinks
+	(*NodeLink)(nil),                   // 7: swarm.v1.NodeLink
+	(*Node)(nil),                       // 8: swarm.v1.Node
+	(*DialBack)(nil),                   // 9: swarm.v1.DialBack
+	(*Use)(nil),                        // 10: swarm.v1.Use
+	(*ChallengeRequest)(nil),           // 11: swarm.v1.ChallengeRequest
+	(*ChallengeResponse)(nil),          // 12: swarm.v1.ChallengeResponse
+	(*Order)(nil),                      // 13: swarm.v1.Order
+	(*RegisterRequest)(nil),            // 14: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),           // 15: swarm.v1.RegisterResponse
+	(*GetProofsRequest)(nil),           // 16: swarm.v1.GetProofsRequest
+	(*GetProofsResponse)(nil),          // 17: swarm.v1.GetProofsResponse
+	(*NodeProof)(nil),                  // 18: swarm.v1.NodeProof
+	(*LeaveNodeRequest)(nil),           // 19: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),          // 20: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),          // 21: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),         // 22: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),           // 23: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 24: swarm.v1.ListNodesResponse
+	(*NoQuorum)(nil),                   // 25: swarm.v1.NoQuorum
+	(*MissingSN)(nil),                  // 26: swarm.v1.MissingSN
+	(*Candidate)(nil),                  // 27: swarm.v1.Candidate
+	(*AdmitNodeRequest)(nil),           // 28: swarm.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 29: swarm.v1.AdmitNodeResponse
+	(*Ban)(nil),                        // 30: swarm.v1.Ban
+	(*BanNodeRequest)(nil),             // 31: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),            // 32: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),           // 33: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),          // 34: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                      // 35: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),         // 36: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),        // 37: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),              // 38: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),             // 39: swarm.v1.ReportResponse
+	(*SessionWarnings)(nil),            // 40: swarm.v1.SessionWarnings
+	(*Warning)(nil),                    // 41: swarm.v1.Warning
+	(*StartProbeRequest)(nil),          // 42: swarm.v1.StartProbeRequest
+	(*StartProbeResponse)(nil),         // 43: swarm.v1.StartProbeResponse
+	(*GetProbeRequest)(nil),            // 44: swarm.v1.GetProbeRequest
+	(*GetProbeResponse)(nil),           // 45: swarm.v1.GetProbeResponse
+	(*ProbeLink)(nil),                  // 46: swarm.v1.ProbeLink
+	(*ProbeNode)(nil),                  // 47: swarm.v1.ProbeNode
+	(*ProbeJob)(nil),                   // 48: swarm.v1.ProbeJob
+	(*ProbeTarget)(nil),                // 49: swarm.v1.ProbeTarget
+	(*ProbeReport)(nil),                // 50: swarm.v1.ProbeReport
+	(*ProbeResult)(nil),                // 51: swarm.v1.ProbeResult
+	(*AttemptAsked)(nil),               // 52: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 53: swarm.v1.SessionReport
+	(*Trained)(nil),                    // 54: swarm.v1.Trained
+	(*Unreached)(nil),                  // 55: swarm.v1.Unreached
+	(*RoundProof)(nil),                 // 56: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 57: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 58: swarm.v1.Ready
+	(*Done)(nil),                       // 59: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 60: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 61: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 62: swarm.v1.Failed
+	(*Progress)(nil),                   // 63: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 64: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 65: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 66: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 67: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 68: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 69: swarm.v1.Rules
+	(*Halt)(nil),                       // 70: swarm.v1.Halt
+	(*LostModel)(nil),                  // 71: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 72: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 73: swarm.v1.Skips
+	(*Session)(nil),                    // 74: swarm.v1.Session
+	(*CommittedRound)(nil),             // 75: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 76: swarm.v1.Plan
+	(*Participant)(nil),                // 77: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 78: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 79: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 80: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 81: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 82: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 83: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 84: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 85: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 86: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 87: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 88: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 89: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 90: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 91: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 92: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 93: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 94: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 95: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 96: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 97: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 98: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 99: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 100: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 101: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 102: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 103: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 104: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 105: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 106: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 107: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 108: swarm.v1.EndContractResponse
+	(*ErrorReason)(nil),                // 109: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 110: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
-	6,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
+	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
 	5,   // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
-	8,   // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
-	7,   // 3: swarm.v1.Node.dial_back:type_name -> swarm.v1.DialBack
-	6,   // 4: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	6,   // 5: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	16,  // 6: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
-	11,  // 7: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
-	6,   // 8: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	28,  // 9: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	25,  // 10: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
-	23,  // 11: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	24,  // 12: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
-	11,  // 13: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
-	11,  // 14: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	28,  // 15: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	11,  // 16: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	33,  // 17: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	63,  // 18: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	51,  // 19: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	5,   // 20: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	48,  // 21: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	50,  // 22: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	38,  // 23: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
-	46,  // 24: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
-	7,   // 25: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	39,  // 26: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	44,  // 27: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
-	45,  // 28: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
-	49,  // 29: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
-	47,  // 30: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
-	49,  // 31: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
-	56,  // 32: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	57,  // 33: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	60,  // 34: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	61,  // 35: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	55,  // 36: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	54,  // 37: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	52,  // 38: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	53,  // 39: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
-	74,  // 40: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	57,  // 41: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	58,  // 42: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	59,  // 43: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	53,  // 44: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
-	33,  // 45: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	73,  // 46: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	74,  // 47: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	72,  // 48: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	67,  // 49: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	69,  // 50: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	71,  // 51: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	64,  // 52: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	70,  // 53: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	68,  // 54: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	66,  // 55: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	66,  // 56: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	66,  // 57: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	61,  // 58: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	75,  // 59: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	76,  // 60: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	63,  // 61: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	83,  // 62: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	23,  // 63: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	63,  // 64: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	73,  // 65: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	23,  // 66: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	39,  // 67: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	67,  // 68: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	11,  // 69: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	63,  // 70: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	92,  // 71: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	72,  // 72: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	11,  // 73: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	11,  // 74: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	11,  // 75: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	63,  // 76: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	11,  // 77: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	63,  // 78: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	11,  // 79: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	63,  // 80: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	108, // 81: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 82: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 83: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 84: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	40,  // 85: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	42,  // 86: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	9,   // 87: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	12,  // 88: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	14,  // 89: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	21,  // 90: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	17,  // 91: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	19,  // 92: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	29,  // 93: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	31,  // 94: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	26,  // 95: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	34,  // 96: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	36,  // 97: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	62,  // 98: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	77,  // 99: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	79,  // 100: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	81,  // 101: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	84,  // 102: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	86,  // 103: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	97,  // 104: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	101, // 105: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	103, // 106: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	105, // 107: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	99,  // 108: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	90,  // 109: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	88,  // 110: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	93,  // 111: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	95,  // 112: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 113: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 114: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	41,  // 115: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	43,  // 116: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	10,  // 117: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	13,  // 118: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	15,  // 119: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	22,  // 120: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	18,  // 121: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	20,  // 122: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	30,  // 123: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	32,  // 124: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	27,  // 125: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	35,  // 126: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	37,  // 127: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	63,  // 128: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	78,  // 129: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	80,  // 130: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	82,  // 131: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	85,  // 132: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	87,  // 133: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	98,  // 134: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	102, // 135: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	104, // 136: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	106, // 137: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	100, // 138: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	91,  // 139: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	89,  // 140: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	94,  // 141: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	96,  // 142: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	113, // [113:143] is the sub-list for method output_type
-	83,  // [83:113] is the sub-list for method input_type
-	82,  // [82:83] is the sub-list for extension type_name
-	81,  // [81:82] is the sub-list for extension extendee
-	0,   // [0:81] is the sub-list for field type_name
+	6,   // 2: swarm.v1.NodeHealth.links:type_name -> swarm.v1.NodeLinks
+	7,   // 3: swarm.v1.NodeLinks.links:type_name -> swarm.v1.NodeLink
+	10,  // 4: swarm.v1.Node.use:type_name -> swarm.v1.Use
+	9,   // 5: swarm.v1.Node.dial_back:type_name -> swarm.v1.DialBack
+	6,   // 6: swarm.v1.Node.links:type_name -> swarm.v1.NodeLinks
+	8,   // 7: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	8,   // 8: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	18,  // 9: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
+	13,  // 10: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
+	8,   // 11: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	30,  // 12: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	27,  // 13: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
+	25,  // 14: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	26,  // 15: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
+	13,  // 16: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	13,  // 17: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	30,  // 18: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	13,  // 19: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	35,  // 20: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	65,  // 21: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	53,  // 22: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	5,   // 23: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	50,  // 24: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
+	52,  // 25: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	40,  // 26: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	48,  // 27: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
+	9,   // 28: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
+	41,  // 29: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	46,  // 30: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
+	47,  // 31: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
+	51,  // 32: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
+	49,  // 33: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
+	51,  // 34: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
+	58,  // 35: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	59,  // 36: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	62,  // 37: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	63,  // 38: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	57,  // 39: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	56,  // 40: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	54,  // 41: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	55,  // 42: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	76,  // 43: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	59,  // 44: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	60,  // 45: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	61,  // 46: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	55,  // 47: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	35,  // 48: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	75,  // 49: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	76,  // 50: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	74,  // 51: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	69,  // 52: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	71,  // 53: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	73,  // 54: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	66,  // 55: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	72,  // 56: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	70,  // 57: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	68,  // 58: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	68,  // 59: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	68,  // 60: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	63,  // 61: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	77,  // 62: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	78,  // 63: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	65,  // 64: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	85,  // 65: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	25,  // 66: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	65,  // 67: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	75,  // 68: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	25,  // 69: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	41,  // 70: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	69,  // 71: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	13,  // 72: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	65,  // 73: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	94,  // 74: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	74,  // 75: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	13,  // 76: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	13,  // 77: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	13,  // 78: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	65,  // 79: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	13,  // 80: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	65,  // 81: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	13,  // 82: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	65,  // 83: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	110, // 84: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 85: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 86: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 87: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	42,  // 88: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	44,  // 89: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	11,  // 90: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	14,  // 91: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	16,  // 92: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	23,  // 93: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	19,  // 94: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	21,  // 95: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	31,  // 96: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	33,  // 97: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	28,  // 98: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	36,  // 99: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	38,  // 100: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	64,  // 101: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	79,  // 102: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	81,  // 103: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	83,  // 104: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	86,  // 105: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	88,  // 106: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	99,  // 107: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	103, // 108: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	105, // 109: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	107, // 110: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	101, // 111: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	92,  // 112: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	90,  // 113: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	95,  // 114: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	97,  // 115: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 116: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 117: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	43,  // 118: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	45,  // 119: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	12,  // 120: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	15,  // 121: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	17,  // 122: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	24,  // 123: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	20,  // 124: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	22,  // 125: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	32,  // 126: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	34,  // 127: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	29,  // 128: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	37,  // 129: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	39,  // 130: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	65,  // 131: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	80,  // 132: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	82,  // 133: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	84,  // 134: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	87,  // 135: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	89,  // 136: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	100, // 137: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	104, // 138: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	106, // 139: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	108, // 140: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	102, // 141: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	93,  // 142: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	91,  // 143: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	96,  // 144: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	98,  // 145: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	116, // [116:146] is the sub-list for method output_type
+	86,  // [86:116] is the sub-list for method input_type
+	85,  // [85:86] is the sub-list for extension type_name
+	84,  // [84:85] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -8904,15 +9105,15 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[66].OneofWrappers = []any{}
-	file_api_swarm_v1_swarm_proto_msgTypes[77].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[68].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[79].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   108,
+			NumMessages:   110,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

@@ -12,6 +12,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/reach/pairs"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -38,7 +39,10 @@ func (h *Memory) Take(view *state.State, node *state.Node, m *swarmv1.NodeHealth
 	clean := &swarmv1.NodeHealth{
 		Name: node.Name, Role: node.Role, SpiffeId: node.SPIFFEID, // as proven, whatever it says
 		Healthy: m.GetHealthy(), Reason: shown(m.GetReason()), Source: shown(m.GetSource()),
-		SvidNotBeforeUnixMs: m.GetSvidNotBeforeUnixMs(), SvidNotAfterUnixMs: m.GetSvidNotAfterUnixMs(),
+		SvidNotBeforeUnixMs: m.GetSvidNotBeforeUnixMs(), SvidNotAfterUnixMs: m.GetSvidNotAfterUnixMs(), Links: pairs.Bound(m.GetLinks()),
+	}
+	if clean.Links != nil {
+		clean.Links.Sn = sn // not for the node to say
 	}
 	for _, w := range m.GetWarnings()[:min(len(m.GetWarnings()), maxWarnings)] {
 		clean.Warnings = append(clean.Warnings, shown(w))
@@ -64,6 +68,17 @@ func (h *Memory) Via(node string) string {
 	return h.by[node].sn
 }
 
+// Links returns what a node last said of its connections with others, as of now; nil: that is not known.
+func (h *Memory) Links(node string, now time.Time) *swarmv1.NodeLinks {
+	h.mu.Lock()
+	t := h.by[node]
+	h.mu.Unlock()
+	if now.Sub(t.at) > health.SeenWithin {
+		return nil
+	}
+	return pairs.Aged(t.health.GetLinks(), now.Sub(t.at))
+}
+
 // Judge returns the health of a node as this leader sees it now.
 func (h *Memory) Judge(n *state.Node, now time.Time) *swarmv1.NodeHealth {
 	h.mu.Lock()
@@ -77,6 +92,7 @@ func (h *Memory) Judge(n *state.Node, now time.Time) *swarmv1.NodeHealth {
 		return out
 	}
 	out := proto.CloneOf(t.health)
+	out.Links = h.Links(n.Name, now)
 	if out.GetSvidNotAfterUnixMs() == 0 && !out.GetHealthy() {
 		out.LeaderSeenUnixMs = t.at.UnixMilli() // it gives its own reason why there is nothing to judge
 	} else {

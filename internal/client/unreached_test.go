@@ -1,0 +1,35 @@
+package client_test
+
+import (
+	"testing"
+)
+
+// TestUnreached: SNs whose API can't be dialled are known by name, until they can be.
+func TestUnreached(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	a, b := s.start("sn-0"), s.start("sn-1")
+	c := s.client("/swarm/sl/sl-0", nil, a.addr, b.addr)
+	if _, err := c.ListNodes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Unreached(); len(got) != 0 {
+		t.Errorf("all is well, and %v is not reached", got)
+	}
+	a.kill()
+	if _, err := c.ListNodes(t.Context()); err != nil { // at sn-1
+		t.Fatal(err)
+	}
+	for range 10 { // an old connection may have ended first, and only then was dialled
+		if len(c.Unreached()) > 0 {
+			break
+		}
+		c.Doubt()
+		if _, err := c.ListNodes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := c.Unreached()
+	if len(got) != 1 || got[0].Name != "sn-0" || got[0].Failure.Err.HostPort != a.addr || got[0].Failure.Err.Cause != "refused" || got[0].Failure.Since.IsZero() {
+		t.Errorf("not reached: %+v", got)
+	}
+}
