@@ -105,6 +105,6 @@ func (t *table) addCandidates(all []*swarmv1.Candidate, since func(*swarmv1.Cand
 		if c.GetAdmitted() {
 			state, note = "admitted", "it has not joined"
 		}
-		t.add(c.GetName(), "sn", c.GetHost(), state, since(c), "", note)
+		t.add(c.GetName(), "sn", c.GetHost(), state, since(c), "", "", note)
 	}
 }

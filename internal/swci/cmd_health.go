@@ -11,6 +11,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/reach/pairs"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -21,6 +22,7 @@ func healthCommands() []*Command {
 		Summary: "Show which nodes are healthy, and why others are not",
 		Details: "A node is healthy while its certificate is valid and renewed on schedule (more than a third of its life is left) and a raft leader heard of it within the last minute. Every known SN is asked itself; the others are shown as the raft leader knows them. FOR is how long a node stays healthy unless its certificate is renewed, CERT how long the certificate is valid.\n\n" +
 			"A node that left when its work was done or it was stopped is shown as left, and counts as neither.\n\n" +
+			"Below stands who has a connection with whom, as each node tells of its own; nothing is dialled for it. The SLs of a contract need each other, and each an SN; SNs need each other. Of up to 12 nodes a matrix is drawn. A pair that is not well follows in words: who could not open which host and port, why, for how long, and the command that checks it. It is enough that one of a pair can open connections. `swarmctl doctor` dials each pair anew, in both directions.\n\n" +
 			"Ends with exit code 1 if any node is not healthy. `swarmd health` on a node's machine asks that node alone, without the swarm.",
 		Example: "get health",
 		JSON:    healthJSON{},
@@ -32,6 +34,17 @@ func healthCommands() []*Command {
 type healthJSON struct {
 	Healthy bool             `json:"healthy" doc:"all nodes are that have not left"`
 	Nodes   []nodeHealthJSON `json:"nodes" doc:"by role and name"`
+	Pairs   []pairJSON       `json:"pairs" doc:"nodes that need each other and whose connection is not well, those without one first; the others are well"`
+}
+
+// pairJSON is one pair of `get health -o json`.
+type pairJSON struct {
+	A      string `json:"a" doc:"one of the two nodes"`
+	B      string `json:"b" doc:"the other"`
+	State  string `json:"state" doc:"none: no connection, and a dial has failed; one way: a connection stands, though only one of the two, or none, can open another; not known; refused: one of the two takes no part with the other, as its --allow-peer does not name it or its registration is not proven"`
+	Dials  string `json:"dials" doc:"which of the two can open connections, where only one can; else empty"`
+	Detail string `json:"detail" doc:"who could not open which host and port, why, and for how long"`
+	Remedy string `json:"remedy" doc:"what to do, with the command that checks it; empty: nothing has to be done"`
 }
 
 // nodeHealthJSON is one element of `get health -o json`.
@@ -48,6 +61,8 @@ type nodeHealthJSON struct {
 	NotAfter   *string  `json:"svid_not_after" doc:"when its certificate expires; RFC 3339, UTC"`
 	LeaderSeen *string  `json:"leader_seen" doc:"when a raft leader last heard of it; RFC 3339, UTC"`
 	Warnings   []string `json:"warnings" doc:"for people"`
+	Needs      int      `json:"needs" doc:"others that it needs a connection with"`
+	Reaches    int      `json:"reaches" doc:"those of them with which one stands"`
 }
 
 func getHealth(ctx context.Context, s *Session, args Args) error {
@@ -112,13 +127,19 @@ func newer(a, b *swarmv1.NodeHealth) bool {
 }
 
 func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
+	reach := healthPairs(nodes)
 	if s.JSON {
-		out := healthJSON{Healthy: all, Nodes: []nodeHealthJSON{}}
+		out := healthJSON{Healthy: all, Nodes: []nodeHealthJSON{}, Pairs: []pairJSON{}}
+		for _, p := range reach.NotWell() {
+			out.Pairs = append(out.Pairs, pairJSON{p.A, p.B, string(p.State), p.Dials(), strings.Join(p.Details(), "; "), p.Remedy()})
+		}
 		for _, n := range nodes {
+			count := reach.Count(text.Line(n.GetName()))
 			out.Nodes = append(out.Nodes, nodeHealthJSON{
 				Name: n.GetName(), Role: n.GetRole(), Healthy: n.GetHealthy(), Reason: n.GetReason(), LeftReason: n.GetLeftReason(), Until: stamp(n.GetUntilUnixMs()),
 				SpiffeID: n.GetSpiffeId(), Source: n.GetSource(), NotBefore: stamp(n.GetSvidNotBeforeUnixMs()), NotAfter: stamp(n.GetSvidNotAfterUnixMs()),
 				LeaderSeen: stamp(n.GetLeaderSeenUnixMs()), Warnings: append([]string{}, n.GetWarnings()...),
+				Needs: count.Needs, Reaches: count.Has,
 			})
 		}
 		return printJSON(s.Env.Stdout, out)
@@ -144,7 +165,18 @@ func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
 			fmt.Fprintf(s.Env.Stdout, "warning: node %s: %s\n", text.Line(n.GetName()), text.Line(w))
 		}
 	}
-	return nil
+	return reach.Print(s.Env.Stdout)
+}
+
+// healthPairs says who has a connection with whom, of the nodes that are there.
+func healthPairs(nodes []*swarmv1.NodeHealth) *pairs.Table {
+	var there []pairs.Node
+	for _, n := range nodes {
+		if n.GetHealthy() || n.GetLinks() != nil {
+			there = append(there, pairs.Node{Name: text.Line(n.GetName()), Role: n.GetRole(), Links: pairs.Bound(n.GetLinks())})
+		}
+	}
+	return pairs.Tabulate(there)
 }
 
 // ahead renders how long after now a moment in Unix milliseconds is; "" for 0.

@@ -10,6 +10,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/reach/pairs"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -18,7 +19,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. The note of an SL says whether the SN at which it registered reaches its port. Then follow banned node keys without a node, and SNs that wait to be admitted, each with the command that does it.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. REACH says with how many of the others that it needs a node has a connection, and with which it has none: `get health` says why. The note of an SL says whether the SN at which it registered reaches its port. Then follow banned node keys without a node, and SNs that wait to be admitted, each with the command that does it.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -69,6 +70,8 @@ type nodeJSON struct {
 	Version    string  `json:"version" doc:"that it says it runs, with the commit; empty: it registered before versions were told"`
 	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
 	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Needs      int     `json:"needs" doc:"others that it needs a connection with, as far as is known; get health says more"`
+	Reaches    int     `json:"reaches" doc:"those of them with which one stands"`
 	Use        useJSON `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
 }
 
@@ -101,16 +104,28 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 }
 
 func (s *Session) printNodes(list *swarmv1.ListNodesResponse) error {
-	t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "VERSION", "NOTE"}}
+	t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "REACH", "VERSION", "NOTE"}}
+	reach := nodePairs(list.GetNodes())
 	for _, n := range list.GetNodes() {
 		state, since := nodeState(n, list.GetNoQuorum())
-		t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), since), n.GetVersion(), nodeNote(n))
+		t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), since), reach.Count(text.Line(n.GetName())).String(), n.GetVersion(), nodeNote(n))
 	}
 	for _, b := range strangers(list.GetBans(), list.GetNodes()) {
-		t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "", "no node is registered with this key")
+		t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "", "", "no node is registered with this key")
 	}
 	t.addCandidates(list.GetCandidates(), func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
 	return t.print(s.Env.Stdout)
+}
+
+// nodePairs says who has a connection with whom, of the nodes that are there.
+func nodePairs(nodes []*swarmv1.Node) *pairs.Table {
+	var there []pairs.Node
+	for _, n := range nodes {
+		if n.GetLive() && !n.GetBanned() {
+			there = append(there, pairs.Node{Name: text.Line(n.GetName()), Role: n.GetRole(), Links: pairs.Bound(n.GetLinks())})
+		}
+	}
+	return pairs.Tabulate(there)
 }
 
 // printNodeLines prints nodes as the original does, whose Python class reads seven columns. A node's UUID is its peer ID, and its
@@ -145,8 +160,11 @@ func nodesToJSON(list *swarmv1.ListNodesResponse) nodesJSON {
 	out := nodesJSON{
 		Nodes: []nodeJSON{}, Bans: []banJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum()), Candidates: candidatesToJSON(list.GetCandidates()),
 	}
+	reach := nodePairs(list.GetNodes())
 	for _, n := range list.GetNodes() {
-		out.Nodes = append(out.Nodes, nodeToJSON(n, list.GetNoQuorum()))
+		node, count := nodeToJSON(n, list.GetNoQuorum()), reach.Count(text.Line(n.GetName()))
+		node.Needs, node.Reaches = count.Needs, count.Has
+		out.Nodes = append(out.Nodes, node)
 	}
 	for _, b := range list.GetBans() {
 		out.Bans = append(out.Bans, banToJSON(b))

@@ -40,6 +40,12 @@ func (*leftAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
 
 func askLeft(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	return askAPI(t, &leftAPI{}, args...)
+}
+
+// askAPI runs a command with what answers for the SNs.
+func askAPI(t *testing.T, api fake, args ...string) (string, error) {
+	t.Helper()
 	state := t.TempDir()
 	var out bytes.Buffer
 	env := swci.Env{
@@ -50,7 +56,7 @@ func askLeft(t *testing.T, args ...string) (string, error) {
 		IsTerminal: func(io.Writer) bool { return false },
 	}
 	connect := func(context.Context, swci.Context) (client.Operator, func(), error) {
-		return answering(t, &leftAPI{}), func() {}, nil
+		return answering(t, api), func() {}, nil
 	}
 	err := swci.Execute(t.Context(), append(args, "--sn=10.0.0.1:30304"), &swci.Session{Env: env, Connect: connect})
 	return out.String(), err
@@ -61,11 +67,11 @@ func TestListNodesShowsWhoLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `NAME  ROLE  ADDRESS         STATE   FOR  VERSION  NOTE
-sl-0  sl    10.0.0.2:30305  left    1s   -        training is over
-sl-1  sl    10.0.0.3:30305  banned  1s   -        -
-sl-2  sl    10.0.0.4:30305  left    1s   -        stopped sn-9
-sl-3  sl    10.0.0.5:30305  dead    1s   -        not reached by sn-0: timeout
+	want := `NAME  ROLE  ADDRESS         STATE   FOR  REACH  VERSION  NOTE
+sl-0  sl    10.0.0.2:30305  left    1s   -      -        training is over
+sl-1  sl    10.0.0.3:30305  banned  1s   -      -        -
+sl-2  sl    10.0.0.4:30305  left    1s   -      -        stopped sn-9
+sl-3  sl    10.0.0.5:30305  dead    1s   -      -        not reached by sn-0: timeout
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
@@ -101,6 +107,107 @@ sn-1  sn    yes      60 seconds  -     0s ago  -
 		t.Fatal(err)
 	}
 	if !doc.Healthy || doc.Nodes[0].Healthy || doc.Nodes[0].LeftReason != "training is over" {
+		t.Errorf("JSON: %+v", doc)
+	}
+}
+
+// reachAPI is a swarm in which sl-2 and sl-0 have no connection, and sl-1 could not dial sl-0.
+type reachAPI struct{ fakeAPI }
+
+func reachLinks(links ...*swarmv1.NodeLink) *swarmv1.NodeLinks {
+	return &swarmv1.NodeLinks{Contract: "c", Sn: "sn-0", Links: links}
+}
+
+func (*reachAPI) links() map[string]*swarmv1.NodeLinks {
+	shut := &swarmv1.NodeLink{Node: "sl-0", Address: "10.0.0.2:30305", Cause: "timeout", SinceSeconds: 200, LastSeconds: 3}
+	there := &swarmv1.NodeLink{Node: "sl-0", Linked: true, Address: "10.0.0.2:30305", Cause: "refused", SinceSeconds: 9000, LastSeconds: 7300}
+	evil := &swarmv1.NodeLink{Node: "sl-0", Address: "10.0.0.4:30305", Cause: "it is\nevil\x1b[2J"}
+	return map[string]*swarmv1.NodeLinks{"sl-0": reachLinks(), "sl-1": reachLinks(there), "sl-2": reachLinks(shut), "sl-3": reachLinks(evil), "sn-0": {}}
+}
+
+func (a *reachAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	out, links := &swarmv1.ListNodesResponse{}, a.links()
+	for _, name := range []string{"sl-0", "sl-1", "sl-2", "sl-3", "sn-0"} {
+		out.Nodes = append(out.Nodes, &swarmv1.Node{Name: name, Role: name[:2], Host: "10.0.0.1", FsPort: 30305, Live: true, LiveSinceUnixMs: 10_000, Links: links[name]})
+	}
+	out.Nodes = append(out.Nodes, &swarmv1.Node{Name: "sl-9", Role: "sl", Links: reachLinks()}) // dead
+	return out, nil
+}
+
+func (a *reachAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
+	sn := client.SNHealth{Name: "sn-0", Address: "10.0.0.1:30304"}
+	links := a.links()
+	for _, name := range []string{"sn-0", "sl-0", "sl-1", "sl-2", "sl-3"} {
+		sn.Nodes = append(sn.Nodes, &swarmv1.NodeHealth{Name: name, Role: name[:2], Healthy: true, UntilUnixMs: 71_000, LeaderSeenUnixMs: 11_000, Links: links[name]})
+	}
+	return []client.SNHealth{sn}, nil
+}
+
+func askReach(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := askAPI(t, &reachAPI{}, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestListNodesShowsWhoReachesWhom(t *testing.T) {
+	want := `NAME  ROLE  ADDRESS         STATE  FOR  REACH                 VERSION  NOTE
+sl-0  sl    10.0.0.1:30305  alive  1s   2/4 (not sl-2, sl-3)  -        -
+sl-1  sl    10.0.0.1:30305  alive  1s   4/4                   -        -
+sl-2  sl    10.0.0.1:30305  alive  1s   3/4 (not sl-0)        -        -
+sl-3  sl    10.0.0.1:30305  alive  1s   3/4 (not sl-0)        -        -
+sn-0  sn    10.0.0.1:30305  alive  1s   4/4                   -        -
+sl-9  sl    :0              dead   -    -                     -        -
+`
+	if diff := cmp.Diff(want, askReach(t, "list", "nodes")); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	var doc struct {
+		Nodes []struct {
+			Name           string
+			Needs, Reaches int
+		}
+	}
+	if err := json.Unmarshal([]byte(askReach(t, "list", "nodes", "-o", "json")), &doc); err != nil || doc.Nodes[0].Needs != 4 || doc.Nodes[0].Reaches != 2 || doc.Nodes[5].Needs != 0 {
+		t.Errorf("JSON: %+v, %v", doc, err)
+	}
+}
+
+func TestGetHealthShowsWhoReachesWhom(t *testing.T) {
+	_, out, ok := strings.Cut(askReach(t, "get", "health"), "\n\n")
+	want := `connections: 8 of 10 that nodes need stand
+           1   2   3   4   5
+ 1  sl-0      ok  NO  NO  ok
+ 2  sl-1  in      ok  ok  ok
+ 3  sl-2  NO  ok      ok  ok
+ 4  sl-3  NO  ok  ok      ok
+ 5  sn-0  ok  ok  ok  ok
+    from the row to the column: ok it stands; in it stands, but the row could not open it; NO none
+none: sl-0 and sl-2
+  sl-2 cannot open 10.0.0.2:30305 (TCP), which does not answer, for 3 minutes
+  -> let TCP from the host of sl-2 to 10.0.0.2:30305 (sl-0) through every firewall; check on the host of sl-2: swarmctl identity check 10.0.0.2:30305
+none: sl-0 and sl-3
+  sl-3 cannot open 10.0.0.4:30305 (TCP): it is evil, for 0 seconds
+  -> check on the host of sl-3: swarmctl identity check 10.0.0.4:30305
+one way: sl-0 and sl-1
+  sl-1 could not open 10.0.0.2:30305 (TCP), which refuses connections (its last try was 2 hours ago)
+  the connection that sl-0 has opened carries both
+  -> nothing has to be done as long as sl-0 can dial; check on the host of sl-1: swarmctl identity check 10.0.0.2:30305
+`
+	if diff := cmp.Diff(want, out); !ok || diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	var doc struct {
+		Nodes []struct{ Needs, Reaches int }
+		Pairs []struct{ A, B, State, Dials, Detail, Remedy string }
+	}
+	if err := json.Unmarshal([]byte(askReach(t, "get", "health", "-o", "json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if p := doc.Pairs; len(p) != 3 || p[0].State != "none" || p[0].A != "sl-0" || p[0].B != "sl-2" || p[2].State != "one way" || p[2].Dials != "sl-0" || !strings.Contains(p[2].Remedy, "identity check") ||
+		doc.Nodes[0].Needs != 4 || doc.Nodes[0].Reaches != 2 {
 		t.Errorf("JSON: %+v", doc)
 	}
 }

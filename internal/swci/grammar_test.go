@@ -238,14 +238,14 @@ func TestCommands(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE     FOR  VERSION  NOTE
-sl-0  sl    10.0.0.2:30305  banned    1s   -        -
-sn-0  sn    10.0.0.1:30304  alive     10s  -        sentinel, leader
-sl-9  -     -               banned    2s   -        no node is registered with this key
-sn-1  sn    10.0.0.3        waiting   2s   -        swarmctl admit node sn-1 --peer-id 12D3KooC
-sn-2  sn    -               waiting   2s   -        swarmctl admit node sn-2 --peer-id 12D3KooD
-sn-2  sn    -               waiting   2s   -        swarmctl admit node sn-2 --peer-id 12D3KooE
-sn-3  sn    -               admitted  2s   -        it has not joined
+		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE     FOR  REACH  VERSION  NOTE
+sl-0  sl    10.0.0.2:30305  banned    1s   -      -        -
+sn-0  sn    10.0.0.1:30304  alive     10s  -      -        sentinel, leader
+sl-9  -     -               banned    2s   -      -        no node is registered with this key
+sn-1  sn    10.0.0.3        waiting   2s   -      -        swarmctl admit node sn-1 --peer-id 12D3KooC
+sn-2  sn    -               waiting   2s   -      -        swarmctl admit node sn-2 --peer-id 12D3KooD
+sn-2  sn    -               waiting   2s   -      -        swarmctl admit node sn-2 --peer-id 12D3KooE
+sn-3  sn    -               admitted  2s   -      -        it has not joined
 `},
 		{"health", []string{"get", "health", sn}, `NAME  ROLE  HEALTHY  FOR         CERT        SEEN    WHY NOT
 sl-0  sl    yes      40 minutes  60 minutes  1s ago  -

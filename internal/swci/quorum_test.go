@@ -98,14 +98,14 @@ func TestWithoutQuorumWhatIsKnownIsShown(t *testing.T) {
 		}
 	}
 	out, _ := askSurvivor(t, "list", "nodes")
-	want := `NAME  ROLE  ADDRESS         STATE      FOR    VERSION  NOTE
-sl-0  sl    10.0.0.4:30305  unknown    1m15s  -        -
-sl-1  sl    10.0.0.5:30305  unknown    1m15s  -        -
-sl-2  sl    10.0.0.6:30305  left       1m41s  -        training is over
-sl-3  sl    10.0.0.7:30305  banned     1m41s  -        -
-sn-0  sn    10.0.0.1:30304  alive      1m50s  -        sentinel
-sn-1  sn    10.0.0.2:30304  no answer  1m15s  -        -
-sn-2  sn    10.0.0.3:30304  no answer  1m15s  -        -
+	want := `NAME  ROLE  ADDRESS         STATE      FOR    REACH  VERSION  NOTE
+sl-0  sl    10.0.0.4:30305  unknown    1m15s  -      -        -
+sl-1  sl    10.0.0.5:30305  unknown    1m15s  -      -        -
+sl-2  sl    10.0.0.6:30305  left       1m41s  -      -        training is over
+sl-3  sl    10.0.0.7:30305  banned     1m41s  -      -        -
+sn-0  sn    10.0.0.1:30304  alive      1m50s  -      -        sentinel
+sn-1  sn    10.0.0.2:30304  no answer  1m15s  -      -        -
+sn-2  sn    10.0.0.3:30304  no answer  1m15s  -      -        -
 `
 	if d := cmp.Diff(want, out); d != "" {
 		t.Errorf("nodes (-want +got):\n%s", d)

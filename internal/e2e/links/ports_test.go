@@ -41,6 +41,8 @@ func TestOnePortShut(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		w.reaches(w.sls[i], 2)
 	}
+	w.shows("list", "nodes", "3/3")
+	w.shows("get", "health", "connections: 6 of 6 that nodes need stand")
 	w.ends()
 	for i, p := range w.sls {
 		if out := p.Output(); strings.Contains(out, failedAttempt) {
@@ -94,12 +96,20 @@ func twoPortsShut(t *testing.T, rules ...string) {
 			t.Errorf("explain does not say %q:\n%s", want, out)
 		}
 	}
+	w.shows("list", "nodes", "2/3 (not sl-2)", "2/3 (not sl-1)", "3/3")
+	w.shows("get", "health", "  NO  ", "none: sl-1 and sl-2\n", "  sl-1 cannot open "+w.Addr(12)+":30305 (TCP), which does not answer, for ",
+		"  sl-2 cannot open "+w.Addr(11)+":30305 (TCP), which does not answer, for ",
+		"or the other way to "+w.Addr(11)+":30305; one of the two is enough; check on the host of sl-1: swarmctl identity check "+w.Addr(12)+":30305\n")
 	if err := w.Host(10 + left).Open(); err != nil {
 		t.Fatal(err)
 	}
 	w.Until("a round with both, once the port of one is open", func() bool { return together(w.sls[in], w.sls[left]) })
 	if out := w.swarmctl("explain", "contract", "e2e"); strings.Contains(out, "cannot open") {
 		t.Errorf("once there is a way explain says:\n%s", out)
+	}
+	w.shows("list", "nodes", "3/3")
+	if out := w.swarmctl("get", "health"); strings.Contains(out, "none:") || strings.Contains(out, "  NO") {
+		t.Errorf("once there is a way health says:\n%s", out)
 	}
 	for i := range w.sls {
 		w.sls[i].Kill()
@@ -114,6 +124,17 @@ func together(a, b *e2etest.Proc) bool {
 		}
 	}
 	return false
+}
+
+// shows waits until a command of two words shows what is wanted.
+func (w *swarm) shows(verb, noun string, want ...string) {
+	w.T.Helper()
+	out := ""
+	w.Until(verb+" "+noun+" shows "+strings.Join(want, ", "), func() bool {
+		out = w.swarmctl(verb, noun)
+		return !slices.ContainsFunc(want, func(s string) bool { return !strings.Contains(out, s) })
+	})
+	w.T.Logf("%s %s:\n%s", verb, noun, out)
 }
 
 // contributes reports whether a program has contributed to the newest model that it was given.
