@@ -13,6 +13,14 @@ func (n *Network) Cut(a, b string) {
 	n.breakLocked(n.cuts, between(a, b))
 }
 
+// HangUp forgets the connection over which two nodes open streams, as hosts do when keep-alives find that it is dead. Streams that are open stay.
+func (n *Network) HangUp(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.linked, between(a, b))
+	n.changeLocked()
+}
+
 // Deafen stops the bytes that a node gets from another, in silence, not those that it sends there.
 func (n *Network) Deafen(name, from string) {
 	n.mu.Lock()
@@ -33,10 +41,6 @@ func (n *Network) breakLocked(breaks map[pair]int, p pair) {
 	time.AfterFunc(keepalive, func() {
 		n.mu.Lock()
 		still := breaks[p] == mine
-		if still {
-			delete(n.linked, link)
-			n.changeLocked()
-		}
 		n.mu.Unlock()
 		if still {
 			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return between(w.ends[0].name, w.ends[1].name) == link })

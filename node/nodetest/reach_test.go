@@ -18,7 +18,7 @@ const beats = 2 * beat
 
 // TestReach: who has a connection with whom shows as nodes tell it with their heartbeats, and as soon as that changes.
 func TestReach(t *testing.T) {
-	cfg := nodetest.Config{SNs: 1, SLs: 3, MinPeers: 2, ExpectedPeers: 3, Steps: 400, Think: think, Calm: calm}
+	cfg := nodetest.Config{SNs: 1, SLs: 3, MinPeers: 2, ExpectedPeers: 3, Steps: 200, Think: think, Calm: calm}
 	history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
 		enrolled(s, 3)
 		s.Until("a round", func() bool { return s.Round() > 0 })
@@ -27,20 +27,21 @@ func TestReach(t *testing.T) {
 		shows(t, s, "all is well", all)
 
 		s.Network.Cut("sl-0", "sl-1")
-		time.Sleep(keepalive + reachTimeout + beats) // the connection ends, and a dial fails
+		s.Network.HangUp("sl-0", "sl-1")
+		time.Sleep(dialTimeout + redial + beats) // a dial fails
 		shows(t, s, "a link is cut", []string{"sl-0 2/3 (not sl-1)", "sl-1 2/3 (not sl-0)", "sl-2 3/3", "sn-0 3/3"},
 			"none: sl-0 and sl-1", "sl-0 cannot open sl-1:30305 (TCP), which does not answer, for ", "check on the host of sl-0: swarmctl identity check sl-1:30305")
 
 		s.Network.Heal("sl-0", "sl-1")
 		time.Sleep(redial + beats)
 		shows(t, s, "it is whole again", all)
+		agree(t, s, three...)
 	})
 }
 
 const (
-	keepalive    = 30 * time.Second
-	reachTimeout = 5 * time.Second
-	redial       = 10 * time.Second
+	dialTimeout = 10 * time.Second // of a dial into silence
+	redial      = 10 * time.Second // the longest pause between two of them
 )
 
 // reaching is what swarmctl makes of what the swarm tells.
