@@ -24,6 +24,7 @@ func (s *Member) Links(view *state.State) *swarmv1.NodeLinks {
 		}
 		r := s.host.Reach(p2p.Addr{PeerID: id, Host: n.Host, Port: int(n.P2PPort)}, func(p p2p.Peer) error { return p.Is(identity.RoleSN) })
 		switch {
+		case r.Linked && pairs.Forgotten(r.Failed, now):
 		case r.Failed.Lately(now), r.Linked && r.Failed.Err != nil:
 			out.Links = append(out.Links, pairs.Failed(n.Name, r.Linked, r.Failed, now))
 		case !r.Linked:

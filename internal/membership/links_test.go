@@ -40,8 +40,10 @@ func TestLinks(t *testing.T) {
 			at := time.Now().Add(-ago)
 			return p2p.Reach{Linked: linked, Failed: reach.Failure{Err: &reach.Error{HostPort: "h:30303", Cause: reach.CauseTimeout}, Since: at.Add(-time.Minute), At: at}}
 		}
+		restarted := failed(true, time.Hour)
+		restarted.Failed.Err.Cause = reach.CauseRefused
 		net := roads{known: map[string]p2p.Reach{
-			"self": {}, "linked": {Linked: true}, "lately": failed(false, time.Minute), "long-ago": failed(false, time.Hour), "theirs": failed(true, time.Hour),
+			"self": {}, "linked": {Linked: true}, "lately": failed(false, time.Minute), "long-ago": failed(false, time.Hour), "theirs": failed(true, time.Hour), "restarted": restarted,
 			"left": failed(false, 0), "banned": failed(false, 0), "sl": failed(false, 0),
 		}}
 		for name := range net.known {

@@ -247,6 +247,7 @@ func (w *Ways) Report() *swarmv1.NodeLinks {
 	out.Contract = w.contract
 	for _, x := range w.by {
 		switch w.known(x); {
+		case x.linked && pairs.Forgotten(x.failed, now):
 		case x.failed.Err != nil:
 			out.Links = append(out.Links, pairs.Failed(x.node, x.linked, x.failed, now))
 		case x.answer.Err != nil:

@@ -138,7 +138,11 @@ func (s *contractService) warnings(view *state.State, c *state.Contract) []strin
 	}
 	var out []string
 	for _, h := range all {
-		for _, w := range append(h.GetWarnings(), pairs.ShutPorts(h.GetLinks())...) {
+		warned := h.GetWarnings()
+		if h.GetRole() == naming.RoleSL {
+			warned = append(warned, pairs.ShutPorts(h.GetLinks())...)
+		}
+		for _, w := range warned {
 			out = append(out, fmt.Sprintf("node %s: %s", h.GetName(), w))
 		}
 	}

@@ -81,6 +81,12 @@ func Aged(in *swarmv1.NodeLinks, by time.Duration) *swarmv1.NodeLinks {
 	return out
 }
 
+// Forgotten reports whether a failure says nothing any more where a connection stands, over which no other is tried: a port that refused a while
+// ago is, as a rule, that of a node which was restarted. A firewall that drops does not answer, and is remembered.
+func Forgotten(f reach.Failure, now time.Time) bool {
+	return f.Err != nil && f.Err.Cause == reach.CauseRefused && !f.Lately(now)
+}
+
 // Failed is a connection with a node to which a dial failed.
 func Failed(node string, linked bool, f reach.Failure, now time.Time) *swarmv1.NodeLink {
 	return &swarmv1.NodeLink{
