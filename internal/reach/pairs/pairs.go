@@ -121,19 +121,19 @@ func withSN(sl, sn Node, says *swarmv1.NodeLink) State {
 // between judges what both say. Who says that there is no connection is believed before who says nothing of it.
 func (p *Pair) between(a, b Node) State {
 	both := []*swarmv1.NodeLink{p.AB, p.BA}
-	any := func(is func(l *swarmv1.NodeLink) bool) bool {
+	either := func(is func(l *swarmv1.NodeLink) bool) bool {
 		return slices.ContainsFunc(both, func(l *swarmv1.NodeLink) bool { return l != nil && is(l) })
 	}
-	apart := any(func(l *swarmv1.NodeLink) bool { return !l.GetLinked() })
+	apart := either(func(l *swarmv1.NodeLink) bool { return !l.GetLinked() })
 	tells := func(n Node, l *swarmv1.NodeLink) bool { return n.Links != nil && (l != nil || n.Links.GetMore() == 0) }
 	switch {
-	case any((*swarmv1.NodeLink).GetRefused):
+	case either((*swarmv1.NodeLink).GetRefused):
 		return Refused
-	case apart && any(func(l *swarmv1.NodeLink) bool { return l.GetCause() != "" }):
+	case apart && either(func(l *swarmv1.NodeLink) bool { return l.GetCause() != "" }):
 		return None
 	case apart, !tells(a, p.AB) && !tells(b, p.BA):
 		return Unknown
-	case any(func(l *swarmv1.NodeLink) bool { return l.GetCause() != "" }):
+	case either(func(l *swarmv1.NodeLink) bool { return l.GetCause() != "" }):
 		return OneWay
 	}
 	return Well
