@@ -32,7 +32,7 @@ func slCommand(e Env) *cli.Command {
 		portFlag("sn-api-port", start.APIPort, "API port of those SNs where --sn-ip names none"),
 		portFlag("sl-fs-port", start.FSPort, "port of this node's file server, through which models are merged"),
 		stringFlag("data-dir", "directory with the data; the program finds it as DATA_DIR"),
-		stringFlag("model-dir", "directory with the program, its working directory; MODEL_DIR"),
+		stringFlag("model-dir", "directory with the program, its working directory; MODEL_DIR (default: with --invite the current one, in a container that of --model-program)"),
 		stringFlag("model-program", "the program to run, in the model directory (required unless --attach, --ml-cmd or --ml-entrypoint)"),
 		stringFlag("sl-platform", "PYT or TF (default TF)"),
 		stringFlag("python", "interpreter that runs the program as a process (default: the first python3 that imports the platform's framework)"),
