@@ -6,7 +6,7 @@ export GOTOOLCHAIN := local
 TOOLS := $(SWARM_CACHE)/tools/$(shell cat scripts/tools/go.mod scripts/tools/go.sum | sha256sum | cut -c1-16)
 
 .DEFAULT_GOAL := build
-.PHONY: build spire image demo test check bench wheel test-go test-python test-long chaos fuzz fmt lint meta generate drift tools tools-dir clean help
+.PHONY: build spire image demo test check bench wheel test-go test-python test-long chaos walks fuzz fmt lint meta generate drift tools tools-dir clean help
 
 build: ## build bin/swarmd and bin/swarmctl (the default); SIMD=0: without vector kernels, SIMD=1: never without
 	SIMD=$(SIMD) scripts/build bin
@@ -52,6 +52,9 @@ SEED ?= $(shell date +%s)
 chaos: build ## run a swarm under random faults: make chaos MINUTES=20 SEED=7 ARGS=-help; better as root
 	go build -o bin/chaos ./internal/chaos/cmd/chaos
 	bin/chaos -minutes $(MINUTES) -seed $(SEED) $(ARGS)
+
+walks: ## try swarmd as three new users would, on clean machines, and count commands and seconds
+	python3 scripts/walks
 
 fmt: tools ## format Go and Python
 	$(TOOLS)/golangci-lint fmt
