@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
@@ -71,13 +71,14 @@ var formats = []string{"consensus/backup", "consensus/ledger", "consensus/ledger
 var pure = map[string][]string{
 	"consensus/state": {
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
-		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/naming", "identity/pattern", "math",
+		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/claim", "identity/naming", "identity/pattern", "math",
 	},
 	"internal/round":                {"slices", "consensus/state", "merge"},
 	"internal/text":                 {"strings", "unicode", "unicode/utf8"},
 	"consensus/planner/independent": {"slices"},
 	"consensus/planner/weightcap":   {"slices", "consensus/state"},
 	"consensus/planner/warning":     {"cmp", "fmt", "slices", "consensus/state", "internal/round"},
+	"identity/claim":                {"crypto/ed25519", "encoding/binary"},
 	"identity/naming":               {"fmt"},
 	"identity/pattern":              {"fmt", "slices", "strings"},
 	"consensus/ledger":              {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
@@ -89,7 +90,7 @@ var pure = map[string][]string{
 	"merge/blake": {"encoding/binary", "simd/archsimd", "lukechampine.com/blake3", "lukechampine.com/blake3/guts"},
 	"internal/invitation": {
 		"bytes", "crypto/sha256", "crypto/x509", "encoding/base32", "encoding/base64", "encoding/json", "encoding/pem", "errors", "fmt", "net", "net/netip", "regexp", "strconv",
-		"strings", "time", "unicode", "github.com/spiffe/go-spiffe/v2/spiffeid", "identity", "identity/naming",
+		"strings", "time", "unicode", "github.com/spiffe/go-spiffe/v2/spiffeid", "identity", "identity/claim", "identity/naming",
 	},
 	"internal/bridge/wire": {"encoding/json", "errors", "fmt", "strconv", "strings"},
 }
