@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/claim"
 )
 
 const swarmID = "0123456789abcdef0123456789abcdef"
@@ -309,6 +310,65 @@ func TestTheStateIsTheLedgers(t *testing.T) {
 		_, err := backup.Read(bytes.NewReader(write(t, source(&changed, lines))), nil)
 		if !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// TestInvitationsOfTheStateAreTheLedgers: who could add one to a backup, or open one again, would get in as an SN.
+func TestInvitationsOfTheStateAreTheLedgers(t *testing.T) {
+	var lines []byte
+	s := state.New()
+	apply := func(commands ...state.Command) {
+		t.Helper()
+		for _, c := range commands {
+			next, result, err := s.Apply(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, lines = next, append(lines, bytes.Join(result.Records, nil)...)
+		}
+	}
+	secret := func(name string) []byte {
+		sum := sha256.Sum256([]byte(name))
+		return sum[:]
+	}
+	invite := func(name, word string) state.InviteNode {
+		return state.InviteNode{Node: name, SPIFFEID: "spiffe://x/swarm/sn/" + name, Key: claim.KeyOf(secret(word)), ExpiresMS: 1000, By: "spiffe://x/swarm/swci", AtMS: 5}
+	}
+	apply(
+		state.InitSwarm{SwarmID: swarmID, AtMS: 1, Founder: &state.Admission{Name: "sn-0", PeerID: "idsn0", AtMS: 1}},
+		state.RecordBundle{TrustDomain: "x", Certificates: [][]byte{{1}}, AtMS: 2},
+		invite("sn-1", "first"), invite("sn-2", "second"), invite("sn-2", "third"), invite("sn-3", "forgotten"), invite("sn-4", "by hand"), invite("sn-5", "again"),
+		state.ClaimInvitation{
+			Node: "sn-1", PeerID: "idsn1", SPIFFEID: "spiffe://x/swarm/sn/sn-1", Key: claim.KeyOf(secret("first")), Signature: claim.Sign(secret("first"), swarmID, "sn-1", "idsn1"), AtMS: 6,
+		},
+		state.ForgetNode{Node: "sn-3", AtMS: 7}, state.AdmitNode{Node: "sn-4", PeerID: "idsn4", AtMS: 7}, state.AdmitNode{Node: "sn-5", PeerID: "idsn5", AtMS: 7}, invite("sn-5", "later"),
+	)
+	if _, err := backup.Read(bytes.NewReader(write(t, source(s, lines))), nil); err != nil {
+		t.Fatalf("as it is: %v", err)
+	}
+	set := func(number uint64, name, word, by string) func(*state.State) {
+		return func(s *state.State) {
+			s.Invitations = maps.Clone(s.Invitations)
+			s.Invitations[name] = &state.Invitation{
+				Number: number, Node: name, SPIFFEID: "spiffe://x/swarm/sn/" + name, Key: claim.KeyOf(secret(word)), ExpiresMS: 1000, By: "spiffe://x/swarm/swci", AtMS: 5, ClaimedBy: by,
+			}
+		}
+	}
+	for name, change := range map[string]func(*state.State){
+		"open again":            set(1, "sn-1", "first", ""),
+		"claimed by another":    set(1, "sn-1", "first", "idmine"),
+		"the one before":        set(2, "sn-2", "second", ""),
+		"another key":           set(3, "sn-2", "mine", ""),
+		"what was taken back":   set(4, "sn-3", "forgotten", ""),
+		"what an admission did": set(5, "sn-4", "by hand", ""),
+		"a new one":             set(8, "sn-9", "mine", ""),
+		"the count":             func(s *state.State) { s.Invited = 6 },
+	} {
+		changed := *s
+		change(&changed)
+		if _, err := backup.Read(bytes.NewReader(write(t, source(&changed, lines))), nil); !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), "nvitation") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
@@ -15,11 +16,14 @@ type ledgerCheck struct {
 	registered map[uint64]string // by number of the record that the state names: the node, until the record has come
 
 	admit    string
-	admitted map[string]string // by peer ID: the name
-	banned   map[string]bool   // by peer ID; false: the ban was lifted
-	models   map[string]model  // by contract: the newest one that was not lost
-	paused   map[string]bool   // by contract; false: the pause has ended
-	recovery string            // digest of the newest recovery; empty: there was none
+	admitted map[string]string            // by peer ID: the name
+	invited  map[string]ledger.Invitation // by name: the newest
+	claimed  map[uint64]string            // by number of the invitation: the peer ID of who claimed it
+	invites  uint64                       // how many were made
+	banned   map[string]bool              // by peer ID; false: the ban was lifted
+	models   map[string]model             // by contract: the newest one that was not lost
+	paused   map[string]bool              // by contract; false: the pause has ended
+	recovery string                       // digest of the newest recovery; empty: there was none
 }
 
 type model struct {
@@ -30,7 +34,7 @@ type model struct {
 func newLedgerCheck(s *state.State) *ledgerCheck {
 	l := &ledgerCheck{
 		state: s, registered: map[uint64]string{}, admitted: map[string]string{}, banned: map[string]bool{}, models: map[string]model{},
-		paused: map[string]bool{},
+		paused: map[string]bool{}, invited: map[string]ledger.Invitation{}, claimed: map[uint64]string{},
 	}
 	for name, n := range s.Nodes {
 		if n.Recorded > 0 {
@@ -57,7 +61,13 @@ func (l *ledgerCheck) add(seq uint64, body ledger.Body) error {
 			delete(l.registered, seq)
 		}
 	case ledger.Admission:
-		l.admitted[x.PeerID] = x.Node
+		l.admission(x)
+	case ledger.Invitation:
+		l.invited[x.Node], l.invites = x, x.Number
+	case ledger.Forget:
+		if x.Invitation != 0 {
+			delete(l.invited, x.Node)
+		}
 	case ledger.Ban:
 		l.banned[x.PeerID] = true
 	case ledger.Unban:
@@ -65,6 +75,7 @@ func (l *ledgerCheck) add(seq uint64, body ledger.Body) error {
 	case ledger.Recovery:
 		l.recovery = x.Digest()
 		clear(l.admitted)
+		clear(l.invited)
 		l.admitted[x.PeerID] = x.Node
 	case ledger.Pause:
 		l.paused[x.Contract] = true
@@ -89,6 +100,31 @@ func (l *ledgerCheck) add(seq uint64, body ledger.Body) error {
 	return nil
 }
 
+// admission notes who may join, and what becomes of an invitation with it.
+func (l *ledgerCheck) admission(x ledger.Admission) {
+	l.admitted[x.PeerID] = x.Node
+	switch {
+	case x.Invitation != 0:
+		l.claimed[x.Invitation] = x.PeerID
+	case l.claimed[l.invited[x.Node].Number] == "":
+		delete(l.invited, x.Node) // it was taken back with that
+	}
+}
+
+// invitations holds those of the state to the ledger's. Who could add one, or open one again, would get in as an SN.
+func (l *ledgerCheck) invitations() error {
+	if l.state.Invited != l.invites {
+		return fmt.Errorf("%w: its state counts %d invitations of SNs, its ledger %d", ErrDamaged, l.state.Invited, l.invites)
+	}
+	for name, i := range l.state.Invitations {
+		x := l.invited[name]
+		if x.Number != i.Number || x.SPIFFEID != i.SPIFFEID || !bytes.Equal(x.Key, i.Key) || x.ExpiresMS != i.ExpiresMS || x.By != i.By || l.claimed[i.Number] != i.ClaimedBy {
+			return fmt.Errorf("%w: its state has another invitation of SN %.80q than its ledger", ErrDamaged, name)
+		}
+	}
+	return nil
+}
+
 // end holds the state to what the whole ledger says.
 func (l *ledgerCheck) end() error {
 	s := l.state
@@ -107,6 +143,9 @@ func (l *ledgerCheck) end() error {
 		if l.admitted[id] != a.Name {
 			return fmt.Errorf("%w: its state admits SN %.80q, and its ledger does not", ErrDamaged, a.Name)
 		}
+	}
+	if err := l.invitations(); err != nil {
+		return err
 	}
 	recovery := ""
 	if n := len(s.Recoveries); n > 0 {

@@ -27,6 +27,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	Ban{}.Kind():          decodeAs[Ban],
 	Unban{}.Kind():        decodeAs[Unban],
 	Admission{}.Kind():    decodeAs[Admission],
+	Invitation{}.Kind():   decodeAs[Invitation],
 	Rules{}.Kind():        decodeAs[Rules],
 	Fetch{}.Kind():        decodeAs[Fetch],
 	Deleted{}.Kind():      decodeAs[Deleted],
@@ -87,8 +88,10 @@ func (Registration) Kind() string { return "registration" }
 // Forget frees a name.
 type Forget struct {
 	Node   string `json:"node"`
-	PeerID string `json:"peer_id"`
+	PeerID string `json:"peer_id"` // empty: there was an invitation alone
 	Order  *Order `json:"order,omitempty"`
+	// Invitation is the number of the one that was taken back with it; 0: none was.
+	Invitation uint64 `json:"invitation,omitempty"`
 }
 
 // Kind implements Body.
@@ -298,12 +301,29 @@ func (Unban) Kind() string { return "unban" }
 type Admission struct {
 	Node   string `json:"node"`
 	PeerID string `json:"peer_id"`
-	By     string `json:"by"` // SPIFFE ID
+	By     string `json:"by"` // SPIFFE ID of who admitted it, or invited it
 	Order  *Order `json:"order,omitempty"`
+	// Invitation is the number of the invitation that the key has claimed, and Claim the signature that shows it; there is no order then.
+	Invitation uint64 `json:"invitation,omitempty"`
+	Claim      []byte `json:"claim,omitempty"` // by the invitation's key: claim.Verify
 }
 
 // Kind implements Body.
 func (Admission) Kind() string { return "admission" }
+
+// Invitation lets the first node key that claims it join as the SN of a name. It ends one that was made before for the same name.
+type Invitation struct {
+	Number    uint64 `json:"number"` // counts the swarm's from 1
+	Node      string `json:"node"`
+	SPIFFEID  string `json:"spiffe_id"`  // that the SN must bear
+	Key       []byte `json:"key"`        // public; the invited host has the private one
+	ExpiresMS int64  `json:"expires_ms"` // no claim is good from then on; Unix milliseconds
+	By        string `json:"by"`         // SPIFFE ID
+	Order     *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Invitation) Kind() string { return "invitation" }
 
 // Rules are what a contract demands from here on; its order has them. They make the contract if there was none.
 type Rules struct {

@@ -29,6 +29,9 @@ var bodies = []ledger.Body{
 	ledger.Resume{Contract: "c", Run: 2},
 	ledger.End{Contract: "c", Run: 2},
 	ledger.Admission{Node: "sn-1", PeerID: "12D3", By: "spiffe://a.example/swarm/swci"},
+	ledger.Invitation{Number: 1, Node: "sn-d", SPIFFEID: "spiffe://a.example/swarm/sn/sn-d", Key: []byte{1}, ExpiresMS: 9, By: "spiffe://a.example/swarm/swci"},
+	ledger.Admission{Node: "sn-d", PeerID: "12D3", By: "spiffe://a.example/swarm/swci", Invitation: 1, Claim: []byte{2}},
+	ledger.Forget{Node: "sn-e", Invitation: 2},
 }
 
 func chain(t testing.TB) (lines [][]byte) {

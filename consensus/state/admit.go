@@ -22,6 +22,8 @@ type Admission struct {
 	PeerID string `json:"peer_id"`      // libp2p peer ID of the node key
 	By     string `json:"by,omitempty"` // SPIFFE ID of who admitted it; empty: it founded the swarm
 	AtMS   int64  `json:"at_ms"`
+	// Invitation is the number of the invitation that the key has claimed; 0: it was admitted by its key.
+	Invitation uint64 `json:"invitation,omitempty"`
 }
 
 // CheckAdmission returns why a node key may not join as the SN of this name, as an *Error with ReasonNotAdmitted, or nil.
@@ -76,7 +78,7 @@ func (s *State) dismiss(peerID string) {
 }
 
 // AdmitNode lets a node key join as the SN of a name, in a swarm whose operators admit SNs. Another key that was admitted under that
-// name and has not joined is admitted no longer.
+// name and has not joined is admitted no longer, and an invitation for the name that nobody has claimed is taken back.
 type AdmitNode struct {
 	Node   string        `json:"node"`
 	PeerID string        `json:"peer_id"`
@@ -96,27 +98,54 @@ func (c AdmitNode) apply(s *State) (Result, error) {
 	if err := a.check(); err != nil {
 		return Result{}, err
 	}
-	if s.Admit == "" {
-		return Result{}, reject(ReasonAdmissionOff, "a swarm asks for it from its founding on: run-sn --admit operator", "SNs of this swarm join without an operator's word")
-	}
-	if err := s.CheckBan(c.PeerID); err != nil {
+	if err := s.checkAdmitting(); err != nil {
 		return Result{}, err
 	}
-	if n := s.Nodes[c.Node]; n != nil && n.PeerID != c.PeerID {
-		return Result{}, reject(ReasonNameTaken, "start it under another --name, or: swarmctl forget node "+n.Name, "the name %s belongs to node key %s", n.Name, n.PeerID)
-	} else if n != nil && n.Role != naming.RoleSN {
-		return Result{}, reject(ReasonRoleChanged, "start it under another --name, or: swarmctl forget node "+n.Name, "node %s is registered as %s, not as an SN", n.Name, n.Role)
-	}
-	if other := s.holder(c.PeerID, c.Node); other != "" {
-		return Result{}, reject(ReasonKeyTaken, "give each node a state directory of its own, or: swarmctl forget node "+other, "the node key of %s is registered as node %s already", c.Node, other)
+	if err := s.checkCandidate(c.Node, c.PeerID); err != nil {
+		return Result{}, err
 	}
 	if s.CheckAdmission(c.Node, c.PeerID) == nil {
 		return Result{}, nil
 	}
-	if s.admit(a); len(s.Admitted) > MaxAdmitted {
-		return Result{}, reject(ReasonBadCommand, "forget SNs that are gone: swarmctl forget node NAME", "%d node keys are admitted already, more can't be", MaxAdmitted)
+	if err := s.admitWithin(a); err != nil {
+		return Result{}, err
+	}
+	if s.openInvitation(c.Node) != nil {
+		delete(s.Invitations, c.Node)
 	}
 	return Result{Changed: true}, nil
+}
+
+// checkAdmitting returns an error where SNs need no admission.
+func (s *State) checkAdmitting() error {
+	if s.Admit == "" {
+		return reject(ReasonAdmissionOff, "a swarm asks for it from its founding on: run-sn --admit operator", "SNs of this swarm join without an operator's word")
+	}
+	return nil
+}
+
+// checkCandidate returns why no admission could let a node key join as the SN of a name.
+func (s *State) checkCandidate(node, peerID string) error {
+	if err := s.CheckBan(peerID); err != nil {
+		return err
+	}
+	if n := s.Nodes[node]; n != nil && n.PeerID != peerID {
+		return reject(ReasonNameTaken, "start it under another --name, or: swarmctl forget node "+n.Name, "the name %s belongs to node key %s", n.Name, n.PeerID)
+	} else if n != nil && n.Role != naming.RoleSN {
+		return reject(ReasonRoleChanged, "start it under another --name, or: swarmctl forget node "+n.Name, "node %s is registered as %s, not as an SN", n.Name, n.Role)
+	}
+	if other := s.holder(peerID, node); other != "" {
+		return reject(ReasonKeyTaken, "give each node a state directory of its own, or: swarmctl forget node "+other, "the node key of %s is registered as node %s already", node, other)
+	}
+	return nil
+}
+
+// admitWithin is admit as long as there is room.
+func (s *State) admitWithin(a *Admission) error {
+	if s.admit(a); len(s.Admitted) > MaxAdmitted {
+		return reject(ReasonBadCommand, "forget SNs that are gone: swarmctl forget node NAME", "%d node keys are admitted already, more can't be", MaxAdmitted)
+	}
+	return nil
 }
 
 func (c AdmitNode) records(_, _ *State) (int64, []ledger.Body) {

@@ -147,6 +147,14 @@ var everyCommand = []state.Command{
 	},
 	state.CommitRound{Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, KeepCounted: true, AtMS: 35},
 	state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "study", Run: 3, AtMS: 44, Order: anOrder("ResumeContract")}, KeepPace: true},
+	// Operators invite SNs.
+	state.InviteNode{
+		Node: "sn-d", SPIFFEID: "spiffe://a.example/swarm/sn/sn-d", Key: bytes.Repeat([]byte{7}, 32), ExpiresMS: 86_400_072, By: "spiffe://a.example/swarm/swci", AtMS: 72,
+		Order: anOrder("InviteNode"),
+	},
+	state.ClaimInvitation{
+		Node: "sn-d", PeerID: "12D3", SPIFFEID: "spiffe://a.example/swarm/sn/sn-d", Key: bytes.Repeat([]byte{7}, 32), Signature: bytes.Repeat([]byte{8}, 64), AtMS: 73,
+	},
 }
 
 func anOrder(method string) *ledger.Order {
@@ -292,7 +300,7 @@ func TestPure(t *testing.T) {
 	allowed := []string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
 		"crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
-		"github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern",
+		"github.com/swarmd/swarmd/identity/claim", "github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

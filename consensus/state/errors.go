@@ -8,48 +8,52 @@ import (
 
 // Reasons of rejected commands. They are stable: clients match on them.
 const (
-	ReasonBadCommand     = "BAD_COMMAND"      // a field is out of its bounds
-	ReasonOtherSwarm     = "OTHER_SWARM"      // the swarm has another ID already
-	ReasonNameTaken      = "NAME_TAKEN"       // the node name belongs to another node key or SPIFFE ID
-	ReasonKeyTaken       = "KEY_TAKEN"        // the node key is registered under another name
-	ReasonRoleChanged    = "ROLE_CHANGED"     // the same key registers in another role
-	ReasonNodeUnknown    = "NODE_UNKNOWN"     // no such node is registered
-	ReasonNodeLive       = "NODE_LIVE"        // the node is alive, so it can't be forgotten
-	ReasonNodeDead       = "NODE_DEAD"        // the node is not alive, so it can't take part
-	ReasonNodeLeft       = "NODE_LEFT"        // the node left and has not registered since
-	ReasonNotLearner     = "NOT_LEARNER"      // only SL nodes open sessions
-	ReasonContractAbsent = "CONTRACT_UNKNOWN" // no such contract
-	ReasonContractOver   = "CONTRACT_OVER"    // the contract has its final model
-	ReasonStaleRun       = "STALE_RUN"        // the contract was reset since
-	ReasonTermsMismatch  = "TERMS_MISMATCH"   // the session's terms are not the contract's
-	ReasonTermsOpen      = "TERMS_OPEN"       // the terms are not fixed yet
-	ReasonSessionUnknown = "SESSION_UNKNOWN"  // no such session in this contract
-	ReasonSessionTaken   = "SESSION_TAKEN"    // the session ID belongs to another node
-	ReasonSessionEnded   = "SESSION_ENDED"    // the session has ended
-	ReasonOpenSessions   = "OPEN_SESSIONS"    // live sessions stand in the way of a reset
-	ReasonStalePlan      = "STALE_PLAN"       // round or attempt is not the one that is due
-	ReasonTooFewPeers    = "TOO_FEW_PEERS"    // fewer participants than minPeers
-	ReasonBadShards      = "BAD_SHARDS"       // the shards do not tile the model
-	ReasonNoOwner        = "NO_OWNER"         // none of those whom the rules let own takes part
-	ReasonWitnesses      = "WITNESSES"        // fewer parties own parts of the model than are to merge each
-	ReasonThirdOwner     = "THIRD_OWNER"      // leaves that two owners may have would go to a third
-	ReasonZeroWeight     = "ZERO_WEIGHT"      // all participants have weight 0
-	ReasonRequired       = "REQUIRED_NODE"    // a node that the rules require is missing
-	ReasonWeightShare    = "WEIGHT_SHARE"     // the participants hold less of the weight than the rules demand
-	ReasonWeightCap      = "WEIGHT_CAP"       // a participant's weight is above the rules' cap
-	ReasonNotAllowed     = "NOT_ALLOWED"      // the contract's rules do not let the node take part
-	ReasonNotFinal       = "NOT_FINAL"        // the final round is not due
-	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
-	ReasonBanned         = "BANNED"           // the node key is banned
-	ReasonNotAdmitted    = "NOT_ADMITTED"     // no operator has admitted the SN's name and node key
-	ReasonAdmissionOff   = "ADMISSION_OFF"    // SNs of this swarm join without an operator's word
-	ReasonTooManyBans    = "TOO_MANY_BANS"    // MaxBans node keys are banned already
-	ReasonTooLarge       = "TOO_LARGE"        // its record would be longer than one of the ledger may be
-	ReasonLastSN         = "LAST_SN"          // the only SN can't be banned
-	ReasonLayoutAbsent   = "LAYOUT_UNKNOWN"   // the contract does not hold the layout that a session names; SNs bring it then
-	ReasonQuota          = "QUOTA"            // the node has as much in the state as it may
-	ReasonStateFull      = "STATE_FULL"       // the state holds as much as it may
-	ReasonQuorum         = "QUORUM"           // too few SNs would be left to agree; told by the raft leader
+	ReasonBadCommand        = "BAD_COMMAND"        // a field is out of its bounds
+	ReasonOtherSwarm        = "OTHER_SWARM"        // the swarm has another ID already
+	ReasonNameTaken         = "NAME_TAKEN"         // the node name belongs to another node key or SPIFFE ID
+	ReasonKeyTaken          = "KEY_TAKEN"          // the node key is registered under another name
+	ReasonRoleChanged       = "ROLE_CHANGED"       // the same key registers in another role
+	ReasonNodeUnknown       = "NODE_UNKNOWN"       // no such node is registered
+	ReasonNodeLive          = "NODE_LIVE"          // the node is alive, so it can't be forgotten
+	ReasonNodeDead          = "NODE_DEAD"          // the node is not alive, so it can't take part
+	ReasonNodeLeft          = "NODE_LEFT"          // the node left and has not registered since
+	ReasonNotLearner        = "NOT_LEARNER"        // only SL nodes open sessions
+	ReasonContractAbsent    = "CONTRACT_UNKNOWN"   // no such contract
+	ReasonContractOver      = "CONTRACT_OVER"      // the contract has its final model
+	ReasonStaleRun          = "STALE_RUN"          // the contract was reset since
+	ReasonTermsMismatch     = "TERMS_MISMATCH"     // the session's terms are not the contract's
+	ReasonTermsOpen         = "TERMS_OPEN"         // the terms are not fixed yet
+	ReasonSessionUnknown    = "SESSION_UNKNOWN"    // no such session in this contract
+	ReasonSessionTaken      = "SESSION_TAKEN"      // the session ID belongs to another node
+	ReasonSessionEnded      = "SESSION_ENDED"      // the session has ended
+	ReasonOpenSessions      = "OPEN_SESSIONS"      // live sessions stand in the way of a reset
+	ReasonStalePlan         = "STALE_PLAN"         // round or attempt is not the one that is due
+	ReasonTooFewPeers       = "TOO_FEW_PEERS"      // fewer participants than minPeers
+	ReasonBadShards         = "BAD_SHARDS"         // the shards do not tile the model
+	ReasonNoOwner           = "NO_OWNER"           // none of those whom the rules let own takes part
+	ReasonWitnesses         = "WITNESSES"          // fewer parties own parts of the model than are to merge each
+	ReasonThirdOwner        = "THIRD_OWNER"        // leaves that two owners may have would go to a third
+	ReasonZeroWeight        = "ZERO_WEIGHT"        // all participants have weight 0
+	ReasonRequired          = "REQUIRED_NODE"      // a node that the rules require is missing
+	ReasonWeightShare       = "WEIGHT_SHARE"       // the participants hold less of the weight than the rules demand
+	ReasonWeightCap         = "WEIGHT_CAP"         // a participant's weight is above the rules' cap
+	ReasonNotAllowed        = "NOT_ALLOWED"        // the contract's rules do not let the node take part
+	ReasonNotFinal          = "NOT_FINAL"          // the final round is not due
+	ReasonNoModel           = "NO_MODEL"           // there is no committed model to end with
+	ReasonBanned            = "BANNED"             // the node key is banned
+	ReasonNotAdmitted       = "NOT_ADMITTED"       // no operator has admitted the SN's name and node key
+	ReasonAdmissionOff      = "ADMISSION_OFF"      // SNs of this swarm join without an operator's word
+	ReasonInvitationUnknown = "INVITATION_UNKNOWN" // no invitation has the key that an SN claims, or its claim is not signed by that
+	ReasonInvitationUsed    = "INVITATION_USED"    // another SN has claimed the invitation, or this one has and was taken out since
+	ReasonInvitationExpired = "INVITATION_EXPIRED" // the invitation has expired
+	ReasonInvitationOther   = "INVITATION_OTHER"   // the invitation is for another name or SPIFFE ID
+	ReasonTooManyBans       = "TOO_MANY_BANS"      // MaxBans node keys are banned already
+	ReasonTooLarge          = "TOO_LARGE"          // its record would be longer than one of the ledger may be
+	ReasonLastSN            = "LAST_SN"            // the only SN can't be banned
+	ReasonLayoutAbsent      = "LAYOUT_UNKNOWN"     // the contract does not hold the layout that a session names; SNs bring it then
+	ReasonQuota             = "QUOTA"              // the node has as much in the state as it may
+	ReasonStateFull         = "STATE_FULL"         // the state holds as much as it may
+	ReasonQuorum            = "QUORUM"             // too few SNs would be left to agree; told by the raft leader
 )
 
 // Category is what sort of refusal a reason is. Whoever shows refusals to others, as codes of an API, goes by it and knows no reasons.
@@ -70,9 +74,12 @@ const (
 func Reasons() map[Category][]string {
 	return map[Category][]string{
 		Malformed: {ReasonBadCommand, ReasonTooFewPeers, ReasonBadShards, ReasonZeroWeight},
-		NotFound:  {ReasonContractAbsent, ReasonSessionUnknown, ReasonNodeUnknown},
+		NotFound:  {ReasonContractAbsent, ReasonSessionUnknown, ReasonNodeUnknown, ReasonInvitationUnknown},
 		Exists:    {ReasonNameTaken, ReasonKeyTaken, ReasonSessionTaken},
-		Denied:    {ReasonOtherSwarm, ReasonRoleChanged, ReasonNotLearner, ReasonBanned, ReasonNotAllowed, ReasonNotAdmitted},
+		Denied: {
+			ReasonOtherSwarm, ReasonRoleChanged, ReasonNotLearner, ReasonBanned, ReasonNotAllowed, ReasonNotAdmitted,
+			ReasonInvitationUsed, ReasonInvitationExpired, ReasonInvitationOther,
+		},
 		Conflict: {
 			ReasonNodeLive, ReasonNodeDead, ReasonNodeLeft, ReasonContractOver, ReasonTermsMismatch, ReasonLayoutAbsent, ReasonTermsOpen,
 			ReasonOpenSessions, ReasonSessionEnded, ReasonNotFinal, ReasonNoModel, ReasonRequired, ReasonWeightShare, ReasonWeightCap,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/claim"
 )
 
 // FuzzApply plays sequences of all types of commands, with fields at their bounds. Whatever is proposed, Apply does not fail but by
@@ -236,7 +237,12 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		state.BanNode{PeerID: "key-" + node, Reason: atBound(who, 256), By: "spiffe://a.example/swarm/swci", AtMS: at, Order: fuzzOrder(who, what)},
 		state.UnbanNode{PeerID: "key-" + node, AtMS: at, Order: fuzzOrder(who, what)},
 		state.AdmitNode{Node: node, PeerID: fmt.Sprintf("key-n-%d", (who+what/24%2)%5), By: atBound(what, 2048), AtMS: at, Order: fuzzOrder(who, what)},
-	}[what/8%3]
+		state.InviteNode{
+			Node: node, SPIFFEID: "spiffe://a.example/swarm/sn/" + node, Key: claim.KeyOf(secretOf(fmt.Sprint(who % 4))), ExpiresMS: at + int64(what), By: atBound(what, 2048), AtMS: at,
+			Order: fuzzOrder(who, what),
+		},
+		claiming(node, fmt.Sprintf("key-n-%d", (who+what/24%2)%5), fmt.Sprint(who%4), "spiffe://a.example/swarm/sn/"+node, s.SwarmID, at),
+	}[what/8%5]
 }
 
 // fuzzAdoption is a round of all who have a session, signed by all or, at times, by the first alone.

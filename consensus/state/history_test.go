@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/claim"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -147,7 +148,15 @@ func show(s *state.State, name string) string {
 		fmt.Fprintf(&b, "> ban of %s (%q) by %s: %q\n", id, x.Name, x.By, x.Reason)
 	}
 	for _, a := range s.Admissions() {
-		fmt.Fprintf(&b, "> admission of %s (%q) by %q\n", a.PeerID, a.Name, a.By)
+		fmt.Fprintf(&b, "> admission of %s (%q) by %q", a.PeerID, a.Name, a.By)
+		if a.Invitation > 0 {
+			fmt.Fprintf(&b, " through invitation %d", a.Invitation)
+		}
+		b.WriteString("\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Invitations)) {
+		i := s.Invitations[name]
+		fmt.Fprintf(&b, "> invitation %d of %s until %d s, claimed by %q\n", i.Number, name, i.ExpiresMS/1000, i.ClaimedBy)
 	}
 	return b.String()
 }
@@ -208,6 +217,13 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 		return c
 	case "admit":
 		return state.AdmitNode{Node: arg, PeerID: field(line, "key", "key-"+arg), By: "spiffe://a.example/swarm/swci", AtMS: at}
+	case "invite":
+		return state.InviteNode{
+			Node: arg, SPIFFEID: field(line, "id", "spiffe://a.example/swarm/sn/"+arg), Key: claim.KeyOf(secretOf(field(line, "secret", arg))),
+			ExpiresMS: max(at+1000*int64(number(t, line, "for", 60)), 1000*int64(number(t, line, "until", 0))), By: "spiffe://a.example/swarm/swci", AtMS: at,
+		}
+	case "claim":
+		return claiming(arg, field(line, "key", "key-"+arg), field(line, "secret", arg), field(line, "id", "spiffe://a.example/swarm/sn/"+arg), field(line, "signed", "swarm-1"), at)
 	case "register":
 		return state.RegisterNode{
 			Node:      state.Node{Name: arg, Role: field(line, "role", "sl"), PeerID: field(line, "key", "key-"+arg), Host: "127.0.0.1"},

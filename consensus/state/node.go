@@ -228,7 +228,8 @@ func printable(s string) bool {
 	return true
 }
 
-// ForgetNode frees a dead node's name. Its sessions end with the reason "lost". An SN's admission goes, also if it has not joined.
+// ForgetNode frees a dead node's name. Its sessions end with the reason "lost". An SN's admission goes, also if it has not joined, and where
+// no node has the name so does an invitation that nobody has claimed.
 type ForgetNode struct {
 	Node  string        `json:"node"`
 	AtMS  int64         `json:"at_ms"`
@@ -240,12 +241,16 @@ func (ForgetNode) Type() string { return "forget_node" }
 
 func (c ForgetNode) apply(s *State) (Result, error) {
 	n := s.Nodes[c.Node]
-	if a := s.admittedAs(c.Node); n == nil && a != nil {
-		s.dismiss(a.PeerID)
-		return Result{Changed: true}, nil
-	}
 	if n == nil {
-		return Result{}, nil
+		open := s.openInvitation(c.Node)
+		if open != nil {
+			delete(s.Invitations, c.Node)
+		}
+		a := s.admittedAs(c.Node)
+		if a != nil {
+			s.dismiss(a.PeerID)
+		}
+		return Result{Changed: a != nil || open != nil}, nil
 	}
 	if n.Live {
 		return Result{}, reject(ReasonNodeLive, "stop the node first; one that was killed is found dead within seconds", "node %s is alive", c.Node)
@@ -262,8 +267,13 @@ func (c ForgetNode) records(old, _ *State) (int64, []ledger.Body) {
 	f := ledger.Forget{Node: c.Node, Order: c.Order}
 	if n := old.Nodes[c.Node]; n != nil {
 		f.PeerID = n.PeerID
-	} else if a := old.admittedAs(c.Node); a != nil {
-		f.PeerID = a.PeerID
+	} else {
+		if a := old.admittedAs(c.Node); a != nil {
+			f.PeerID = a.PeerID
+		}
+		if i := old.openInvitation(c.Node); i != nil {
+			f.Invitation = i.Number
+		}
 	}
 	return c.AtMS, []ledger.Body{f}
 }

@@ -21,7 +21,7 @@ type Ordered interface {
 }
 
 var _ = []Ordered{
-	CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}, PauseContract{}, ResumeContract{}, EndContract{},
+	CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}, InviteNode{}, PauseContract{}, ResumeContract{}, EndContract{},
 }
 
 // OrderOf implements Ordered.

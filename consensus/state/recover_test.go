@@ -34,6 +34,7 @@ func TestRecoverSwarm(t *testing.T) {
 	for i, role := range []string{naming.RoleSN, naming.RoleSN, naming.RoleSL} {
 		must(state.RegisterNode{Node: state.Node{Name: fmt.Sprintf("%s-%d", role, i), Role: role, PeerID: fmt.Sprint("id", i)}, TokenHash: strings.Repeat("0", 64), AtMS: 1})
 	}
+	must(inviting("sn-d", 1, 9))
 	r := ledger.Recovery{SwarmID: "swarm1", Epoch: 2, Node: "sn-1", PeerID: "id1", By: "spiffe://a.example/swarm/swci", AskedMS: 5, Signature: []byte{1}}
 	for name, change := range map[string]func(*ledger.Recovery){
 		"another swarm":     func(r *ledger.Recovery) { r.SwarmID = "swarm2" },
@@ -61,6 +62,9 @@ func TestRecoverSwarm(t *testing.T) {
 	}
 	if a := s.Admissions(); len(a) != 1 || a[0].PeerID != "id1" {
 		t.Errorf("admitted %+v", a)
+	}
+	if len(s.Invitations) > 0 || s.Invited != 1 {
+		t.Errorf("%d invitations are left of %d", len(s.Invitations), s.Invited)
 	}
 	raw, err := state.EncodeSnapshot(s)
 	if err != nil {

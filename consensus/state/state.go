@@ -32,6 +32,10 @@ type State struct {
 	Admit string `json:"admit,omitempty"`
 	// Admitted are the node keys that may join as SNs under that policy, by peer ID; at most MaxAdmitted.
 	Admitted map[string]*Admission `json:"admitted,omitempty"`
+	// Invitations are those of SNs that were not claimed, and of late those that were, by the SN's name; at most MaxInvitations.
+	Invitations map[string]*Invitation `json:"invitations,omitempty"`
+	// Invited is how many invitations were made.
+	Invited uint64 `json:"invited,omitempty"`
 
 	// Recoveries are the newest recoveries of the group of SNs, oldest first; at most MaxRecoveries. None: it is the first group.
 	Recoveries []ledger.Recovery `json:"recoveries,omitempty"`
@@ -48,6 +52,7 @@ func cloneState(s *State) *State {
 	c.Bans = maps.Clone(s.Bans)
 	c.Bundles = maps.Clone(s.Bundles)
 	c.Admitted = maps.Clone(s.Admitted)
+	c.Invitations = maps.Clone(s.Invitations)
 	c.Recoveries = slices.Clone(s.Recoveries)
 	if s.Ledger != nil {
 		head := *s.Ledger

@@ -1,0 +1,141 @@
+package state_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/claim"
+)
+
+// secretOf is the secret of an invitation, by a word.
+func secretOf(word string) []byte {
+	sum := sha256.Sum256([]byte(word))
+	return sum[:]
+}
+
+// claiming is a claim of the invitation with a secret, signed for a swarm.
+func claiming(node, key, secret, spiffeID, swarm string, at int64) state.ClaimInvitation {
+	return state.ClaimInvitation{
+		Node: node, PeerID: key, SPIFFEID: spiffeID, Key: claim.KeyOf(secretOf(secret)), Signature: claim.Sign(secretOf(secret), swarm, node, key), AtMS: at,
+	}
+}
+
+func inviting(node string, at, until int64) state.InviteNode {
+	return state.InviteNode{
+		Node: node, SPIFFEID: "spiffe://a.example/swarm/sn/" + node, Key: claim.KeyOf(secretOf(node)), ExpiresMS: until, By: "spiffe://a.example/swarm/swci", AtMS: at,
+	}
+}
+
+// TestInvitationsAreBounded: those that can't be claimed any more make room, the oldest first, and are kept for a week where there is some.
+func TestInvitationsAreBounded(t *testing.T) {
+	s := applied(t, admitting)
+	for i := range state.MaxInvitations {
+		s = mustApply(t, s, inviting(fmt.Sprint("sn-x", i), 1000, 5000+int64(i)))
+	}
+	if next, _, err := s.Apply(inviting("sn-y", 1000, 5000)); state.ReasonOf(err) != state.ReasonBadCommand || next != s {
+		t.Errorf("invitation %d: %v", state.MaxInvitations+1, err)
+	}
+	s = mustApply(t, s, claiming("sn-x9", "key-9", "sn-x9", "spiffe://a.example/swarm/sn/sn-x9", "swarm-1", 1001))
+	if open := s.OpenInvitations(5002); len(open) != state.MaxInvitations-4 || open[0].Node != "sn-x10" {
+		t.Errorf("%d are open", len(open))
+	}
+	s = mustApply(t, s, inviting("sn-y", 5002, 6000)) // sn-x0 to sn-x2 have ended, sn-x9 was claimed
+	if s.Invitations["sn-x0"] != nil || s.Invitations["sn-x1"] == nil || len(s.Invitations) != state.MaxInvitations {
+		t.Errorf("%d invitations", len(s.Invitations))
+	}
+	s = mustApply(t, s, inviting("sn-z", 5002+state.KeepInvitationMS, 5002+state.KeepInvitationMS+1000))
+	for _, i := range s.Invitations {
+		if i.ExpiresMS <= 5002 {
+			t.Errorf("invitation of %s is kept", i.Node)
+		}
+	}
+	if s.Invited != state.MaxInvitations+2 {
+		t.Errorf("%d were made", s.Invited)
+	}
+	if state.Check(s) != nil {
+		t.Error(state.Check(s))
+	}
+}
+
+func TestRefusedInvitations(t *testing.T) {
+	for name, change := range map[string]func(*state.InviteNode){
+		"no SPIFFE ID":       func(c *state.InviteNode) { c.SPIFFEID = "" },
+		"long SPIFFE ID":     func(c *state.InviteNode) { c.SPIFFEID = strings.Repeat("b", 4096) },
+		"no key":             func(c *state.InviteNode) { c.Key = nil },
+		"long key":           func(c *state.InviteNode) { c.Key = append(c.Key, 1) },
+		"blank in who":       func(c *state.InviteNode) { c.By = "a b" },
+		"before the Epoch":   func(c *state.InviteNode) { c.AtMS = -1 },
+		"end of all numbers": func(c *state.InviteNode) { c.ExpiresMS = 1<<63 - 1 },
+	} {
+		s, c := applied(t, admitting), inviting("sn-d", 1000, 5000)
+		change(&c)
+		if next, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonBadCommand || next != s {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(*state.ClaimInvitation){
+		"no node key":     func(c *state.ClaimInvitation) { c.PeerID = "" },
+		"no key":          func(c *state.ClaimInvitation) { c.Key = nil },
+		"no signature":    func(c *state.ClaimInvitation) { c.Signature = nil },
+		"long signature":  func(c *state.ClaimInvitation) { c.Signature = make([]byte, 1<<20) },
+		"long SPIFFE ID":  func(c *state.ClaimInvitation) { c.SPIFFEID = strings.Repeat("b", 1<<20) },
+		"bad name":        func(c *state.ClaimInvitation) { c.Node = "a b" },
+		"blank in the ID": func(c *state.ClaimInvitation) { c.PeerID = "a b" },
+	} {
+		s := mustApply(t, applied(t, admitting), inviting("sn-d", 1000, 5000))
+		c := claiming("sn-d", "key-d", "sn-d", "spiffe://a.example/swarm/sn/sn-d", "swarm-1", 1001)
+		change(&c)
+		if next, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonBadCommand || next != s {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCheckFindsBrokenInvitations breaks one thing of an invitation in a fresh copy.
+func TestCheckFindsBrokenInvitations(t *testing.T) {
+	for name, spoil := range map[string]func(s *state.State){
+		"without a policy": func(s *state.State) { s.Admit, s.Admitted = "", nil },
+		"under another":    func(s *state.State) { s.Invitations["sn-e"] = s.Invitations["sn-d"] },
+		"nil":              func(s *state.State) { s.Invitations["sn-e"] = nil },
+		"of no number":     func(s *state.State) { s.Invited = 0 },
+		"one key twice": func(s *state.State) {
+			s.Invited = 2
+			s.Invitations["sn-e"] = &state.Invitation{Number: 2, Node: "sn-e", SPIFFEID: "x", Key: s.Invitations["sn-d"].Key, ExpiresMS: 9}
+		},
+		"claimed by nobody": func(s *state.State) { s.Invitations["sn-d"].ClaimedBy = "a b" },
+		"not counted":       func(s *state.State) { delete(s.Invitations, "sn-d") },
+	} {
+		s := applied(t, admitting+"; invite sn-d")
+		if err := state.Check(s); err != nil {
+			t.Fatal(err)
+		}
+		spoil(s)
+		if state.Check(s) == nil {
+			t.Errorf("%s: Check finds nothing", name)
+		}
+	}
+}
+
+// TestNothingOfASecretIsKept: neither the state nor what is in the log shows more than the public key.
+func TestNothingOfASecretIsKept(t *testing.T) {
+	s := applied(t, admitting+"; invite sn-d; claim sn-d")
+	b, err := state.EncodeSnapshot(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := state.EncodeCommand(claiming("sn-d", "key-d", "sn-d", "spiffe://a.example/swarm/sn/sn-d", "swarm-1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range [][]byte{b, c} {
+		for _, shown := range []string{fmt.Sprintf("%x", secretOf("sn-d")), base64.StdEncoding.EncodeToString(secretOf("sn-d"))[:40]} {
+			if strings.Contains(string(raw), shown) {
+				t.Errorf("it shows the secret: %s", raw)
+			}
+		}
+	}
+}
