@@ -120,6 +120,14 @@ func (c Operator) AdmitNode(ctx context.Context, name, peerID string) error {
 	return err
 }
 
+// InviteNode lets the first node key that claims the invitation of a public key join as the SN of a name that bears a SPIFFE ID, until a time
+// in Unix milliseconds. It returns the invitation's number in the swarm. Repeating it with the same key does no harm.
+func (c Operator) InviteNode(ctx context.Context, name, spiffeID string, key []byte, expiresMS int64) (uint64, error) {
+	req := &swarmv1.InviteNodeRequest{Name: name, SpiffeId: spiffeID, Key: key, ExpiresUnixMs: expiresMS}
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.InviteNode, req)
+	return res.GetNumber(), err
+}
+
 // StartProbe lets the swarm's nodes probe each other, and returns the probe's number.
 func (c Operator) StartProbe(ctx context.Context) (uint64, error) {
 	res, err := call(ctx, c.Client, callOptions{once: true}, swarmv1connect.SwarmServiceClient.StartProbe, &swarmv1.StartProbeRequest{})

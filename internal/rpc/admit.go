@@ -34,8 +34,10 @@ func (s *nodeService) AdmitNode(ctx context.Context, req *connect.Request[swarmv
 	return connect.NewResponse(&swarmv1.AdmitNodeResponse{}), nil
 }
 
-func admittedAs(view *state.State, name string) bool {
-	return slices.ContainsFunc(view.Admissions(), func(a *state.Admission) bool { return a.Name == name })
+// expected reports whether an SN of a name may join: it was admitted, or invited.
+func expected(view *state.State, name string) bool {
+	i := view.Invitations[name]
+	return i != nil && i.ClaimedBy == "" || slices.ContainsFunc(view.Admissions(), func(a *state.Admission) bool { return a.Name == name })
 }
 
 // candidates are the SNs that an operator has admitted and that have not joined, and those that wait, by name.

@@ -31,7 +31,7 @@ func askings() map[string]asking {
 	all := map[string]asking{}
 	for _, m := range []asking{
 		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.DeleteContractRequest{}, &swarmv1.ForgetNodeRequest{},
-		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{}, &swarmv1.AdmitNodeRequest{},
+		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{}, &swarmv1.AdmitNodeRequest{}, &swarmv1.InviteNodeRequest{},
 		&swarmv1.PauseContractRequest{}, &swarmv1.ResumeContractRequest{}, &swarmv1.EndContractRequest{},
 	} {
 		all[methodOf(m)] = m
@@ -168,7 +168,7 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 	case *swarmv1.EndContractRequest:
 		return state.EndContract{Contract: m.GetContract(), Run: m.GetRun(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ForgetNodeRequest:
-		if view.Nodes[m.GetName()] == nil && !admittedAs(view, m.GetName()) {
+		if view.Nodes[m.GetName()] == nil && !expected(view, m.GetName()) {
 			return nil, unknownNode(m.GetName())
 		}
 		return state.ForgetNode{Node: m.GetName(), AtMS: atMS, Order: o}, nil
@@ -180,6 +180,10 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 		return state.UnbanNode{PeerID: peerID, AtMS: atMS, Order: o}, err
 	case *swarmv1.AdmitNodeRequest:
 		return state.AdmitNode{Node: m.GetName(), PeerID: m.GetPeerId(), By: o.By, AtMS: atMS, Order: o}, nil
+	case *swarmv1.InviteNodeRequest:
+		return state.InviteNode{
+			Node: m.GetName(), SPIFFEID: m.GetSpiffeId(), Key: m.GetKey(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By, AtMS: atMS, Order: o,
+		}, nil
 	}
 	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))
 }

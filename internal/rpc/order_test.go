@@ -159,6 +159,7 @@ func TestAnSNCanChangeNothingOfAnOrder(t *testing.T) {
 		state.BanNode{PeerID: "x"},
 		state.UnbanNode{PeerID: "x"},
 		state.AdmitNode{Node: "sn-1", PeerID: "x"},
+		state.InviteNode{Node: "sn-1"},
 		state.PauseContract{Contract: "c"},
 		state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "c"}, KeepPace: true},
 		state.EndContract{Contract: "c"},

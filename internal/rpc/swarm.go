@@ -29,7 +29,7 @@ type swarmService struct {
 func (s *swarmService) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
 	view := s.cfg.Core.View()
 	leader, _, _ := s.cfg.Core.Leader()
-	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, naming.RoleSN), Leader: leader, Epoch: pinOf(view).String(), Version: s.version}
+	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, naming.RoleSN), Leader: leader, Epoch: pinOf(view).String(), Version: s.version, Admit: view.Admit}
 	for _, r := range view.Recoveries {
 		raw, err := json.Marshal(r)
 		if err != nil {

@@ -147,6 +147,7 @@ type GetSwarmResponse struct {
 	// The newest recoveries of the group of SNs, oldest first: JSON of the bodies of their ledger records.
 	Recoveries    [][]byte `protobuf:"bytes,5,rep,name=recoveries,proto3" json:"recoveries,omitempty"`
 	Version       string   `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"` // what the SN was built as, such as v1.2.3, or devel
+	Admit         string   `protobuf:"bytes,7,opt,name=admit,proto3" json:"admit,omitempty"`     // who admits SNs before they join: operator; empty: nobody is asked, or the SN is of before this was told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,6 +220,13 @@ func (x *GetSwarmResponse) GetRecoveries() [][]byte {
 func (x *GetSwarmResponse) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *GetSwarmResponse) GetAdmit() string {
+	if x != nil {
+		return x.Admit
 	}
 	return ""
 }
@@ -1651,6 +1659,7 @@ type ListNodesResponse struct {
 	Bans          []*Ban                 `protobuf:"bytes,2,rep,name=bans,proto3" json:"bans,omitempty"`                         // of all banned node keys, forgotten nodes included, by name
 	Candidates    []*Candidate           `protobuf:"bytes,3,rep,name=candidates,proto3" json:"candidates,omitempty"`             // SNs that an operator is to admit, or has admitted and that have not joined, by name
 	NoQuorum      *NoQuorum              `protobuf:"bytes,4,opt,name=no_quorum,json=noQuorum,proto3" json:"no_quorum,omitempty"` // set: the answer is what this SN knew last
+	Invited       []*Invited             `protobuf:"bytes,5,rep,name=invited,proto3" json:"invited,omitempty"`                   // SNs, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1709,6 +1718,13 @@ func (x *ListNodesResponse) GetCandidates() []*Candidate {
 func (x *ListNodesResponse) GetNoQuorum() *NoQuorum {
 	if x != nil {
 		return x.NoQuorum
+	}
+	return nil
+}
+
+func (x *ListNodesResponse) GetInvited() []*Invited {
+	if x != nil {
+		return x.Invited
 	}
 	return nil
 }
@@ -2040,6 +2056,211 @@ func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
 	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
+type InviteNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                           // of the SN
+	SpiffeId      string                 `protobuf:"bytes,2,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`                   // that the SN must bear
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`                                             // Ed25519 public key; the invited host has the secret that it follows from
+	ExpiresUnixMs int64                  `protobuf:"varint,4,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // no claim is good from then on; at most 31 days from now
+	Order         *Order                 `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InviteNodeRequest) Reset() {
+	*x = InviteNodeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InviteNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InviteNodeRequest) ProtoMessage() {}
+
+func (x *InviteNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InviteNodeRequest.ProtoReflect.Descriptor instead.
+func (*InviteNodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *InviteNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InviteNodeRequest) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+func (x *InviteNodeRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *InviteNodeRequest) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+func (x *InviteNodeRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type InviteNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the invitation in this swarm, from 1; the ledger names it so
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InviteNodeResponse) Reset() {
+	*x = InviteNodeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InviteNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InviteNodeResponse) ProtoMessage() {}
+
+func (x *InviteNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InviteNodeResponse.ProtoReflect.Descriptor instead.
+func (*InviteNodeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *InviteNodeResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// Invited is an invitation of an SN that nobody has claimed and that has not expired.
+type Invited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                         // of the SN
+	SpiffeId      string                 `protobuf:"bytes,2,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"` // that it must bear
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`                                // SPIFFE ID of the operator
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // when it was made
+	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Invited) Reset() {
+	*x = Invited{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Invited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Invited) ProtoMessage() {}
+
+func (x *Invited) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Invited.ProtoReflect.Descriptor instead.
+func (*Invited) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Invited) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Invited) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+func (x *Invited) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Invited) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Invited) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Invited) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
 // Ban shuts out one node key.
 type Ban struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2054,7 +2275,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2287,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2300,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -2128,7 +2349,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2361,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2374,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -2186,7 +2407,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2419,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2432,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -2231,7 +2452,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2464,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2477,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -2281,7 +2502,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2514,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2527,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -2325,7 +2546,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2558,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2571,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -2421,7 +2642,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2654,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2667,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -2570,7 +2791,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2803,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2816,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -2620,7 +2841,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2853,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2866,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -2720,7 +2941,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2953,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2966,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -2864,7 +3085,7 @@ type SessionWarnings struct {
 
 func (x *SessionWarnings) Reset() {
 	*x = SessionWarnings{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +3097,7 @@ func (x *SessionWarnings) String() string {
 func (*SessionWarnings) ProtoMessage() {}
 
 func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +3110,7 @@ func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionWarnings.ProtoReflect.Descriptor instead.
 func (*SessionWarnings) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SessionWarnings) GetSession() string {
@@ -2919,7 +3140,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3152,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3165,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Warning) GetReason() string {
@@ -2983,7 +3204,7 @@ type StartProbeRequest struct {
 
 func (x *StartProbeRequest) Reset() {
 	*x = StartProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3216,7 @@ func (x *StartProbeRequest) String() string {
 func (*StartProbeRequest) ProtoMessage() {}
 
 func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3229,7 @@ func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeRequest.ProtoReflect.Descriptor instead.
 func (*StartProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 type StartProbeResponse struct {
@@ -3020,7 +3241,7 @@ type StartProbeResponse struct {
 
 func (x *StartProbeResponse) Reset() {
 	*x = StartProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3253,7 @@ func (x *StartProbeResponse) String() string {
 func (*StartProbeResponse) ProtoMessage() {}
 
 func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3266,7 @@ func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeResponse.ProtoReflect.Descriptor instead.
 func (*StartProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StartProbeResponse) GetRun() uint64 {
@@ -3063,7 +3284,7 @@ type GetProbeRequest struct {
 
 func (x *GetProbeRequest) Reset() {
 	*x = GetProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3296,7 @@ func (x *GetProbeRequest) String() string {
 func (*GetProbeRequest) ProtoMessage() {}
 
 func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3309,7 @@ func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeRequest.ProtoReflect.Descriptor instead.
 func (*GetProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 type GetProbeResponse struct {
@@ -3104,7 +3325,7 @@ type GetProbeResponse struct {
 
 func (x *GetProbeResponse) Reset() {
 	*x = GetProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3337,7 @@ func (x *GetProbeResponse) String() string {
 func (*GetProbeResponse) ProtoMessage() {}
 
 func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3350,7 @@ func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeResponse.ProtoReflect.Descriptor instead.
 func (*GetProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetProbeResponse) GetRun() uint64 {
@@ -3181,7 +3402,7 @@ type ProbeLink struct {
 
 func (x *ProbeLink) Reset() {
 	*x = ProbeLink{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3414,7 @@ func (x *ProbeLink) String() string {
 func (*ProbeLink) ProtoMessage() {}
 
 func (x *ProbeLink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3427,7 @@ func (x *ProbeLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeLink.ProtoReflect.Descriptor instead.
 func (*ProbeLink) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProbeLink) GetFrom() string {
@@ -3256,7 +3477,7 @@ type ProbeNode struct {
 
 func (x *ProbeNode) Reset() {
 	*x = ProbeNode{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3489,7 @@ func (x *ProbeNode) String() string {
 func (*ProbeNode) ProtoMessage() {}
 
 func (x *ProbeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3502,7 @@ func (x *ProbeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeNode.ProtoReflect.Descriptor instead.
 func (*ProbeNode) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ProbeNode) GetName() string {
@@ -3325,7 +3546,7 @@ type ProbeJob struct {
 
 func (x *ProbeJob) Reset() {
 	*x = ProbeJob{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3558,7 @@ func (x *ProbeJob) String() string {
 func (*ProbeJob) ProtoMessage() {}
 
 func (x *ProbeJob) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3571,7 @@ func (x *ProbeJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeJob.ProtoReflect.Descriptor instead.
 func (*ProbeJob) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ProbeJob) GetRun() uint64 {
@@ -3396,7 +3617,7 @@ type ProbeTarget struct {
 
 func (x *ProbeTarget) Reset() {
 	*x = ProbeTarget{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +3629,7 @@ func (x *ProbeTarget) String() string {
 func (*ProbeTarget) ProtoMessage() {}
 
 func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +3642,7 @@ func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeTarget.ProtoReflect.Descriptor instead.
 func (*ProbeTarget) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ProbeTarget) GetNode() string {
@@ -3484,7 +3705,7 @@ type ProbeReport struct {
 
 func (x *ProbeReport) Reset() {
 	*x = ProbeReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3496,7 +3717,7 @@ func (x *ProbeReport) String() string {
 func (*ProbeReport) ProtoMessage() {}
 
 func (x *ProbeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3509,7 +3730,7 @@ func (x *ProbeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReport.ProtoReflect.Descriptor instead.
 func (*ProbeReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ProbeReport) GetRun() uint64 {
@@ -3548,7 +3769,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3560,7 +3781,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3573,7 +3794,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProbeResult) GetNode() string {
@@ -3638,7 +3859,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +3871,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +3884,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -3718,7 +3939,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3951,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3964,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -3858,7 +4079,7 @@ type Trained struct {
 
 func (x *Trained) Reset() {
 	*x = Trained{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +4091,7 @@ func (x *Trained) String() string {
 func (*Trained) ProtoMessage() {}
 
 func (x *Trained) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +4104,7 @@ func (x *Trained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trained.ProtoReflect.Descriptor instead.
 func (*Trained) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Trained) GetSeq() uint64 {
@@ -3977,7 +4198,7 @@ type Unreached struct {
 
 func (x *Unreached) Reset() {
 	*x = Unreached{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4210,7 @@ func (x *Unreached) String() string {
 func (*Unreached) ProtoMessage() {}
 
 func (x *Unreached) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4223,7 @@ func (x *Unreached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unreached.ProtoReflect.Descriptor instead.
 func (*Unreached) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Unreached) GetNode() string {
@@ -4052,7 +4273,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4285,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4298,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -4113,7 +4334,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4346,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4359,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -4178,7 +4399,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4190,7 +4411,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4203,7 +4424,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -4271,7 +4492,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4283,7 +4504,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4296,7 +4517,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -4382,7 +4603,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4394,7 +4615,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4407,7 +4628,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -4448,7 +4669,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4460,7 +4681,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4473,7 +4694,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -4508,7 +4729,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +4741,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +4754,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -4611,7 +4832,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4623,7 +4844,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4636,7 +4857,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -4719,7 +4940,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4731,7 +4952,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4744,7 +4965,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -4787,7 +5008,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4799,7 +5020,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4812,7 +5033,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ContractView) GetName() string {
@@ -4946,7 +5167,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4958,7 +5179,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4971,7 +5192,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -5012,7 +5233,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +5245,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +5258,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -5104,7 +5325,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5337,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5350,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -5202,7 +5423,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5214,7 +5435,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5227,7 +5448,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Rules) GetMethod() string {
@@ -5347,7 +5568,7 @@ type Halt struct {
 
 func (x *Halt) Reset() {
 	*x = Halt{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5359,7 +5580,7 @@ func (x *Halt) String() string {
 func (*Halt) ProtoMessage() {}
 
 func (x *Halt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5372,7 +5593,7 @@ func (x *Halt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halt.ProtoReflect.Descriptor instead.
 func (*Halt) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Halt) GetEnds() bool {
@@ -5409,7 +5630,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5421,7 +5642,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5434,7 +5655,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -5479,7 +5700,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5491,7 +5712,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5504,7 +5725,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -5555,7 +5776,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5567,7 +5788,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5580,7 +5801,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -5645,7 +5866,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5657,7 +5878,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5670,7 +5891,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Session) GetId() string {
@@ -5851,7 +6072,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5863,7 +6084,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5876,7 +6097,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -5960,7 +6181,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5972,7 +6193,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5985,7 +6206,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -6078,7 +6299,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +6311,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +6324,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Participant) GetSession() string {
@@ -6201,7 +6422,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6213,7 +6434,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6226,7 +6447,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -6257,7 +6478,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6269,7 +6490,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6282,7 +6503,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -6336,7 +6557,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6348,7 +6569,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6361,7 +6582,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -6384,7 +6605,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6396,7 +6617,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6409,7 +6630,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -6455,7 +6676,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6467,7 +6688,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6480,7 +6701,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 type ListContractsRequest struct {
@@ -6491,7 +6712,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6503,7 +6724,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6516,7 +6737,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 type ListContractsResponse struct {
@@ -6529,7 +6750,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6541,7 +6762,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6554,7 +6775,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -6587,7 +6808,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6599,7 +6820,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6612,7 +6833,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -6680,7 +6901,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6692,7 +6913,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6705,7 +6926,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -6732,7 +6953,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6744,7 +6965,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6757,7 +6978,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -6834,7 +7055,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6846,7 +7067,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6859,7 +7080,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -6892,7 +7113,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6904,7 +7125,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6917,7 +7138,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -6942,7 +7163,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6954,7 +7175,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6967,7 +7188,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -7027,7 +7248,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7039,7 +7260,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7052,7 +7273,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
 }
 
 type ListModelsRequest struct {
@@ -7064,7 +7285,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7076,7 +7297,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7089,7 +7310,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -7113,7 +7334,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7125,7 +7346,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7138,7 +7359,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -7197,7 +7418,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7209,7 +7430,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7222,7 +7443,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -7276,7 +7497,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7288,7 +7509,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7301,7 +7522,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -7320,7 +7541,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7332,7 +7553,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7345,7 +7566,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -7363,7 +7584,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7375,7 +7596,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7388,7 +7609,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
 }
 
 type BackupChunk struct {
@@ -7400,7 +7621,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7412,7 +7633,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7425,7 +7646,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -7447,7 +7668,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7459,7 +7680,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7472,7 +7693,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -7512,7 +7733,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7524,7 +7745,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7537,7 +7758,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -7559,7 +7780,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7571,7 +7792,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7584,7 +7805,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -7624,7 +7845,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7636,7 +7857,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7649,7 +7870,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -7670,7 +7891,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7682,7 +7903,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7695,7 +7916,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -7728,7 +7949,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7740,7 +7961,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7753,7 +7974,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -7774,7 +7995,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7786,7 +8007,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7799,7 +8020,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -7832,7 +8053,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7844,7 +8065,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7857,7 +8078,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -7878,7 +8099,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7890,7 +8111,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7903,7 +8124,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -7936,7 +8157,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7948,7 +8169,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7961,7 +8182,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -7982,7 +8203,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7994,7 +8215,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8007,7 +8228,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -8051,7 +8272,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\bR\x05token\x12\x1b\n" +
 	"\tany_swarm\x18\x03 \x01(\bR\banySwarm\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\bR\x06leader\"\x11\n" +
-	"\x0fGetSwarmRequest\"\xb7\x01\n" +
+	"\x0fGetSwarmRequest\"\xcd\x01\n" +
 	"\x10GetSwarmResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12 \n" +
 	"\x03sns\x18\x02 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\x12\x16\n" +
@@ -8060,7 +8281,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"recoveries\x18\x05 \x03(\fR\n" +
 	"recoveries\x12\x18\n" +
-	"\aversion\x18\x06 \x01(\tR\aversion\"\x12\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\x12\x14\n" +
+	"\x05admit\x18\a \x01(\tR\x05admit\"\x12\n" +
 	"\x10GetHealthRequest\"?\n" +
 	"\x11GetHealthResponse\x12*\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\xc0\x03\n" +
@@ -8171,14 +8393,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x14\n" +
 	"\x12ForgetNodeResponse\"\x12\n" +
-	"\x10ListNodesRequest\"\xc2\x01\n" +
+	"\x10ListNodesRequest\"\xef\x01\n" +
 	"\x11ListNodesResponse\x12$\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x0e.swarm.v1.NodeR\x05nodes\x12!\n" +
 	"\x04bans\x18\x02 \x03(\v2\r.swarm.v1.BanR\x04bans\x123\n" +
 	"\n" +
 	"candidates\x18\x03 \x03(\v2\x13.swarm.v1.CandidateR\n" +
 	"candidates\x12/\n" +
-	"\tno_quorum\x18\x04 \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\"\xc8\x01\n" +
+	"\tno_quorum\x18\x04 \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\x12+\n" +
+	"\ainvited\x18\x05 \x03(\v2\x11.swarm.v1.InvitedR\ainvited\"\xc8\x01\n" +
 	"\bNoQuorum\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy\x12\x0e\n" +
@@ -8202,7 +8425,23 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x17\n" +
 	"\apeer_id\x18\x02 \x01(\tR\x06peerId\x12%\n" +
 	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x13\n" +
-	"\x11AdmitNodeResponse\"x\n" +
+	"\x11AdmitNodeResponse\"\xa5\x01\n" +
+	"\x11InviteNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tspiffe_id\x18\x02 \x01(\tR\bspiffeId\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x04 \x01(\x03R\rexpiresUnixMs\x12%\n" +
+	"\x05order\x18\x05 \x01(\v2\x0f.swarm.v1.OrderR\x05order\",\n" +
+	"\x12InviteNodeResponse\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"\xa8\x01\n" +
+	"\aInvited\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tspiffe_id\x18\x02 \x01(\tR\bspiffeId\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\"x\n" +
 	"\x03Ban\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -8727,7 +8966,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"StartProbe\x12\x1b.swarm.v1.StartProbeRequest\x1a\x1c.swarm.v1.StartProbeResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12O\n" +
 	"\bGetProbe\x12\x19.swarm.v1.GetProbeRequest\x1a\x1a.swarm.v1.GetProbeResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x012\xa4\x06\n" +
+	"\x04swci \x012\xfb\x06\n" +
 	"\vNodeService\x12^\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\"\x18\x82\xce\x18\x14\n" +
 	"\x02sl\n" +
@@ -8756,6 +8995,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tUnbanNode\x12\x1a.swarm.v1.UnbanNodeRequest\x1a\x1b.swarm.v1.UnbanNodeResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12R\n" +
 	"\tAdmitNode\x12\x1a.swarm.v1.AdmitNodeRequest\x1a\x1b.swarm.v1.AdmitNodeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12U\n" +
+	"\n" +
+	"InviteNode\x12\x1b.swarm.v1.InviteNodeRequest\x1a\x1c.swarm.v1.InviteNodeResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x012\xc6\x03\n" +
 	"\x0eSessionService\x12X\n" +
 	"\vOpenSession\x12\x1c.swarm.v1.OpenSessionRequest\x1a\x1d.swarm.v1.OpenSessionResponse\"\f\x82\xce\x18\b\n" +
@@ -8832,7 +9074,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -8864,87 +9106,90 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Candidate)(nil),                  // 27: swarm.v1.Candidate
 	(*AdmitNodeRequest)(nil),           // 28: swarm.v1.AdmitNodeRequest
 	(*AdmitNodeResponse)(nil),          // 29: swarm.v1.AdmitNodeResponse
-	(*Ban)(nil),                        // 30: swarm.v1.Ban
-	(*BanNodeRequest)(nil),             // 31: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),            // 32: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),           // 33: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),          // 34: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                      // 35: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),         // 36: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),        // 37: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),              // 38: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),             // 39: swarm.v1.ReportResponse
-	(*SessionWarnings)(nil),            // 40: swarm.v1.SessionWarnings
-	(*Warning)(nil),                    // 41: swarm.v1.Warning
-	(*StartProbeRequest)(nil),          // 42: swarm.v1.StartProbeRequest
-	(*StartProbeResponse)(nil),         // 43: swarm.v1.StartProbeResponse
-	(*GetProbeRequest)(nil),            // 44: swarm.v1.GetProbeRequest
-	(*GetProbeResponse)(nil),           // 45: swarm.v1.GetProbeResponse
-	(*ProbeLink)(nil),                  // 46: swarm.v1.ProbeLink
-	(*ProbeNode)(nil),                  // 47: swarm.v1.ProbeNode
-	(*ProbeJob)(nil),                   // 48: swarm.v1.ProbeJob
-	(*ProbeTarget)(nil),                // 49: swarm.v1.ProbeTarget
-	(*ProbeReport)(nil),                // 50: swarm.v1.ProbeReport
-	(*ProbeResult)(nil),                // 51: swarm.v1.ProbeResult
-	(*AttemptAsked)(nil),               // 52: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),              // 53: swarm.v1.SessionReport
-	(*Trained)(nil),                    // 54: swarm.v1.Trained
-	(*Unreached)(nil),                  // 55: swarm.v1.Unreached
-	(*RoundProof)(nil),                 // 56: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 57: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 58: swarm.v1.Ready
-	(*Done)(nil),                       // 59: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 60: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 61: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 62: swarm.v1.Failed
-	(*Progress)(nil),                   // 63: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 64: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 65: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 66: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 67: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 68: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 69: swarm.v1.Rules
-	(*Halt)(nil),                       // 70: swarm.v1.Halt
-	(*LostModel)(nil),                  // 71: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 72: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 73: swarm.v1.Skips
-	(*Session)(nil),                    // 74: swarm.v1.Session
-	(*CommittedRound)(nil),             // 75: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 76: swarm.v1.Plan
-	(*Participant)(nil),                // 77: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 78: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 79: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 80: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 81: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 82: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 83: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 84: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 85: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 86: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 87: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 88: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 89: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 90: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 91: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 92: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 93: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 94: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 95: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 96: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 97: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 98: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 99: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 100: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 101: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 102: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 103: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 104: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 105: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 106: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 107: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 108: swarm.v1.EndContractResponse
-	(*ErrorReason)(nil),                // 109: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 110: google.protobuf.MethodOptions
+	(*InviteNodeRequest)(nil),          // 30: swarm.v1.InviteNodeRequest
+	(*InviteNodeResponse)(nil),         // 31: swarm.v1.InviteNodeResponse
+	(*Invited)(nil),                    // 32: swarm.v1.Invited
+	(*Ban)(nil),                        // 33: swarm.v1.Ban
+	(*BanNodeRequest)(nil),             // 34: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),            // 35: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),           // 36: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),          // 37: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                      // 38: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),         // 39: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),        // 40: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),              // 41: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),             // 42: swarm.v1.ReportResponse
+	(*SessionWarnings)(nil),            // 43: swarm.v1.SessionWarnings
+	(*Warning)(nil),                    // 44: swarm.v1.Warning
+	(*StartProbeRequest)(nil),          // 45: swarm.v1.StartProbeRequest
+	(*StartProbeResponse)(nil),         // 46: swarm.v1.StartProbeResponse
+	(*GetProbeRequest)(nil),            // 47: swarm.v1.GetProbeRequest
+	(*GetProbeResponse)(nil),           // 48: swarm.v1.GetProbeResponse
+	(*ProbeLink)(nil),                  // 49: swarm.v1.ProbeLink
+	(*ProbeNode)(nil),                  // 50: swarm.v1.ProbeNode
+	(*ProbeJob)(nil),                   // 51: swarm.v1.ProbeJob
+	(*ProbeTarget)(nil),                // 52: swarm.v1.ProbeTarget
+	(*ProbeReport)(nil),                // 53: swarm.v1.ProbeReport
+	(*ProbeResult)(nil),                // 54: swarm.v1.ProbeResult
+	(*AttemptAsked)(nil),               // 55: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 56: swarm.v1.SessionReport
+	(*Trained)(nil),                    // 57: swarm.v1.Trained
+	(*Unreached)(nil),                  // 58: swarm.v1.Unreached
+	(*RoundProof)(nil),                 // 59: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 60: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 61: swarm.v1.Ready
+	(*Done)(nil),                       // 62: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 63: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 64: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 65: swarm.v1.Failed
+	(*Progress)(nil),                   // 66: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 67: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 68: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 69: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 70: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 71: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 72: swarm.v1.Rules
+	(*Halt)(nil),                       // 73: swarm.v1.Halt
+	(*LostModel)(nil),                  // 74: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 75: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 76: swarm.v1.Skips
+	(*Session)(nil),                    // 77: swarm.v1.Session
+	(*CommittedRound)(nil),             // 78: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 79: swarm.v1.Plan
+	(*Participant)(nil),                // 80: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 81: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 82: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 83: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 84: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 85: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 86: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 87: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 88: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 89: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 90: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 91: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 92: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 93: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 94: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 95: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 96: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 97: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 98: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 99: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 100: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 101: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 102: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 103: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 104: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 105: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 106: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 107: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 108: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 109: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 110: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 111: swarm.v1.EndContractResponse
+	(*ErrorReason)(nil),                // 112: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 113: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -8959,145 +9204,149 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	18,  // 9: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
 	13,  // 10: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
 	8,   // 11: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	30,  // 12: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	33,  // 12: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
 	27,  // 13: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
 	25,  // 14: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	26,  // 15: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
-	13,  // 16: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
-	13,  // 17: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	30,  // 18: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	13,  // 19: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	35,  // 20: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	65,  // 21: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	53,  // 22: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	5,   // 23: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	50,  // 24: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	52,  // 25: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	40,  // 26: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
-	48,  // 27: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
-	9,   // 28: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	41,  // 29: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	46,  // 30: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
-	47,  // 31: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
-	51,  // 32: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
-	49,  // 33: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
-	51,  // 34: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
-	58,  // 35: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	59,  // 36: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	62,  // 37: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	63,  // 38: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	57,  // 39: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	56,  // 40: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	54,  // 41: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	55,  // 42: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
-	76,  // 43: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	59,  // 44: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	60,  // 45: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	61,  // 46: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	55,  // 47: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
-	35,  // 48: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	75,  // 49: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	76,  // 50: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	74,  // 51: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	69,  // 52: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	71,  // 53: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	73,  // 54: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	66,  // 55: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	72,  // 56: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	70,  // 57: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	68,  // 58: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	68,  // 59: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	68,  // 60: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	63,  // 61: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	77,  // 62: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	78,  // 63: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	65,  // 64: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	85,  // 65: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	25,  // 66: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	65,  // 67: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	75,  // 68: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	25,  // 69: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	41,  // 70: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	69,  // 71: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	13,  // 72: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	65,  // 73: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	94,  // 74: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	74,  // 75: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	13,  // 76: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	13,  // 77: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	13,  // 78: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	65,  // 79: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	13,  // 80: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	65,  // 81: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	13,  // 82: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	65,  // 83: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	110, // 84: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 85: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 86: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 87: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	42,  // 88: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	44,  // 89: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	11,  // 90: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	14,  // 91: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	16,  // 92: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	23,  // 93: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	19,  // 94: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	21,  // 95: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	31,  // 96: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	33,  // 97: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	28,  // 98: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	36,  // 99: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	38,  // 100: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	64,  // 101: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	79,  // 102: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	81,  // 103: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	83,  // 104: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	86,  // 105: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	88,  // 106: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	99,  // 107: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	103, // 108: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	105, // 109: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	107, // 110: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	101, // 111: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	92,  // 112: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	90,  // 113: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	95,  // 114: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	97,  // 115: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 116: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 117: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	43,  // 118: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	45,  // 119: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	12,  // 120: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	15,  // 121: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	17,  // 122: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	24,  // 123: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	20,  // 124: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	22,  // 125: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	32,  // 126: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	34,  // 127: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	29,  // 128: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	37,  // 129: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	39,  // 130: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	65,  // 131: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	80,  // 132: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	82,  // 133: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	84,  // 134: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	87,  // 135: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	89,  // 136: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	100, // 137: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	104, // 138: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	106, // 139: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	108, // 140: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	102, // 141: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	93,  // 142: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	91,  // 143: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	96,  // 144: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	98,  // 145: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	116, // [116:146] is the sub-list for method output_type
-	86,  // [86:116] is the sub-list for method input_type
-	85,  // [85:86] is the sub-list for extension type_name
-	84,  // [84:85] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	32,  // 15: swarm.v1.ListNodesResponse.invited:type_name -> swarm.v1.Invited
+	26,  // 16: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
+	13,  // 17: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	13,  // 18: swarm.v1.InviteNodeRequest.order:type_name -> swarm.v1.Order
+	13,  // 19: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	33,  // 20: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	13,  // 21: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	38,  // 22: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	68,  // 23: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	56,  // 24: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	5,   // 25: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	53,  // 26: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
+	55,  // 27: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	43,  // 28: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	51,  // 29: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
+	9,   // 30: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
+	44,  // 31: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	49,  // 32: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
+	50,  // 33: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
+	54,  // 34: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
+	52,  // 35: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
+	54,  // 36: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
+	61,  // 37: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	62,  // 38: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	65,  // 39: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	66,  // 40: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	60,  // 41: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	59,  // 42: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	57,  // 43: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	58,  // 44: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	79,  // 45: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	62,  // 46: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	63,  // 47: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	64,  // 48: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	58,  // 49: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	38,  // 50: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	78,  // 51: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	79,  // 52: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	77,  // 53: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	72,  // 54: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	74,  // 55: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	76,  // 56: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	69,  // 57: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	75,  // 58: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	73,  // 59: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	71,  // 60: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	71,  // 61: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	71,  // 62: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	66,  // 63: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	80,  // 64: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	81,  // 65: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	68,  // 66: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	88,  // 67: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	25,  // 68: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	68,  // 69: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	78,  // 70: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	25,  // 71: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	44,  // 72: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	72,  // 73: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	13,  // 74: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	68,  // 75: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	97,  // 76: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	77,  // 77: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	13,  // 78: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	13,  // 79: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	13,  // 80: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	68,  // 81: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	13,  // 82: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	68,  // 83: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	13,  // 84: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	68,  // 85: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	113, // 86: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 87: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 88: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 89: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	45,  // 90: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	47,  // 91: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	11,  // 92: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	14,  // 93: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	16,  // 94: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	23,  // 95: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	19,  // 96: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	21,  // 97: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	34,  // 98: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	36,  // 99: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	28,  // 100: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	30,  // 101: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	39,  // 102: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	41,  // 103: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	67,  // 104: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	82,  // 105: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	84,  // 106: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	86,  // 107: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	89,  // 108: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	91,  // 109: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	102, // 110: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	106, // 111: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	108, // 112: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	110, // 113: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	104, // 114: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	95,  // 115: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	93,  // 116: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	98,  // 117: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	100, // 118: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 119: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 120: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	46,  // 121: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	48,  // 122: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	12,  // 123: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	15,  // 124: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	17,  // 125: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	24,  // 126: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	20,  // 127: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	22,  // 128: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	35,  // 129: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	37,  // 130: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	29,  // 131: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	31,  // 132: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	40,  // 133: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	42,  // 134: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	68,  // 135: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	83,  // 136: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	85,  // 137: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	87,  // 138: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	90,  // 139: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	92,  // 140: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	103, // 141: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	107, // 142: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	109, // 143: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	111, // 144: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	105, // 145: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	96,  // 146: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	94,  // 147: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	99,  // 148: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	101, // 149: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	119, // [119:150] is the sub-list for method output_type
+	88,  // [88:119] is the sub-list for method input_type
+	87,  // [87:88] is the sub-list for extension type_name
+	86,  // [86:87] is the sub-list for extension extendee
+	0,   // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -9105,15 +9354,15 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[68].OneofWrappers = []any{}
-	file_api_swarm_v1_swarm_proto_msgTypes[79].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[71].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[82].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   110,
+			NumMessages:   113,
 			NumExtensions: 1,
 			NumServices:   7,
 		},

@@ -76,6 +76,8 @@ const (
 	NodeServiceUnbanNodeProcedure = "/swarm.v1.NodeService/UnbanNode"
 	// NodeServiceAdmitNodeProcedure is the fully-qualified name of the NodeService's AdmitNode RPC.
 	NodeServiceAdmitNodeProcedure = "/swarm.v1.NodeService/AdmitNode"
+	// NodeServiceInviteNodeProcedure is the fully-qualified name of the NodeService's InviteNode RPC.
+	NodeServiceInviteNodeProcedure = "/swarm.v1.NodeService/InviteNode"
 	// SessionServiceOpenSessionProcedure is the fully-qualified name of the SessionService's
 	// OpenSession RPC.
 	SessionServiceOpenSessionProcedure = "/swarm.v1.SessionService/OpenSession"
@@ -310,6 +312,9 @@ type NodeServiceClient interface {
 	// AdmitNode lets a node key join as the SN of a name, in a swarm whose operators admit SNs. It may come before the SN asks.
 	// Idempotent. Forgetting the node or banning the key takes it back.
 	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
+	// InviteNode lets the first node key that claims the invitation join as the SN of a name, in a swarm whose operators admit SNs.
+	// Idempotent by the invitation's key. Another invitation for the name takes its place, forgetting or admitting the node takes it back.
+	InviteNode(context.Context, *connect.Request[v1.InviteNodeRequest]) (*connect.Response[v1.InviteNodeResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the swarm.v1.NodeService service. By default, it
@@ -377,6 +382,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("AdmitNode")),
 			connect.WithClientOptions(opts...),
 		),
+		inviteNode: connect.NewClient[v1.InviteNodeRequest, v1.InviteNodeResponse](
+			httpClient,
+			baseURL+NodeServiceInviteNodeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("InviteNode")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -391,6 +402,7 @@ type nodeServiceClient struct {
 	banNode    *connect.Client[v1.BanNodeRequest, v1.BanNodeResponse]
 	unbanNode  *connect.Client[v1.UnbanNodeRequest, v1.UnbanNodeResponse]
 	admitNode  *connect.Client[v1.AdmitNodeRequest, v1.AdmitNodeResponse]
+	inviteNode *connect.Client[v1.InviteNodeRequest, v1.InviteNodeResponse]
 }
 
 // Challenge calls swarm.v1.NodeService.Challenge.
@@ -438,6 +450,11 @@ func (c *nodeServiceClient) AdmitNode(ctx context.Context, req *connect.Request[
 	return c.admitNode.CallUnary(ctx, req)
 }
 
+// InviteNode calls swarm.v1.NodeService.InviteNode.
+func (c *nodeServiceClient) InviteNode(ctx context.Context, req *connect.Request[v1.InviteNodeRequest]) (*connect.Response[v1.InviteNodeResponse], error) {
+	return c.inviteNode.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the swarm.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Challenge returns a nonce that is valid for one minute: to a node for one Register call on the same connection; to an
@@ -463,6 +480,9 @@ type NodeServiceHandler interface {
 	// AdmitNode lets a node key join as the SN of a name, in a swarm whose operators admit SNs. It may come before the SN asks.
 	// Idempotent. Forgetting the node or banning the key takes it back.
 	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
+	// InviteNode lets the first node key that claims the invitation join as the SN of a name, in a swarm whose operators admit SNs.
+	// Idempotent by the invitation's key. Another invitation for the name takes its place, forgetting or admitting the node takes it back.
+	InviteNode(context.Context, *connect.Request[v1.InviteNodeRequest]) (*connect.Response[v1.InviteNodeResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -526,6 +546,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("AdmitNode")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceInviteNodeHandler := connect.NewUnaryHandler(
+		NodeServiceInviteNodeProcedure,
+		svc.InviteNode,
+		connect.WithSchema(nodeServiceMethods.ByName("InviteNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceChallengeProcedure:
@@ -546,6 +572,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceUnbanNodeHandler.ServeHTTP(w, r)
 		case NodeServiceAdmitNodeProcedure:
 			nodeServiceAdmitNodeHandler.ServeHTTP(w, r)
+		case NodeServiceInviteNodeProcedure:
+			nodeServiceInviteNodeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -589,6 +617,10 @@ func (UnimplementedNodeServiceHandler) UnbanNode(context.Context, *connect.Reque
 
 func (UnimplementedNodeServiceHandler) AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.AdmitNode is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) InviteNode(context.Context, *connect.Request[v1.InviteNodeRequest]) (*connect.Response[v1.InviteNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.InviteNode is not implemented"))
 }
 
 // SessionServiceClient is a client for the swarm.v1.SessionService service.
