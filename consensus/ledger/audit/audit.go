@@ -126,7 +126,7 @@ func newAuditor(o Options) *auditor {
 	p := &past{findings: f}
 	auth := &authorities{findings: f, bundles: x509bundle.NewSet()}
 	orders := &orders{findings: f, past: p, authorities: auth, nonces: map[string]uint64{}}
-	m := &members{findings: f, authorities: auth, orders: orders, nodes: map[string]*ledger.Registration{}, banned: map[string]string{}}
+	m := &members{findings: f, authorities: auth, orders: orders, nodes: map[string]*ledger.Registration{}, banned: map[string]string{}, invited: map[string]ledger.Invitation{}}
 	return &auditor{
 		findings: f, past: p, authorities: auth, members: m,
 		contracts: &contracts{findings: f, past: p, orders: orders, members: m, courses: map[string]*course{}, floors: []uint64{0}},
@@ -245,6 +245,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.members.unban(b)
 	case ledger.Admission:
 		a.members.admission(b)
+	case ledger.Invitation:
+		a.members.invitation(b)
 	case ledger.Fetch:
 		a.contracts.fetch(b)
 	case ledger.Rules:

@@ -310,6 +310,12 @@ func genuine(t *testing.T) (*builder, audit.Options) {
 	op := newOperator(t, old)
 	b.add(ledger.Admission{Node: "sn-1", PeerID: sns[1].id, By: op.id, Order: op.asks(b, &swarmv1.AdmitNodeRequest{Name: "sn-1", PeerId: sns[1].id})})
 	b.add(sns[1].register(t, old))
+	sn2 := newNode(t, "sn-2")
+	b.add(op.invites(b, 1, "sn-2", time.Hour))
+	b.add(op.invites(b, 2, "sn-3", time.Hour))
+	b.add(claims(sn2, 1, op.id))
+	b.add(sn2.register(t, old))
+	b.add(ledger.Forget{Node: "sn-3", Invitation: 2, Order: op.asks(b, &swarmv1.ForgetNodeRequest{Name: "sn-3"})})
 	b.add(ledger.Rules{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.CreateContractRequest{Contract: study, Rules: &swarmv1.Rules{Method: "mean", Export: true}})})
 	b.round(1, 1, 1, nodes[:2], ledger.Ban{
 		PeerID: nodes[2].id, Node: "sl-2", Reason: "key was copied", By: op.id,
@@ -350,7 +356,7 @@ func TestGenuineLedgerIsGood(t *testing.T) {
 	if !r.Good() {
 		t.Fatalf("problems: %v", r.Problems)
 	}
-	if r.Records != b.head.Length || r.Rounds != 6 || r.Registrations != 6 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
+	if r.Records != b.head.Length || r.Rounds != 6 || r.Registrations != 7 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
 		t.Errorf("report: %+v", r)
 	}
 	c := r.Contracts[0]
@@ -386,6 +392,9 @@ func leaves(v reflect.Value, path string, fn func(path string, forge func())) {
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			fn(path, func() {
 				raw := bytes.Clone(v.Bytes())
+				if len(raw) == 0 {
+					raw = []byte{0}
+				}
 				raw[len(raw)/2] ^= 1
 				v.SetBytes(raw)
 			})
@@ -502,7 +511,7 @@ func TestEveryForgedFieldIsFound(t *testing.T) {
 			check("at_ms", entry{e.atMS + 1, e.body})
 		}
 	}
-	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch", "deleted", "recovery"} {
+	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch", "deleted", "recovery", "admission", "invitation"} {
 		if forged[kind] == 0 {
 			t.Errorf("no field of kind %s was forged", kind)
 		}

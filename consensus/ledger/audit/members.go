@@ -15,8 +15,10 @@ type members struct {
 	authorities *authorities
 	orders      *orders
 	nodes       map[string]*ledger.Registration
-	banned      map[string]string // names by peer ID
-	admitted    *admitted         // nil: SNs join without an operator's word
+	banned      map[string]string            // names by peer ID
+	admitted    *admitted                    // nil: SNs join without an operator's word
+	invitations uint64                       // so far
+	invited     map[string]ledger.Invitation // by node: those that were neither claimed nor taken back
 }
 
 func (m *members) registration(r ledger.Registration) {
@@ -63,6 +65,7 @@ func (m *members) forget(f ledger.Forget) {
 	}
 	delete(m.nodes, f.Node)
 	m.admitted.dismiss(f.PeerID)
+	m.takenBack(f)
 	if r := (&swarmv1.ForgetNodeRequest{}); m.orders.asked(f.Order, r) && r.GetName() != f.Node {
 		m.bad("node", "the operator asked to forget %q", r.GetName())
 	}
@@ -116,4 +119,5 @@ func (m *members) refounded(r ledger.Recovery) {
 		m.admitted = newAdmitted()
 		m.admitted.admit(r.Node, r.PeerID)
 	}
+	clear(m.invited)
 }
