@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/admission"
@@ -90,12 +91,12 @@ func (a *admitter) admit(ctx context.Context, via Peer, passed joinPassed) JoinR
 	if err != nil {
 		return refuse(state.ReasonBadCommand, err.Error(), "")
 	}
-	done, err := a.replica.propose(ctx, data)
-	if refusal := refusalOf(err); refusal != nil {
-		return JoinResponse{Refused: refusal}
+	if err := a.claim(ctx, req); err != nil {
+		return rejected(err)
 	}
+	done, err := a.replica.propose(ctx, data)
 	if err != nil {
-		return tryLater(err)
+		return rejected(err)
 	}
 	voter, err := a.members.addServer(ctx, req)
 	if err != nil {
@@ -137,36 +138,88 @@ func (a *admitter) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 
 func other(claimed, swarm string) bool { return claimed != "" && claimed != swarm }
 
-// judgeAdmission remembers an SN that no operator has admitted, in a swarm where operators admit SNs. Any other reason that keeps
-// it from registering is reported first, since no operator could help it.
+// judgeAdmission remembers an SN that no operator has admitted, in a swarm where operators admit SNs, and that no invitation will. Any other
+// reason that keeps it from registering is reported first, since no operator could help it.
 func (a *admitter) judgeAdmission(req JoinRequest) *JoinRefusal {
 	view, node := a.replica.view(), req.Register.Node
 	if view.Admit == "" {
 		return nil
 	}
 	_, _, err := view.Apply(req.Register)
-	waits := admission.Candidate{Name: node.Name, PeerID: node.PeerID, SPIFFEID: node.SPIFFEID, Host: node.Host}
-	if state.ReasonOf(err) == state.ReasonNotAdmitted && a.asking.Note(waits) {
-		a.log.Warn("an SN waits to be admitted", "node", node.Name, "peer_id", node.PeerID, "spiffe_id", node.SPIFFEID, "remedy", admission.Command(node.Name, node.PeerID))
+	if c := claimOf(view, req); c != nil && state.ReasonOf(err) == state.ReasonNotAdmitted {
+		var claimed *state.State
+		if claimed, _, err = view.Apply(*c); err == nil {
+			_, _, err = claimed.Apply(req.Register)
+		}
 	}
-	return refusalOf(err)
+	refusal := refusalOf(err)
+	waits := admission.Candidate{Name: node.Name, PeerID: node.PeerID, SPIFFEID: node.SPIFFEID, Host: node.Host}
+	if refusal != nil && notAdmitted(refusal) && a.asking.Note(waits) {
+		attrs := []any{"node", node.Name, "peer_id", node.PeerID, "spiffe_id", node.SPIFFEID, "remedy", admission.Command(node.Name, node.PeerID)}
+		if refusal.Reason != state.ReasonNotAdmitted {
+			attrs = append(attrs, "invitation", refusal.Message)
+		}
+		a.log.Warn("an SN waits to be admitted", attrs...)
+	}
+	return refusal
+}
+
+// claimOf is the claim that a join needs, nil if it needs none or brings none.
+func claimOf(view *state.State, req JoinRequest) *state.ClaimInvitation {
+	node := req.Register.Node
+	if req.Claim == nil || view.CheckAdmission(node.Name, node.PeerID) == nil {
+		return nil
+	}
+	return &state.ClaimInvitation{
+		Node: node.Name, PeerID: node.PeerID, SPIFFEID: node.SPIFFEID, Key: req.Claim.Key, Signature: req.Claim.Signature, AtMS: req.Register.AtMS,
+	}
+}
+
+// claim admits an SN that was invited and has not been admitted yet. Of two that claim one invitation at a time the state lets one in.
+func (a *admitter) claim(ctx context.Context, req JoinRequest) error {
+	c := claimOf(a.replica.view(), req)
+	if c == nil {
+		return nil
+	}
+	data, err := state.EncodeCommand(*c)
+	if err != nil {
+		return err
+	}
+	done, err := a.replica.propose(ctx, data)
+	if err == nil && done.result.Changed {
+		a.log.Info("an SN was admitted by its invitation", "node", c.Node, "peer_id", c.PeerID, "spiffe_id", c.SPIFFEID)
+	}
+	return err
+}
+
+// rejected is the answer to a join whose command was not carried out.
+func rejected(err error) JoinResponse {
+	if refusal := refusalOf(err); refusal != nil {
+		return JoinResponse{Refused: refusal}
+	}
+	return tryLater(err)
 }
 
 // refusalOf turns a rejection by the state into a refusal. It returns nil if err is none.
 func refusalOf(err error) *JoinRefusal {
-	rejected, ok := errors.AsType[*state.Error](err)
+	e, ok := errors.AsType[*state.Error](err)
 	if !ok {
 		return nil
 	}
 	return &JoinRefusal{
-		Reason: rejected.Reason, Message: rejected.Message, Remedy: rejected.Remedy, Retry: rejected.Reason == state.ReasonNotAdmitted,
+		Reason: e.Reason, Message: e.Message, Remedy: e.Remedy, Retry: slices.Contains(operatorHelps, e.Reason),
 	}
+}
+
+// operatorHelps are the reasons for which an SN waits until an operator admits it: nobody has, and no invitation does.
+var operatorHelps = []string{
+	state.ReasonNotAdmitted, state.ReasonInvitationUnknown, state.ReasonInvitationUsed, state.ReasonInvitationExpired, state.ReasonInvitationOther,
 }
 
 // notAdmitted reports whether an SN was refused because no operator has admitted it.
 func notAdmitted(err error) bool {
 	refusal, ok := errors.AsType[*JoinRefusal](err)
-	return ok && refusal.Reason == state.ReasonNotAdmitted
+	return ok && slices.Contains(operatorHelps, refusal.Reason)
 }
 
 func refuse(reason, message, remedy string) JoinResponse {

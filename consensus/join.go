@@ -25,6 +25,15 @@ type JoinRequest struct {
 	Nonce         []byte `json:"nonce,omitempty"`
 	NodeSignature []byte `json:"node_signature,omitempty"`
 	SVIDSignature []byte `json:"svid_signature,omitempty"`
+
+	// Claim admits an SN that was invited. It is signed by itself, for this name and node key in this swarm; nil: the SN was not invited.
+	Claim *Claim `json:"claim,omitempty"`
+}
+
+// Claim shows that an SN has the secret of an invitation.
+type Claim struct {
+	Key       []byte `json:"key"`       // public, of the invitation
+	Signature []byte `json:"signature"` // as claim.Sign makes it
 }
 
 // Prover proves and checks joins, since this package knows no keys. Its methods are safe for concurrent use.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 )
 
@@ -43,7 +44,7 @@ func (j *joiner) join(ctx context.Context, via []string, self JoinRequest) error
 	pause := minBackoff
 	last := ErrNoLeader
 	begin, said := time.Now(), ""
-	told := false // that an operator is to admit this SN
+	told := "" // why an operator is to admit this SN: the reason of the last refusal that was told
 	for {
 		waits := false
 		if why := last.Error(); why != said && time.Since(begin) > joinNotice {
@@ -56,7 +57,7 @@ func (j *joiner) join(ctx context.Context, via []string, self JoinRequest) error
 				j.remember(self, via) // from now on run asks; until then this loop does
 				return j.joined(ctx, address, resp)
 			}
-			if errors.Is(err, ErrRefused) || told && admission.TellsBan(err, j.replica.self.PeerID) {
+			if errors.Is(err, ErrRefused) || told != "" && admission.TellsBan(err, j.replica.self.PeerID) {
 				return fmt.Errorf("join: %w", err)
 			}
 			if ctx.Err() == nil {
@@ -64,7 +65,7 @@ func (j *joiner) join(ctx context.Context, via []string, self JoinRequest) error
 			}
 			if notAdmitted(err) {
 				waits, said = true, err.Error()
-				told = j.tellWaits(told)
+				told = j.tellWaits(told, err)
 			}
 		}
 		if waits {
@@ -226,10 +227,17 @@ func (j *joiner) run(ctx context.Context) {
 	}
 }
 
-// tellWaits logs once that this SN waits for an operator, and the command that admits it.
-func (j *joiner) tellWaits(told bool) bool {
-	if !told {
-		j.log.Warn("this SN waits until an operator admits it", "node", j.replica.name, "type", admission.Command(j.replica.name, j.replica.self.PeerID))
+// tellWaits logs that this SN waits for an operator, the command that admits it, and why its invitation does not; once for each reason. It
+// returns the reason.
+func (j *joiner) tellWaits(told string, err error) string {
+	refusal, ok := errors.AsType[*JoinRefusal](err)
+	if !ok || refusal.Reason == told {
+		return told
 	}
-	return true
+	attrs := []any{"node", j.replica.name, "type", admission.Command(j.replica.name, j.replica.self.PeerID)}
+	if refusal.Reason != state.ReasonNotAdmitted {
+		attrs = append(attrs, "invitation", refusal.Error())
+	}
+	j.log.Warn("this SN waits until an operator admits it", attrs...)
+	return refusal.Reason
 }
