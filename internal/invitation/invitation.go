@@ -1,7 +1,7 @@
 // Package invitation is the one line by which a host joins a swarm: for whom it is, how its SPIRE agent joins the trust domain, and
 // where the swarm is. It is pure: it makes the line and reads it, bounds all of it, and says what is wrong with a line that is none.
 //
-// The line holds a secret, the join token, until that is used. Whoever carries it is trusted: the checksum finds accidents, and the
+// The line holds secrets until they are used: the join token, and where operators admit SNs what admits one. Whoever carries it is trusted: the checksum finds accidents, and the
 // fingerprint, which both ends print, is for people to compare.
 package invitation
 
@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/base32"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -38,7 +40,7 @@ const (
 // FingerprintLen is the number of characters of a fingerprint.
 const FingerprintLen = 10
 
-// Invitation is what a line holds. All of it is needed.
+// Invitation is what a line holds. All of it is needed, but for Admission.
 type Invitation struct {
 	Nodes       []Node    // for whom it is, one of each role at most: the components of one host
 	Token       string    // a SPIRE server's join token, for one agent
@@ -48,6 +50,7 @@ type Invitation struct {
 	SNs         []SN      // of the swarm, when the line was made
 	SwarmID     string    // of the swarm
 	Expires     time.Time // of the token, in whole seconds
+	Admission   []byte    // secret by which the SN among Nodes claims that it is admitted: claim.Sign; nil: the line admits none
 }
 
 // Node is one component of the host.
@@ -162,6 +165,9 @@ func (i *Invitation) Check() error {
 	}
 	if i.Expires.Unix() <= 0 || i.Expires.Unix() > 1<<40 || i.Expires.Nanosecond() != 0 {
 		return fmt.Errorf("it expires at %v, which is no time in whole seconds", i.Expires)
+	}
+	if _, sn := i.Of(identity.RoleSN); i.Admission != nil && (!sn || len(i.Admission) != claim.SecretSize) {
+		return errors.New("what it admits is no SN, or its secret is none")
 	}
 	return i.checkBundle()
 }

@@ -1,10 +1,13 @@
 package invitation_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"math/big"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 	"github.com/swarmd/swarmd/internal/invitation"
 )
 
@@ -87,6 +91,47 @@ func TestLine(t *testing.T) {
 	}
 }
 
+var secret = bytes.Repeat([]byte{7}, claim.SecretSize)
+
+// admitting is an invitation that admits its SN.
+func admitting(t testing.TB) *invitation.Invitation {
+	i := example(t)
+	i.Admission = secret
+	return i
+}
+
+// TestLineThatAdmits has another format, which versions that would leave the admission out refuse. A line that admits nobody is as before.
+func TestLineThatAdmits(t *testing.T) {
+	t.Parallel()
+	want := admitting(t)
+	text := line(t, want)
+	got, err := invitation.Decode(text)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if !strings.HasPrefix(text, "swarm-invitation-2.") || !strings.HasPrefix(line(t, example(t)), "swarm-invitation-1.") {
+		t.Errorf("format of %.20s", text)
+	}
+	if strings.Contains(text, base64.StdEncoding.EncodeToString(secret)) {
+		t.Error("the secret can be read over a shoulder")
+	}
+	print1, _ := want.Fingerprint()
+	want.Admission = bytes.Repeat([]byte{8}, claim.SecretSize)
+	if print2, _ := want.Fingerprint(); print1 == print2 {
+		t.Error("two secrets have one fingerprint")
+	}
+	body := strings.SplitN(text, ".", 3)[2]
+	for name, altered := range map[string]string{
+		"as the first format": "swarm-invitation-1" + strings.TrimPrefix(text, "swarm-invitation-2"),
+		"cut":                 text[:len(text)/2],
+		"another secret":      strings.Replace(text, body[40:44], "AAAA", 1),
+	} {
+		if _, err := invitation.Decode(altered); !errors.Is(err, invitation.ErrAltered) && !errors.Is(err, invitation.ErrCut) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestEachByte holds that no altered line and no part of a line is taken for an invitation.
 func TestEachByte(t *testing.T) {
 	t.Parallel()
@@ -126,8 +171,8 @@ func TestEachByte(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
-	_, err := invitation.Decode("swarm-invitation-2" + strings.TrimPrefix(text, "swarm-invitation-1"))
-	if err == nil || !strings.Contains(err.Error(), "has format 2") {
+	_, err := invitation.Decode("swarm-invitation-3" + strings.TrimPrefix(text, "swarm-invitation-1"))
+	if err == nil || !strings.Contains(err.Error(), "has format 3") {
 		t.Errorf("a later format: %v", err)
 	}
 }
@@ -155,6 +200,8 @@ func TestCheck(t *testing.T) {
 		"its trust bundle is no":  func(i *invitation.Invitation) { i.Bundle = i.Bundle[1:] },
 		"its trust bundle has":    func(i *invitation.Invitation) { i.Bundle = make([]byte, 1<<20) },
 		"it expires at":           func(i *invitation.Invitation) { i.Expires = time.Time{} },
+		"its secret is none":      func(i *invitation.Invitation) { i.Admission = secret[1:] },
+		"what it admits is no SN": func(i *invitation.Invitation) { i.Nodes, i.Admission = i.Nodes[1:], secret },
 	} {
 		i := example(t)
 		f(i)
@@ -166,6 +213,7 @@ func TestCheck(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(line(f, example(f)))
+	f.Add(line(f, admitting(f)))
 	f.Add("swarm-invitation-1.12.e30..aaaaaaaaaa")
 	f.Add("swarm-invitation-3.1.a")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -185,10 +233,18 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzFacts lets the facts be anything, with a checksum that fits.
 func FuzzFacts(f *testing.F) {
-	f.Add(`{"nodes":[{"role":"sl","name":"a"}]}`, []byte{1})
-	f.Fuzz(func(t *testing.T, facts string, bundle []byte) {
-		i, err := invitation.Decode(invitation.Sealed(facts, bundle))
-		if err == nil && i.Check() != nil {
+	f.Add(false, `{"nodes":[{"role":"sl","name":"a"}]}`, []byte{1})
+	whole := example(f)
+	facts, _ := json.Marshal(map[string]any{
+		"nodes": whole.Nodes, "token": whole.Token, "trust_domain": whole.TrustDomain, "server": whole.Server, "sns": whole.SNs, "swarm_id": whole.SwarmID, "expires": 1, "admission": secret,
+	})
+	f.Add(true, string(facts), whole.Bundle)
+	f.Fuzz(func(t *testing.T, second bool, facts string, bundle []byte) {
+		i, err := invitation.Decode(invitation.Sealed(second, facts, bundle))
+		if err != nil {
+			return
+		}
+		if _, sn := i.Of(identity.RoleSN); i.Check() != nil || second != (i.Admission != nil) || second && (!sn || claim.KeyOf(i.Admission) == nil) {
 			t.Errorf("%q is taken", facts)
 		}
 	})

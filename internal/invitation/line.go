@@ -17,12 +17,14 @@ import (
 const (
 	family = "swarm-invitation-" // with its version
 	prefix = family + "1"
+	admits = family + "2" // the line admits an SN: versions that know 1 alone would leave that out
+	newest = 2
 	parts  = 5
 )
 
 // What is wrong with a line. The text of each is for its reader.
 var (
-	ErrNone    = errors.New("this is no invitation: want the one line that `swarmctl invite` printed, which begins with " + prefix)
+	ErrNone    = errors.New("this is no invitation: want the one line that `swarmctl invite` printed, which begins with " + family + "1 or 2")
 	ErrCut     = errors.New("this invitation is cut off: copy the whole line that `swarmctl invite` printed")
 	ErrAltered = errors.New("this invitation was altered on its way: its checksum does not fit; copy the line again, or ask for a new one with `swarmctl invite`")
 	ErrLong    = fmt.Errorf("this is no invitation: it has more than %d bytes", MaxLine)
@@ -37,6 +39,7 @@ type facts struct {
 	SNs         []SN    `json:"sns"`
 	SwarmID     string  `json:"swarm_id"`
 	Expires     int64   `json:"expires"` // seconds since 1970
+	Admission   []byte  `json:"admission,omitempty"`
 }
 
 var coding = base64.RawURLEncoding.Strict()
@@ -46,17 +49,25 @@ func (i *Invitation) Encode() (string, error) {
 	if err := i.Check(); err != nil {
 		return "", fmt.Errorf("make invitation: %w", err)
 	}
-	raw, err := json.Marshal(facts{i.Nodes, i.Token, i.TrustDomain, i.Server, i.SNs, i.SwarmID, i.Expires.Unix()})
+	raw, err := json.Marshal(facts{i.Nodes, i.Token, i.TrustDomain, i.Server, i.SNs, i.SwarmID, i.Expires.Unix(), i.Admission})
 	if err != nil {
 		return "", fmt.Errorf("make invitation: %w", err)
 	}
 	body := coding.EncodeToString(raw) + "." + coding.EncodeToString(i.Bundle)
-	line := prefix + "." + strconv.Itoa(len(body)+1+FingerprintLen) + "." + body
+	line := i.prefix() + "." + strconv.Itoa(len(body)+1+FingerprintLen) + "." + body
 	line += "." + fingerprint("checksum", line)
 	if len(line) > MaxLine {
 		return "", fmt.Errorf("make invitation: it would have more than %d bytes", MaxLine)
 	}
 	return line, nil
+}
+
+// prefix is the format that the line needs.
+func (i *Invitation) prefix() string {
+	if i.Admission != nil {
+		return admits
+	}
+	return prefix
 }
 
 // Decode reads a line. White space anywhere in it is passed over: what carries it may have wrapped it. The error is one sentence with its
@@ -90,7 +101,7 @@ func Decode(text string) (*Invitation, error) {
 	if err := d.Decode(&f); err != nil || d.More() {
 		return nil, ErrNone
 	}
-	i := &Invitation{f.Nodes, f.Token, f.TrustDomain, f.Server, bundle, f.SNs, f.SwarmID, time.Unix(f.Expires, 0).UTC()}
+	i := &Invitation{f.Nodes, f.Token, f.TrustDomain, f.Server, bundle, f.SNs, f.SwarmID, time.Unix(f.Expires, 0).UTC(), f.Admission}
 	if err := i.Check(); err != nil {
 		return nil, fmt.Errorf("this invitation can't be used: %w; ask for a new one with `swarmctl invite`", err)
 	}
@@ -106,12 +117,12 @@ func checked(line string) (body string, err error) {
 	version, ours := strings.CutPrefix(head, family)
 	n, err := strconv.ParseUint(version, 10, 16)
 	switch {
-	case line != "" && line != prefix && strings.HasPrefix(prefix, line):
+	case line != "" && strings.HasPrefix(family, line):
 		return "", ErrCut
 	case !ours || err != nil || n == 0:
 		return "", ErrNone
-	case head != prefix:
-		return "", fmt.Errorf("this invitation has format %.5s and this version of swarmd reads format 1: update swarmd", version)
+	case n > newest || head != prefix && head != admits:
+		return "", fmt.Errorf("this invitation has format %.5s and this version of swarmd reads formats 1 and 2: update swarmd", version)
 	case !dotted:
 		return "", ErrCut
 	}
