@@ -186,8 +186,8 @@ func (a *admitter) claim(ctx context.Context, req JoinRequest) error {
 		return err
 	}
 	done, err := a.replica.propose(ctx, data)
-	if err == nil && done.result.Changed {
-		a.log.Info("an SN was admitted by its invitation", "node", c.Node, "peer_id", c.PeerID, "spiffe_id", c.SPIFFEID)
+	if x := a.replica.view().Admitted[c.PeerID]; err == nil && done.result.Changed && x != nil {
+		a.log.Info("an SN was admitted by its invitation", "node", c.Node, "peer_id", c.PeerID, "spiffe_id", c.SPIFFEID, "invitation", x.Invitation, "by", x.By)
 	}
 	return err
 }

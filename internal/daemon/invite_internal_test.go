@@ -1,23 +1,35 @@
 package daemon
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"math/big"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/invited"
 )
 
 // invite makes an invitation, and returns the file that it is in.
 func invite(t *testing.T, dir string, nodes ...invitation.Node) string {
+	t.Helper()
+	return inviteTo(t, dir, nil, nodes...)
+}
+
+// inviteTo makes one with a secret by which the SN among the nodes is admitted.
+func inviteTo(t *testing.T, dir string, secret []byte, nodes ...invitation.Node) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -32,7 +44,7 @@ func invite(t *testing.T, dir string, nodes ...invitation.Node) string {
 	i := &invitation.Invitation{
 		Nodes: nodes, Token: "secret", TrustDomain: "a.example", Server: at("10.0.0.9", 8082), Bundle: der, SwarmID: "swarm",
 		SNs:     []invitation.SN{{API: at("127.9.9.1", 1304), Files: at("127.9.9.1", 1305)}, {API: at("::1", 443), Files: at("::1", 1305)}},
-		Expires: time.Unix(2_000_000_000, 0),
+		Expires: time.Unix(2_000_000_000, 0), Admission: secret,
 	}
 	if err := invited.Keep(dir, i); err != nil {
 		t.Fatal(err)
@@ -145,5 +157,52 @@ func TestOnlyKept(t *testing.T) {
 		if dir != tt.dir || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
 			t.Errorf("with %q: %q, %v", tt.name, dir, err)
 		}
+	}
+}
+
+// TestWhatAdmitsGoesBesideTheCommandLine: an SN in this process gets it, and so does one in a container, in a variable.
+func TestWhatAdmitsGoesBesideTheCommandLine(t *testing.T) {
+	secret := bytes.Repeat([]byte{7}, claim.SecretSize)
+	text := base64.RawURLEncoding.EncodeToString(secret)
+	file := inviteTo(t, filepath.Join(t.TempDir(), "d"), secret, invitation.Node{Role: identity.RoleSN, Name: "sn-d"}, invitation.Node{Role: identity.RoleSL, Name: "sl-d"})
+	filled := func(args string) (Env, []string) {
+		e := environment(nil)
+		e.invite = new(guest)
+		got, err := withInvitation(t.Context(), newApp(e), append([]string{"swarmd"}, strings.Fields(args+" --host-ip=127.0.0.1 --state-dir="+t.TempDir()+"/node --invite="+file)...), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.Join(got, " "), text) {
+			t.Errorf("%s: the command line shows it: %v", args, got)
+		}
+		return e, got[1:]
+	}
+	e, args := filled("run-sn")
+	err := parse(t, e, args, func(c *cli.Context) error {
+		cfg, err := snConfig(c, e)
+		if !bytes.Equal(cfg.Invitation, secret) {
+			t.Errorf("the SN has %x", cfg.Invitation)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	spec, err := translated(t, e, args...)
+	if err != nil || strings.Contains(strings.Join(spec.Args, " "), text) || !slices.Contains(spec.Vars, "SWARM_INVITATION_SECRET="+text) {
+		t.Errorf("in a container: %v, %v", spec.Args, err)
+	}
+	e, args = filled("run-sl --attach")
+	if spec, err := translated(t, e, args...); err != nil || strings.Contains(strings.Join(append(spec.Args, spec.Vars...), " "), text) {
+		t.Errorf("an SL gets it: %v, %v", spec.Args, err)
+	}
+	t.Setenv("SWARM_INVITATION_SECRET", text[1:])
+	in := environment(map[string]string{"SWARM_IN_CONTAINER": "1"})
+	err = parse(t, in, []string{"run-sn", "--sentinel-ip=127.0.0.2", "--host-ip=127.0.0.1", "--socket-path=s", "--state-dir=" + t.TempDir() + "/node"}, func(c *cli.Context) error {
+		_, err := snConfig(c, in)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "--invitation-secret is none") || strings.Contains(err.Error(), text[1:]) {
+		t.Errorf("a cut secret: %v", err)
 	}
 }

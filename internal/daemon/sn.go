@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/launch/component"
@@ -21,6 +24,8 @@ import (
 const (
 	foundFlag    = "found-at-once"
 	listenBefore = 5 * time.Second
+	// invitedFlag is for containers, which get it in a variable: in a process list it would be no secret.
+	invitedFlag = "invitation-secret"
 )
 
 // passThrough is what a proxy does with the ports of nodes.
@@ -40,6 +45,7 @@ func snCommand(e Env) *cli.Command {
 		stringFlag("admit", "who lets SNs into a swarm that this node founds: operator, with swarmctl admit node (default: nobody is asked)"),
 		&cli.BoolFlag{Name: "no-found", Usage: "never found a swarm: end if this node has no state and would be the Sentinel of a new one", EnvVars: env("no-found")},
 		&cli.BoolFlag{Name: foundFlag, Usage: "found a swarm without listening first for one that lives; for swarms on one machine", Hidden: true, EnvVars: env(foundFlag)},
+		&cli.StringFlag{Name: invitedFlag, Usage: "what an invitation holds by which this SN claims that it is admitted", Hidden: true, EnvVars: env(invitedFlag)},
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server, of the swarm to join; --sentinel-ip is not needed then (repeatable)"},
 	)
 	flags = append(flags, waitFlags()...)
@@ -90,13 +96,17 @@ func snProblems(c *cli.Context, e Env, o *start.SN) (node.SNConfig, problems) {
 		_, err := address.FileServer(j)
 		wrong.add(err)
 	}
+	secret, err := base64.RawURLEncoding.DecodeString(o.Admission)
+	if err != nil || len(secret) != 0 && len(secret) != claim.SecretSize {
+		wrong.add(errors.New("--" + invitedFlag + " is none: start this SN with --invite, and leave that out"))
+	}
 	cfg := node.SNConfig{
 		Common: base,
 		Options: membership.Options{
 			SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
 			FSPort: int(o.FSPort.Or(start.FSPort)), APIService: o.APIService, Proxied: o.P2PService != "", SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
 			Meant: o.Sentinel, NoFound: o.NoFound,
-			Version: version.Read().Version,
+			Version: version.Read().Version, Invitation: secret,
 		},
 	}
 	if !o.FoundAtOnce {
@@ -105,7 +115,6 @@ func snProblems(c *cli.Context, e Env, o *start.SN) (node.SNConfig, problems) {
 	if o.P2PService != "" && len(wrong) == 0 {
 		base.Log.Info(passThrough, "host", o.Host, "ports", []start.Port{o.P2PPort.Or(start.P2PPort), o.FSPort.Or(start.FSPort)})
 	}
-	var err error
 	cfg.QuorumWait, cfg.StallGrace, err = waits(o.Waits, nil)
 	wrong.add(err)
 	return cfg, wrong
@@ -128,6 +137,8 @@ func readSN(c *cli.Context, e Env) (*start.SN, error) {
 	if err := read(c, o); err != nil {
 		return nil, err
 	}
-	o.Invitation = e.invitation()
+	if o.Invitation = e.invitation(); o.Invitation != nil && o.Invitation.Admission != nil {
+		o.Admission = base64.RawURLEncoding.EncodeToString(o.Invitation.Admission)
+	}
 	return o, o.Settle()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 )
 
 // Prove implements consensus.Prover.
@@ -17,6 +18,9 @@ func (s *Member) Prove(r consensus.JoinRequest) (consensus.JoinRequest, error) {
 		return r, err
 	}
 	r.Register = register
+	if key := claim.KeyOf(s.cfg.Invitation); key != nil {
+		r.Claim = &consensus.Claim{Key: key, Signature: claim.Sign(s.cfg.Invitation, r.SwarmID, r.Name, s.cfg.PeerID)}
+	}
 	return signJoin(s.cfg.Source, s.cfg.Key, r)
 }
 

@@ -34,6 +34,7 @@ type Options struct {
 	Meant                    bool          // somebody said in so many words that this node founds a swarm
 	NoFound                  bool          // it must not found one
 	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
+	Invitation               []byte        // secret by which this SN was invited; nil: it was not, or nobody admits SNs
 	FoundAfter               time.Duration // before it founds a swarm this node listens so long for one that looks for it
 	Version                  string        // of the program, for backups
 }

@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,7 +17,7 @@ func admitCommands() []*Command {
 	return []*Command{{
 		Pattern: "admit node NAME", Group: "Nodes", Shell: true,
 		Summary: "Let a waiting SN join, in a swarm whose operators admit SNs",
-		Details: "For a swarm that was founded with \"run-sn --admit operator\". There a joining SN waits until its name is admitted together with its node key, and prints the command for that; \"list nodes\" shows who waits. No other node key may then join under that name, nor this one under another.\n\nWithout --peer-id the one SN that waits under NAME is admitted, and its peer ID printed: compare it with what that SN printed. If several wait under one name, --peer-id says which. With --peer-id an SN may also be admitted before it is started. The order is signed, and recorded in the ledger. \"forget node\" and \"ban node\" take an admission back; lifting the ban does not restore it. Members need no admission again, also after a restart. Admitting twice changes nothing.",
+		Details: "For a swarm that was founded with \"run-sn --admit operator\". There a joining SN waits until its name is admitted together with its node key, and prints the command for that; \"list nodes\" shows who waits. An SN that was invited (\"invite sn/NAME\") does not wait; admitting a key takes an open invitation of the name back. No other node key may then join under that name, nor this one under another.\n\nWithout --peer-id the one SN that waits under NAME is admitted, and its peer ID printed: compare it with what that SN printed. If several wait under one name, --peer-id says which. With --peer-id an SN may also be admitted before it is started. The order is signed, and recorded in the ledger. \"forget node\" and \"ban node\" take an admission back; lifting the ban does not restore it. Members need no admission again, also after a restart. Admitting twice changes nothing.",
 		Example: "admit node sn-2",
 		Flags:   []cli.Flag{&cli.StringFlag{Name: "peer-id", Usage: "`ID` of the node key that is meant, as the SN prints it"}},
 		JSON:    admittedJSON{},
@@ -106,5 +107,30 @@ func (t *table) addCandidates(all []*swarmv1.Candidate, since func(*swarmv1.Cand
 			state, note = "admitted", "it has not joined"
 		}
 		t.add(c.GetName(), "sn", c.GetHost(), state, since(c), "", "", note)
+	}
+}
+
+// invitedJSON is an element of the invited of `list nodes -o json`.
+type invitedJSON struct {
+	Name     string  `json:"name" doc:"the SN's"`
+	SpiffeID string  `json:"spiffe_id" doc:"that it must bear"`
+	Number   uint64  `json:"number" doc:"by which the ledger names the invitation"`
+	By       string  `json:"by" doc:"SPIFFE ID of the operator"`
+	At       *string `json:"at" doc:"when it was invited; RFC 3339, UTC"`
+	Expires  *string `json:"expires" doc:"until when the invitation can be used; RFC 3339, UTC"`
+}
+
+func invitedToJSON(all []*swarmv1.Invited) []invitedJSON {
+	out := make([]invitedJSON, 0, len(all))
+	for _, i := range all {
+		out = append(out, invitedJSON{i.GetName(), i.GetSpiffeId(), i.GetNumber(), i.GetBy(), stamp(i.GetAtUnixMs()), stamp(i.GetExpiresUnixMs())})
+	}
+	return out
+}
+
+// addInvited shows who was invited and has not come.
+func (t *table) addInvited(all []*swarmv1.Invited, since func(unixMS int64) string) {
+	for _, i := range all {
+		t.add(i.GetName(), "sn", "", "invited", since(i.GetAtUnixMs()), "", "", "until "+time.UnixMilli(i.GetExpiresUnixMs()).UTC().Format(clockFormat)+"; to take it back: swarmctl forget node "+i.GetName())
 	}
 }

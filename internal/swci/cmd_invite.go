@@ -2,9 +2,11 @@ package swci
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/address"
@@ -35,7 +38,7 @@ func inviteCommands() []*Command {
 	return []*Command{{
 		Pattern: "invite NODE...", Group: "Nodes",
 		Summary: "Print an invitation: one line by which a new host joins",
-		Details: "Run it on the SPIRE server's machine. NODE is sl/NAME, sn/NAME, swci or swci/NAME; several NODEs are components of one host. Makes the registration entry of each over the server's API socket, unless it exists, and prints one line, which you carry to that host: join token, trust bundle, addresses of SPIRE server and SNs, swarm ID. \"swarmd run-sl --invite FILE\" (run-sn; \"create context NAME --invite FILE\") needs nothing else.\n\nThe line is a secret until it is used: one host can use it, once, before it expires. Whoever carries it is trusted; both ends print a fingerprint of ten characters to compare. Without a context or an identity a SPIRE agent of swarmctl's own is started by that server.",
+		Details: "Run it on the SPIRE server's machine. NODE is sl/NAME, sn/NAME, swci or swci/NAME; several NODEs are components of one host. Makes the registration entry of each over the server's API socket, unless it exists, and prints one line, which you carry to that host: join token, trust bundle, addresses of SPIRE server and SNs, swarm ID, and for an SN of a swarm whose operators admit SNs the admission, which is a signed order that the ledger records. \"swarmd run-sl --invite FILE\" (run-sn; \"create context NAME --invite FILE\") needs nothing else.\n\nThe line is a secret until it is used: one host can use it, once, before it expires. Whoever carries it is trusted; both ends print a fingerprint of ten characters to compare. Without a context or an identity a SPIRE agent of swarmctl's own is started by that server.",
 		Example: "invite sl/hospital-d --expires 24h --out hospital-d.invite",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "expires", Value: inviteLife, Usage: "`TIME` in which it can be used, 720h at most"},
@@ -59,6 +62,7 @@ type invitationJSON struct {
 	Server      string   `json:"server" doc:"of the SPIRE server, HOST:PORT"`
 	SNs         []string `json:"sns" doc:"API addresses, HOST:PORT"`
 	SwarmID     string   `json:"swarm_id" doc:"of the swarm"`
+	Admits      uint64   `json:"admits" doc:"number by which the ledger names the invitation that admits the SN; 0: no SN is invited, or nobody admits SNs"`
 	AllowPeers  []string `json:"allow_peers" doc:"options that SLs need which list those whom they merge with; empty unless an SL is invited"`
 }
 
@@ -71,6 +75,7 @@ type inviter struct {
 	made   []string
 	notes  []string
 	i      invitation.Invitation
+	number uint64 // of the SN's invitation in the swarm; 0: the line admits none
 }
 
 func invite(ctx context.Context, s *Session, args Args) error {
@@ -94,6 +99,11 @@ func invite(ctx context.Context, s *Session, args Args) error {
 	if err := v.i.CheckNodes(); err != nil {
 		return exit.New(exit.Usage, "", "invite: %w", err)
 	}
+	if out := args.Opts.String("out"); out != "-" && !args.Opts.Bool("force") {
+		if _, err := os.Lstat(out); err == nil { // before anything is made
+			return fileTaken(out)
+		}
+	}
 	life := args.Opts.Duration("expires")
 	if life < leastLife || life > maxLife {
 		return exit.New(exit.Usage, "give a time from 1m to 720h, such as 24h", "--expires %v is not valid", life)
@@ -108,16 +118,6 @@ func invite(ctx context.Context, s *Session, args Args) error {
 	if v.bundle, v.i.TrustDomain, err = v.server.Bundle(ctx); err != nil {
 		return exit.New(exit.Unreachable, "", "%w", err)
 	}
-	for _, step := range []func(context.Context) error{v.lookAtSwarm, v.findServer, func(context.Context) error { return v.setEnd(life) }, v.makeEntries} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return v.print()
-}
-
-// lookAtSwarm asks the swarm who it is and where its SNs are.
-func (v *inviter) lookAtSwarm(ctx context.Context) error {
 	target, err := v.target(ctx)
 	if err != nil {
 		return err
@@ -125,22 +125,53 @@ func (v *inviter) lookAtSwarm(ctx context.Context) error {
 	if prefix := target.SPIFFEPrefix; prefix != "" && prefix != "/swarm" {
 		return exit.New(exit.Usage, "make the entry by hand, and give its host a token: swarmd spire-token", "invitations are for SPIFFE IDs that begin with /swarm, and those of this swarm begin with %s", prefix)
 	}
-	return onSwarm(ctx, v.s, target, func(api client.Operator) error {
-		swarm, err := api.GetSwarm(ctx)
-		if err != nil {
-			return fmt.Errorf("ask the swarm who it is: %w", err)
+	return onSwarm(ctx, s, target, func(api client.Operator) error {
+		for _, step := range []func() error{
+			func() error { return v.lookAtSwarm(ctx, api) }, func() error { return v.findServer(ctx) }, func() error { return v.setEnd(life) },
+			func() error { return v.makeEntries(ctx) }, func() error { return v.admit(ctx, api) }, v.print,
+		} {
+			if err := step(); err != nil {
+				return err
+			}
 		}
-		list, err := api.ListNodes(ctx)
-		if err != nil {
-			return fmt.Errorf("list nodes: %w", err)
-		}
-		v.i.SwarmID = swarm.GetSwarmId()
-		if v.i.SNs, err = servingSNs(list.GetNodes(), swarm.GetLeader()); err != nil {
-			return err
-		}
-		v.noteDomains(list.GetNodes())
-		return v.checkNames(list.GetNodes())
+		return nil
 	})
+}
+
+// lookAtSwarm asks the swarm who it is, where its SNs are, and whether it admits SNs.
+func (v *inviter) lookAtSwarm(ctx context.Context, api client.Operator) error {
+	swarm, err := api.GetSwarm(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the swarm who it is: %w", err)
+	}
+	list, err := api.ListNodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	v.i.SwarmID = swarm.GetSwarmId()
+	if v.i.SNs, err = servingSNs(list.GetNodes(), swarm.GetLeader()); err != nil {
+		return err
+	}
+	if _, sn := v.i.Of(identity.RoleSN); sn && swarm.GetAdmit() != "" {
+		v.i.Admission = make([]byte, claim.SecretSize)
+		_, _ = rand.Read(v.i.Admission) // never fails
+	}
+	v.noteDomains(list.GetNodes())
+	return v.checkNames(list.GetNodes())
+}
+
+// admit has the swarm admit whoever claims the invitation first as the SN that is invited, where operators admit SNs. The swarm gets the
+// public key of the secret in the line.
+func (v *inviter) admit(ctx context.Context, api client.Operator) error {
+	if v.i.Admission == nil {
+		return nil
+	}
+	n, _ := v.i.Of(identity.RoleSN)
+	var err error
+	if v.number, err = api.InviteNode(ctx, n.Name, v.i.SPIFFEID(n), claim.KeyOf(v.i.Admission), v.i.Expires.UnixMilli()); err != nil {
+		return fmt.Errorf("have the swarm admit %s: %w", n, err)
+	}
+	return nil
 }
 
 // noteDomains tells of a swarm whose SNs have their identities from another trust domain than the SPIRE server's.
@@ -383,8 +414,8 @@ func (v *inviter) words(out, fingerprint string) string {
 	for _, option := range v.allowPeers() {
 		fmt.Fprintf(&b, "SLs that list those whom they merge with need also: %s\n", option)
 	}
-	if n, ok := v.i.Of(identity.RoleSN); ok {
-		fmt.Fprintf(&b, "Where operators admit SNs it waits, once it is started, for: swarmctl admit node %s\n", n.Name)
+	if n, ok := v.i.Of(identity.RoleSN); ok && v.i.Admission != nil {
+		fmt.Fprintf(&b, "The first host that uses it is admitted as SN %s (invitation %d of the ledger); to take that back: swarmctl forget node %s\n", n.Name, v.number, n.Name)
 	}
 	for _, note := range v.notes {
 		fmt.Fprintf(&b, "Note: %s\n", text.Line(note))
@@ -428,7 +459,7 @@ func (v *inviter) allowPeers() []string {
 func (v *inviter) json(line, fingerprint string) invitationJSON {
 	out := invitationJSON{
 		Invitation: line, Fingerprint: fingerprint, Expires: v.i.Expires.Format(time.RFC3339), Made: append([]string{}, v.made...),
-		Server: v.i.Server.String(), SNs: v.sns(), SwarmID: v.i.SwarmID, AllowPeers: v.allowPeers(),
+		Server: v.i.Server.String(), SNs: v.sns(), SwarmID: v.i.SwarmID, Admits: v.number, AllowPeers: v.allowPeers(),
 	}
 	for _, n := range v.i.Nodes {
 		out.SPIFFEIDs = append(out.SPIFFEIDs, v.i.SPIFFEID(n))

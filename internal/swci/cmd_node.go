@@ -19,7 +19,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. REACH says with how many of the others that it needs a node has a connection, and with which it has none: `get health` says why. The note of an SL says whether the SN at which it registered reaches its port. Then follow banned node keys without a node, and SNs that wait to be admitted, each with the command that does it.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. REACH says with how many of the others that it needs a node has a connection, and with which it has none: `get health` says why. The note of an SL says whether the SN at which it registered reaches its port. Then follow banned node keys without a node, SNs that wait to be admitted, each with the command that does it, and SNs that were invited and have not joined.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -27,7 +27,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "forget node NAME", Group: "Nodes", Shell: true,
 			Summary: "Remove a dead node, and free its name",
-			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive. An SN leaves the raft group too, which is refused if the others would be no majority; its admission goes with it, also that of one which has not joined.",
+			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive. An SN leaves the raft group too, which is refused if the others would be no majority; its admission goes with it, also that of one which has not joined, and an invitation that nobody has used.",
 			Example: "forget node sl-2",
 			JSON:    forgottenJSON{},
 			Run:     forgetNode,
@@ -43,6 +43,7 @@ type nodesJSON struct {
 	NoQuorum *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
 
 	Candidates []candidateJSON `json:"candidates" doc:"SNs that wait for an operator to admit them, and those that were admitted and have not joined, by name"`
+	Invited    []invitedJSON   `json:"invited" doc:"SNs whose invitations nobody has used yet, by name"`
 }
 
 // forgottenJSON is `forget node NAME -o json`.
@@ -114,6 +115,7 @@ func (s *Session) printNodes(list *swarmv1.ListNodesResponse) error {
 		t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "", "", "no node is registered with this key")
 	}
 	t.addCandidates(list.GetCandidates(), func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
+	t.addInvited(list.GetInvited(), func(unixMS int64) string { return ago(s.Env.Now(), unixMS) })
 	return t.print(s.Env.Stdout)
 }
 
@@ -159,6 +161,7 @@ func printNodeLines(s *Session, nodes []*swarmv1.Node) error {
 func nodesToJSON(list *swarmv1.ListNodesResponse) nodesJSON {
 	out := nodesJSON{
 		Nodes: []nodeJSON{}, Bans: []banJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum()), Candidates: candidatesToJSON(list.GetCandidates()),
+		Invited: invitedToJSON(list.GetInvited()),
 	}
 	reach := nodePairs(list.GetNodes())
 	for _, n := range list.GetNodes() {

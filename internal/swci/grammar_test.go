@@ -79,7 +79,7 @@ func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 }
 
 func (*fakeAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
-	return &swarmv1.ListNodesResponse{Bans: fakeBans(), Candidates: fakeCandidates(), Nodes: []*swarmv1.Node{
+	return &swarmv1.ListNodesResponse{Bans: fakeBans(), Candidates: fakeCandidates(), Invited: fakeInvited(), Nodes: []*swarmv1.Node{
 		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, PeerId: "12D3KooB", Sn: "sn-0", Banned: true, LiveSinceUnixMs: 10_000},
 		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", PeerId: "12D3KooS", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
 	}}, nil
@@ -111,6 +111,10 @@ func fakeBans() []*swarmv1.Ban {
 		{PeerId: "12D3KooA", Name: "sl-9", Reason: "copied", By: "spiffe://a.example/swarm/swci", AtUnixMs: 9_000},
 		{PeerId: "12D3KooB", Name: "sl-0", AtUnixMs: 10_000},
 	}
+}
+
+func fakeInvited() []*swarmv1.Invited {
+	return []*swarmv1.Invited{{Name: "sn-4", SpiffeId: "spiffe://a.example/swarm/sn/sn-4", Number: 2, By: "spiffe://a.example/swarm/swci", AtUnixMs: 9_000, ExpiresUnixMs: 86_400_000}}
 }
 
 // Two SNs wait under one name, and one has been admitted.
@@ -246,6 +250,7 @@ sn-1  sn    10.0.0.3        waiting   2s   -      -        swarmctl admit node s
 sn-2  sn    -               waiting   2s   -      -        swarmctl admit node sn-2 --peer-id 12D3KooD
 sn-2  sn    -               waiting   2s   -      -        swarmctl admit node sn-2 --peer-id 12D3KooE
 sn-3  sn    -               admitted  2s   -      -        it has not joined
+sn-4  sn    -               invited   2s   -      -        until 1970-01-02 00:00 UTC; to take it back: swarmctl forget node sn-4
 `},
 		{"health", []string{"get", "health", sn}, `NAME  ROLE  HEALTHY  FOR         CERT        SEEN    WHY NOT
 sl-0  sl    yes      40 minutes  60 minutes  1s ago  -

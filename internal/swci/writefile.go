@@ -14,9 +14,8 @@ import (
 
 // writeFile has write fill a new file, which is there whole or not at all. Without force it takes no name that is taken.
 func writeFile(path string, mode fs.FileMode, force bool, write func(io.Writer) error) error {
-	taken := exit.New(exit.Conflict, "give another name with --out, or --force to write over it", "%s exists", path)
 	if _, err := os.Lstat(path); err == nil && !force {
-		return taken
+		return fileTaken(path)
 	}
 	f, err := atomicfile.Create(path, mode)
 	if err != nil {
@@ -33,8 +32,13 @@ func writeFile(path string, mode fs.FileMode, force bool, write func(io.Writer) 
 		err = f.Replace()
 	default:
 		if err = f.New(); errors.Is(err, fs.ErrExist) {
-			err = taken
+			err = fileTaken(path)
 		}
 	}
 	return errors.Join(err, f.Close())
+}
+
+// fileTaken is the error of a file that is there and is not to be written over.
+func fileTaken(path string) error {
+	return exit.New(exit.Conflict, "give another name with --out, or --force to write over it", "%s exists", path)
 }

@@ -1,6 +1,7 @@
 package spire_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,21 +60,33 @@ func TestInvitation(t *testing.T) {
 	sn.Stop()
 }
 
-// One invitation for the components of one host: they share the agent, whoever starts it.
+// One invitation for the components of one host: they share the agent, whoever starts it. Operators admit the swarm's SNs, and the line
+// carries that for the host's, so that nobody types another command.
 func TestInvitationOfSeveralComponents(t *testing.T) {
 	t.Parallel()
 	w := newInviting(t)
-	w.sns(1)
+	w.SN(1, "--admit", "operator").Sees(apiMarker)
 	file := w.Path("host.invite")
-	w.invites("sn/sn-2", "sl/hospital-e", "swci", "--out", file)
+	if said := w.invites("sn/sn-2", "sl/hospital-e", "swci", "--out", file); !strings.Contains(said, "is admitted as SN sn-2 (invitation 1 of the ledger)") {
+		t.Errorf("invite says %q", said)
+	}
+	i, err := invitation.Decode(read(t, file))
+	if err != nil || i.Admission == nil {
+		t.Fatalf("the line admits nobody: %v", err)
+	}
 	sl := w.Start(14, "hospital-e", append(w.attached("hospital-e", 4), "--invite", file)...)
 	sn := w.Start(2, "sn-2", "swarmd", "run-sn", "--host-ip", w.Addr(2), "--state-dir", w.Path("host", "sn"), "--invite", file)
 	sn.Sees(apiMarker)
+	if strings.Contains(sn.Output(), "waits until an operator admits it") {
+		t.Error("the SN waits for an operator")
+	}
+	w.nowhere(base64.RawURLEncoding.EncodeToString(i.Admission))
 	sl.Sees("registered with the swarm")
 	ctl(t, w.Dir, "create", "context", "e", "--invite", file)
 	if out := ctl(t, w.Dir, "list", "nodes", "--context", "e"); !strings.Contains(out, "sn-2") || !strings.Contains(out, "hospital-e") {
 		t.Errorf("list nodes says %q", out)
 	}
+	w.audited(i, `"invitation":1,"claim":`, "--context", "e")
 	runs, uses := sn, sl
 	if strings.Contains(sn.Output(), "of another component on this host is used") {
 		runs, uses = sl, sn
@@ -130,16 +143,32 @@ func (w *inviting) hospital(name string, i int, extra ...string) []string {
 	return append(args, extra...)
 }
 
-// nowhere wants no process of this machine to show the token on its command line.
-func (w *inviting) nowhere(token string) {
+// audited verifies a copy of the swarm's ledger against the bundle of an invitation, and wants a text in it.
+func (w *inviting) audited(i *invitation.Invitation, want string, swarm ...string) {
+	w.T.Helper()
+	bundle, copied := w.Path("bundle.pem"), w.Path("ledger.jsonl")
+	if err := os.WriteFile(bundle, i.BundlePEM(), 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+	ctl(w.T, w.Dir, append([]string{"get", "ledger", "--out", copied}, swarm...)...)
+	if out := ctl(w.T, w.Dir, "verify", "ledger", copied, "--bundle", bundle); !strings.Contains(out, "verified: the chain of") {
+		w.T.Errorf("verify ledger says %q", out)
+	}
+	if lines := read(w.T, copied); !strings.Contains(lines, want) {
+		w.T.Errorf("the ledger has no %s:\n%s", want, lines)
+	}
+}
+
+// nowhere wants no process of this machine to show a secret of a line on its command line.
+func (w *inviting) nowhere(secret string) {
 	w.T.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	if len(files) == 0 {
 		w.T.Fatal("no process is seen")
 	}
 	for _, f := range files {
-		if raw, err := os.ReadFile(f); err == nil && strings.Contains(string(raw), token) {
-			w.T.Errorf("%s shows the join token", f)
+		if raw, err := os.ReadFile(f); err == nil && strings.Contains(string(raw), secret) {
+			w.T.Errorf("%s shows the secret", f)
 		}
 	}
 }

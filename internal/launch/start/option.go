@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/cmdline"
 )
 
 // The tags of a struct's fields are the one table of options: `option:"NAME"` or `option:"NAME,PLACE"`. Read fills the fields from what
@@ -153,10 +154,14 @@ func (t *told) add(options any) error {
 	return nil
 }
 
-// hide gives the option onward without its value, and the variable by which it is found.
+// hide gives the option onward without its value, and the variable by which it is found. Of an option with one value the variable is enough.
 func (t *told) hide(o option, text string) {
 	if o.value.Type() == reflect.TypeFor[Agent]() {
 		t.vars = append(t.vars, spire.AgentVariable(o.name)+"="+text)
+		return
+	}
+	if o.value.Kind() == reflect.String {
+		t.vars = append(t.vars, cmdline.Variable(o.name)+"="+text)
 		return
 	}
 	k, _, _ := strings.Cut(text, "=")

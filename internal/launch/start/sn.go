@@ -28,6 +28,8 @@ type SN struct {
 	NoFound         bool     `option:"no-found"`
 	FoundAtOnce     bool     `option:"found-at-once"`
 	Join            []string `option:"join"`
+	// Admission is what an invitation holds by which the SN claims that it is admitted, in base64; "": nothing.
+	Admission string `option:"invitation-secret,secret"`
 	Waits
 }
 
