@@ -125,7 +125,7 @@ func scatter(do func(n *nodetest.Network, a, b string)) func(s *nodetest.Swarm) 
 // replaced lets a new SN join through one that is no Sentinel, and when it stands in for the dead one, another dies: the
 // swarm goes on only if the new one votes.
 func replaced(s *nodetest.Swarm) {
-	name := s.SNs.Join("sn-2")
+	name := s.SNs.Join("sn-2", nil)
 	s.Until("the new SN in the dead one's place", func() bool { return s.SNs.Member(name) && !s.SNs.Member("sn-0") })
 	s.Crash("sn-1")
 	at := s.Round()

@@ -36,7 +36,8 @@ type sn struct {
 	id     nodeID
 	log    *raft.InmemStore
 	stores consensus.Stores
-	via    *sn // the only SN that it joins through; nil: the Sentinel
+	via    *sn    // the only SN that it joins through; nil: the Sentinel
+	secret []byte // of its invitation; nil: it has none
 
 	host   *host
 	group  *consensus.Group
@@ -68,7 +69,7 @@ func (n *sn) start() error {
 	}
 	cfg := node.SNConfig{
 		Common:     common(n.id, log),
-		Options:    membership.Options{SentinelHost: sentinel.id.name, SentinelFSPort: portFS, P2PPort: portP2P, APIPort: portAPI, FSPort: portFS},
+		Options:    membership.Options{SentinelHost: sentinel.id.name, SentinelFSPort: portFS, P2PPort: portP2P, APIPort: portAPI, FSPort: portFS, Admit: n.swarm.cfg.Admit, Invitation: n.secret},
 		QuorumWait: n.swarm.cfg.QuorumWait,
 	}
 	if n == n.swarm.SNs.all[0] {

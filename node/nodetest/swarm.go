@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/claim"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/client"
@@ -45,6 +47,8 @@ type Config struct {
 	Think          time.Duration // of one step; default 1 s
 	Late           []string      // SLs that do not start by themselves
 	Calm           time.Duration // how long the SNs are alone before the SLs start
+	// Admit has operators admit SNs. Those after the first one join by SNs.Invite and SNs.Join.
+	Admit bool
 	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart adopts what Crash left.
 	Containers bool
 	// AllowPeers says by the name of an SL whose nodes it takes part with; none: all.
@@ -271,14 +275,26 @@ func (s *Swarm) Restart(name string) {
 	s.must(n.start())
 }
 
-// Join starts a new SN that knows no other than one to join through.
-func (ns *SNs) Join(via string) string {
+// Join starts a new SN that knows no other than one to join through, with the secret of its invitation; nil: it has none.
+func (ns *SNs) Join(via string, secret []byte) string {
 	ns.swarm.t.Helper()
 	n := newSN(ns.swarm, ns.swarm.identity(naming.RoleSN, len(ns.all)))
-	n.via = ns.swarm.sn(via)
+	n.via, n.secret = ns.swarm.sn(via), secret
 	ns.all = append(ns.all, n)
 	ns.swarm.must(n.start())
 	return n.id.name
+}
+
+// Invite has the operator invite the SN that joins next, and returns the secret of the invitation.
+func (ns *SNs) Invite(life time.Duration) []byte {
+	ns.swarm.t.Helper()
+	name := fmt.Sprintf("%s-%d", naming.RoleSN, len(ns.all))
+	secret := sha256.Sum256([]byte(name))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := ns.swarm.Operator().InviteNode(ctx, name, "spiffe://swarm.test/swarm/sn/"+name, claim.KeyOf(secret[:]), time.Now().Add(life).UnixMilli())
+	ns.swarm.must(err)
+	return secret[:]
 }
 
 // Entries returns what each entry of raft's log is, in order: a command's type, or raft's own name of it.

@@ -117,6 +117,17 @@ func (l refusalLog) WithGroup(name string) slog.Handler {
 	return refusalLog{l.Handler.WithGroup(name), l.sl}
 }
 
+// Voters is how many SNs of the leader's raft configuration vote.
+func (ns *SNs) Voters() int {
+	n := 0
+	for _, x := range ns.swarm.sn(ns.swarm.Leader()).group.Servers() {
+		if x.Voter {
+			n++
+		}
+	}
+	return n
+}
+
 // Member reports whether an SN is in the raft configuration, as a running SN sees it that was not banned.
 func (ns *SNs) Member(name string) bool {
 	for _, n := range ns.all {
