@@ -349,8 +349,8 @@ func TestInvitationsOfTheStateAreTheLedgers(t *testing.T) {
 	}
 	set := func(number uint64, name, word, by string) func(*state.State) {
 		return func(s *state.State) {
-			s.Invitations = maps.Clone(s.Invitations)
-			s.Invitations[name] = &state.Invitation{
+			s.Invitations = &state.Invitations{Made: s.Invitations.Made, Kept: maps.Clone(s.Invitations.Kept)}
+			s.Invitations.Kept[name] = &state.Invitation{
 				Number: number, Node: name, SPIFFEID: "spiffe://x/swarm/sn/" + name, Key: claim.KeyOf(secret(word)), ExpiresMS: 1000, By: "spiffe://x/swarm/swci", AtMS: 5, ClaimedBy: by,
 			}
 		}
@@ -362,8 +362,8 @@ func TestInvitationsOfTheStateAreTheLedgers(t *testing.T) {
 		"another key":           set(3, "sn-2", "mine", ""),
 		"what was taken back":   set(4, "sn-3", "forgotten", ""),
 		"what an admission did": set(5, "sn-4", "by hand", ""),
-		"a new one":             set(8, "sn-9", "mine", ""),
-		"the count":             func(s *state.State) { s.Invited = 6 },
+		"a new one":             set(5, "sn-9", "mine", ""),
+		"the count":             func(s *state.State) { s.Invitations = &state.Invitations{Made: 6} },
 	} {
 		changed := *s
 		change(&changed)

@@ -113,10 +113,14 @@ func (l *ledgerCheck) admission(x ledger.Admission) {
 
 // invitations holds those of the state to the ledger's. Who could add one, or open one again, would get in as an SN.
 func (l *ledgerCheck) invitations() error {
-	if l.state.Invited != l.invites {
-		return fmt.Errorf("%w: its state counts %d invitations of SNs, its ledger %d", ErrDamaged, l.state.Invited, l.invites)
+	all := l.state.Invitations
+	if all == nil {
+		all = &state.Invitations{}
 	}
-	for name, i := range l.state.Invitations {
+	if all.Made != l.invites {
+		return fmt.Errorf("%w: its state counts %d invitations of SNs, its ledger %d", ErrDamaged, all.Made, l.invites)
+	}
+	for name, i := range all.Kept {
 		x := l.invited[name]
 		if x.Number != i.Number || x.SPIFFEID != i.SPIFFEID || !bytes.Equal(x.Key, i.Key) || x.ExpiresMS != i.ExpiresMS || x.By != i.By || l.claimed[i.Number] != i.ClaimedBy {
 			return fmt.Errorf("%w: its state has another invitation of SN %.80q than its ledger", ErrDamaged, name)

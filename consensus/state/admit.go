@@ -98,26 +98,26 @@ func (c AdmitNode) apply(s *State) (Result, error) {
 	if err := a.check(); err != nil {
 		return Result{}, err
 	}
-	if err := s.checkAdmitting(); err != nil {
+	if err := checkAdmitting(s); err != nil {
 		return Result{}, err
 	}
-	if err := s.checkCandidate(c.Node, c.PeerID); err != nil {
+	if err := checkCandidate(s, c.Node, c.PeerID); err != nil {
 		return Result{}, err
 	}
 	if s.CheckAdmission(c.Node, c.PeerID) == nil {
 		return Result{}, nil
 	}
-	if err := s.admitWithin(a); err != nil {
+	if err := admitWithin(s, a); err != nil {
 		return Result{}, err
 	}
-	if s.openInvitation(c.Node) != nil {
-		delete(s.Invitations, c.Node)
+	if s.Invitations.unclaimed(c.Node) != nil {
+		s.Invitations = s.Invitations.without(c.Node)
 	}
 	return Result{Changed: true}, nil
 }
 
 // checkAdmitting returns an error where SNs need no admission.
-func (s *State) checkAdmitting() error {
+func checkAdmitting(s *State) error {
 	if s.Admit == "" {
 		return reject(ReasonAdmissionOff, "a swarm asks for it from its founding on: run-sn --admit operator", "SNs of this swarm join without an operator's word")
 	}
@@ -125,7 +125,7 @@ func (s *State) checkAdmitting() error {
 }
 
 // checkCandidate returns why no admission could let a node key join as the SN of a name.
-func (s *State) checkCandidate(node, peerID string) error {
+func checkCandidate(s *State, node, peerID string) error {
 	if err := s.CheckBan(peerID); err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (s *State) checkCandidate(node, peerID string) error {
 	return nil
 }
 
-// admitWithin is admit as long as there is room.
-func (s *State) admitWithin(a *Admission) error {
+// admitWithin admits as long as there is room.
+func admitWithin(s *State, a *Admission) error {
 	if s.admit(a); len(s.Admitted) > MaxAdmitted {
 		return reject(ReasonBadCommand, "forget SNs that are gone: swarmctl forget node NAME", "%d node keys are admitted already, more can't be", MaxAdmitted)
 	}

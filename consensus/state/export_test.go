@@ -3,7 +3,7 @@ package state
 // WithRoom returns the state with another bound than MaxStateBytes.
 func (s *State) WithRoom(bytes int) *State {
 	n := *s
-	n.room = bytes
+	n.sums.room = bytes
 	return &n
 }
 

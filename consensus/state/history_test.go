@@ -154,8 +154,8 @@ func show(s *state.State, name string) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Invitations)) {
-		i := s.Invitations[name]
+	for _, name := range slices.Sorted(maps.Keys(kept(s))) {
+		i := s.Invitations.Of(name)
 		fmt.Fprintf(&b, "> invitation %d of %s until %d s, claimed by %q\n", i.Number, name, i.ExpiresMS/1000, i.ClaimedBy)
 	}
 	return b.String()

@@ -34,23 +34,71 @@ type Invitation struct {
 	ClaimedBy string `json:"claimed_by,omitempty"` // libp2p peer ID of the node key; empty: nobody has claimed it
 }
 
-// openInvitation returns the invitation for a name that nobody has claimed, or nil. It may have expired.
-func (s *State) openInvitation(name string) *Invitation {
-	if i := s.Invitations[name]; i != nil && i.ClaimedBy == "" {
+// Invitations are those of a swarm's SNs. They are never changed, only replaced. nil: there never was one.
+type Invitations struct {
+	Made uint64                 `json:"made"`           // how many
+	Kept map[string]*Invitation `json:"kept,omitempty"` // by the SN's name: those not claimed, and of late those that were; at most MaxInvitations
+}
+
+// Of returns the newest invitation for a name as far as it is kept, or nil.
+func (x *Invitations) Of(name string) *Invitation {
+	if x == nil {
+		return nil
+	}
+	return x.Kept[name]
+}
+
+// Open returns the invitations that can be claimed at a time, by name.
+func (x *Invitations) Open(atMS int64) []*Invitation {
+	if x == nil {
+		return nil
+	}
+	var open []*Invitation
+	for _, name := range slices.Sorted(maps.Keys(x.Kept)) {
+		if i := x.unclaimed(name); i != nil && atMS < i.ExpiresMS {
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// unclaimed returns the invitation for a name that nobody has claimed, or nil. It may have expired.
+func (x *Invitations) unclaimed(name string) *Invitation {
+	if i := x.Of(name); i != nil && i.ClaimedBy == "" {
 		return i
 	}
 	return nil
 }
 
-// OpenInvitations returns the invitations that can be claimed at a time, by name.
-func (s *State) OpenInvitations(atMS int64) []*Invitation {
-	var open []*Invitation
-	for _, name := range slices.Sorted(maps.Keys(s.Invitations)) {
-		if i := s.openInvitation(name); i != nil && atMS < i.ExpiresMS {
-			open = append(open, i)
+// withKey returns the invitation with a public key, or nil.
+func (x *Invitations) withKey(key []byte) *Invitation {
+	if x == nil {
+		return nil
+	}
+	for _, i := range x.Kept {
+		if bytes.Equal(i.Key, key) {
+			return i
 		}
 	}
-	return open
+	return nil
+}
+
+// with returns them with another one, which takes the place of that for its name.
+func (x *Invitations) with(i *Invitation) *Invitations {
+	y := x.without(i.Node)
+	y.Kept[i.Node] = i
+	return y
+}
+
+// without returns them without that for a name.
+func (x *Invitations) without(name string) *Invitations {
+	y := &Invitations{Kept: map[string]*Invitation{}}
+	if x != nil {
+		y.Made = x.Made
+		maps.Copy(y.Kept, x.Kept)
+	}
+	delete(y.Kept, name)
+	return y
 }
 
 // InviteNode lets the node key that first claims the invitation join as the SN of a name, in a swarm whose operators admit SNs. It takes
@@ -72,64 +120,54 @@ func (InviteNode) Type() string { return "invite_node" }
 func (c InviteNode) OrderOf() *ledger.Order { return c.Order }
 
 func (c InviteNode) apply(s *State) (Result, error) {
-	i := &Invitation{Number: s.Invited + 1, Node: c.Node, SPIFFEID: c.SPIFFEID, Key: c.Key, ExpiresMS: c.ExpiresMS, By: c.By, AtMS: c.AtMS}
+	i := &Invitation{Node: c.Node, SPIFFEID: c.SPIFFEID, Key: c.Key, ExpiresMS: c.ExpiresMS, By: c.By, AtMS: c.AtMS}
 	if err := i.check(); err != nil {
 		return Result{}, err
 	}
-	if err := s.checkAdmitting(); err != nil {
+	if err := checkAdmitting(s); err != nil {
 		return Result{}, err
 	}
 	if n := s.Nodes[c.Node]; n != nil && n.Role != naming.RoleSN {
 		return Result{}, reject(ReasonRoleChanged, "choose another name, or: swarmctl forget node "+n.Name, "node %s is registered as %s, not as an SN", n.Name, n.Role)
 	}
-	if same := s.invitationOf(c.Key); same != nil {
+	if same := s.Invitations.withKey(c.Key); same != nil {
 		if same.Node == c.Node && same.SPIFFEID == c.SPIFFEID && same.ExpiresMS == c.ExpiresMS {
 			return Result{}, nil // asked for again
 		}
 		return Result{}, reject(ReasonBadCommand, "make another secret", "the invitation of SN %s, which is on other terms, has this key already", same.Node)
 	}
-	delete(s.Invitations, c.Node)
-	if s.sweepInvitations(c.AtMS); len(s.Invitations) >= MaxInvitations {
+	next := s.Invitations.without(c.Node)
+	if next.sweep(c.AtMS); len(next.Kept) >= MaxInvitations {
 		return Result{}, reject(ReasonBadCommand, "take those back that nobody will use: swarmctl forget node NAME", "%d invitations of SNs are open already, more can't be", MaxInvitations)
 	}
-	if s.Invitations == nil {
-		s.Invitations = map[string]*Invitation{}
-	}
-	s.Invited = i.Number
-	s.Invitations[i.Node] = i
+	next.Made++
+	i.Number = next.Made
+	next.Kept[i.Node] = i
+	s.Invitations = next
 	return Result{Changed: true}, nil
 }
 
 func (c InviteNode) records(_, next *State) (int64, []ledger.Body) {
 	return c.AtMS, []ledger.Body{ledger.Invitation{
-		Number: next.Invited, Node: c.Node, SPIFFEID: c.SPIFFEID, Key: c.Key, ExpiresMS: c.ExpiresMS, By: c.By, Order: c.Order,
+		Number: next.Invitations.Made, Node: c.Node, SPIFFEID: c.SPIFFEID, Key: c.Key, ExpiresMS: c.ExpiresMS, By: c.By, Order: c.Order,
 	}}
 }
 
-// invitationOf returns the invitation with a public key, or nil.
-func (s *State) invitationOf(key []byte) *Invitation {
-	for _, i := range s.Invitations {
-		if bytes.Equal(i.Key, key) {
-			return i
-		}
-	}
-	return nil
-}
-
-// sweepInvitations drops what can't be claimed any more: what ended long ago, and the oldest of the rest if there would be no room.
-func (s *State) sweepInvitations(atMS int64) {
+// sweep drops what can't be claimed any more: what ended long ago, and the oldest of the rest if there would be no room. It is for a copy that
+// is no state's yet.
+func (x *Invitations) sweep(atMS int64) {
 	var useless []*Invitation
-	for name, i := range s.Invitations {
+	for name, i := range x.Kept {
 		switch {
 		case i.ExpiresMS+KeepInvitationMS <= atMS:
-			delete(s.Invitations, name)
+			delete(x.Kept, name)
 		case i.ExpiresMS <= atMS || i.ClaimedBy != "":
 			useless = append(useless, i)
 		}
 	}
 	slices.SortFunc(useless, func(a, b *Invitation) int { return cmp.Compare(a.Number, b.Number) })
-	for _, i := range useless[:min(len(useless), max(0, len(s.Invitations)-MaxInvitations+1))] {
-		delete(s.Invitations, i.Node)
+	for _, i := range useless[:min(len(useless), max(0, len(x.Kept)-MaxInvitations+1))] {
+		delete(x.Kept, i.Node)
 	}
 }
 
@@ -156,7 +194,7 @@ func (c ClaimInvitation) apply(s *State) (Result, error) {
 	if len(c.Key) != claim.KeySize || len(c.Signature) != claim.SignatureSize || !fits(maxSPIFFEID, c.SPIFFEID) {
 		return Result{}, reject(ReasonBadCommand, "", "bad claim of node %s", c.Node)
 	}
-	i, err := s.claimable(c)
+	i, err := c.claimable(s)
 	if err != nil {
 		return Result{}, err
 	}
@@ -164,18 +202,18 @@ func (c ClaimInvitation) apply(s *State) (Result, error) {
 		return Result{}, nil
 	}
 	a.By, a.Invitation = i.By, i.Number
-	if err := s.admitWithin(a); err != nil {
+	if err := admitWithin(s, a); err != nil {
 		return Result{}, err
 	}
 	claimed := *i
 	claimed.ClaimedBy = c.PeerID
-	s.Invitations[c.Node] = &claimed
+	s.Invitations = s.Invitations.with(&claimed)
 	return Result{Changed: true}, nil
 }
 
 // claimable returns the invitation that a node key may claim, or has claimed and is still admitted by.
-func (s *State) claimable(c ClaimInvitation) (*Invitation, error) {
-	i := s.invitationOf(c.Key)
+func (c ClaimInvitation) claimable(s *State) (*Invitation, error) {
+	i := s.Invitations.withKey(c.Key)
 	again := "ask an operator of the swarm for another: swarmctl invite sn/" + c.Node + "; or to admit this SN: swarmctl admit node " + c.Node + " --peer-id " + c.PeerID
 	switch {
 	case i == nil:
@@ -196,7 +234,7 @@ func (s *State) claimable(c ClaimInvitation) (*Invitation, error) {
 	case c.AtMS >= i.ExpiresMS:
 		return nil, reject(ReasonInvitationExpired, again, "the invitation of SN %s has expired", c.Node)
 	}
-	return i, s.checkCandidate(c.Node, c.PeerID)
+	return i, checkCandidate(s, c.Node, c.PeerID)
 }
 
 func (c ClaimInvitation) records(_, next *State) (int64, []ledger.Body) {
@@ -220,15 +258,21 @@ func (i *Invitation) check() error {
 	return nil
 }
 
-// checkInvitations holds that invitations are in bounds, that none has the number or the key of another, and that a swarm that asks nobody
-// has none.
-func (s *State) checkInvitations() error {
-	if s.Admit == "" && s.Invited > 0 || len(s.Invitations) > MaxInvitations {
+// check holds that invitations are in bounds, that none has the number or the key of another, and that a swarm that asks nobody
+// has none, unless they are old's.
+func (x *Invitations) check(admit string, old *Invitations) error {
+	if x == old {
+		return nil
+	}
+	if x == nil {
+		return errors.New("the count of invitations is lost")
+	}
+	if admit == "" || x.Made == 0 || len(x.Kept) > MaxInvitations {
 		return errors.New("invitations of SNs that nobody admits, or too many")
 	}
 	numbers, keys := map[uint64]bool{}, map[string]bool{}
-	for name, i := range s.Invitations {
-		if i == nil || i.Node != name || i.Number < 1 || i.Number > s.Invited || numbers[i.Number] || keys[string(i.Key)] || i.check() != nil || i.ClaimedBy != "" && !validPeerID(i.ClaimedBy) {
+	for name, i := range x.Kept {
+		if i == nil || i.Node != name || i.Number < 1 || i.Number > x.Made || numbers[i.Number] || keys[string(i.Key)] || i.check() != nil || i.ClaimedBy != "" && !validPeerID(i.ClaimedBy) {
 			return fmt.Errorf("bad invitation under %q", clip(name, 80))
 		}
 		numbers[i.Number], keys[string(i.Key)] = true, true

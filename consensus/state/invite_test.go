@@ -30,6 +30,14 @@ func inviting(node string, at, until int64) state.InviteNode {
 	}
 }
 
+// kept are the invitations of a state, by name.
+func kept(s *state.State) map[string]*state.Invitation {
+	if s.Invitations == nil {
+		return nil
+	}
+	return s.Invitations.Kept
+}
+
 // TestInvitationsAreBounded: those that can't be claimed any more make room, the oldest first, and are kept for a week where there is some.
 func TestInvitationsAreBounded(t *testing.T) {
 	s := applied(t, admitting)
@@ -40,21 +48,21 @@ func TestInvitationsAreBounded(t *testing.T) {
 		t.Errorf("invitation %d: %v", state.MaxInvitations+1, err)
 	}
 	s = mustApply(t, s, claiming("sn-x9", "key-9", "sn-x9", "spiffe://a.example/swarm/sn/sn-x9", "swarm-1", 1001))
-	if open := s.OpenInvitations(5002); len(open) != state.MaxInvitations-4 || open[0].Node != "sn-x10" {
+	if open := s.Invitations.Open(5002); len(open) != state.MaxInvitations-4 || open[0].Node != "sn-x10" {
 		t.Errorf("%d are open", len(open))
 	}
 	s = mustApply(t, s, inviting("sn-y", 5002, 6000)) // sn-x0 to sn-x2 have ended, sn-x9 was claimed
-	if s.Invitations["sn-x0"] != nil || s.Invitations["sn-x1"] == nil || len(s.Invitations) != state.MaxInvitations {
-		t.Errorf("%d invitations", len(s.Invitations))
+	if s.Invitations.Of("sn-x0") != nil || s.Invitations.Of("sn-x1") == nil || len(kept(s)) != state.MaxInvitations {
+		t.Errorf("%d invitations", len(kept(s)))
 	}
 	s = mustApply(t, s, inviting("sn-z", 5002+state.KeepInvitationMS, 5002+state.KeepInvitationMS+1000))
-	for _, i := range s.Invitations {
+	for _, i := range kept(s) {
 		if i.ExpiresMS <= 5002 {
 			t.Errorf("invitation of %s is kept", i.Node)
 		}
 	}
-	if s.Invited != state.MaxInvitations+2 {
-		t.Errorf("%d were made", s.Invited)
+	if s.Invitations.Made != state.MaxInvitations+2 {
+		t.Errorf("%d were made", s.Invitations.Made)
 	}
 	if state.Check(s) != nil {
 		t.Error(state.Check(s))
@@ -99,15 +107,15 @@ func TestRefusedInvitations(t *testing.T) {
 func TestCheckFindsBrokenInvitations(t *testing.T) {
 	for name, spoil := range map[string]func(s *state.State){
 		"without a policy": func(s *state.State) { s.Admit, s.Admitted = "", nil },
-		"under another":    func(s *state.State) { s.Invitations["sn-e"] = s.Invitations["sn-d"] },
-		"nil":              func(s *state.State) { s.Invitations["sn-e"] = nil },
-		"of no number":     func(s *state.State) { s.Invited = 0 },
+		"under another":    func(s *state.State) { kept(s)["sn-e"] = kept(s)["sn-d"] },
+		"nil":              func(s *state.State) { kept(s)["sn-e"] = nil },
+		"of no number":     func(s *state.State) { s.Invitations.Made = 0 },
 		"one key twice": func(s *state.State) {
-			s.Invited = 2
-			s.Invitations["sn-e"] = &state.Invitation{Number: 2, Node: "sn-e", SPIFFEID: "x", Key: s.Invitations["sn-d"].Key, ExpiresMS: 9}
+			s.Invitations.Made = 2
+			kept(s)["sn-e"] = &state.Invitation{Number: 2, Node: "sn-e", SPIFFEID: "x", Key: kept(s)["sn-d"].Key, ExpiresMS: 9}
 		},
-		"claimed by nobody": func(s *state.State) { s.Invitations["sn-d"].ClaimedBy = "a b" },
-		"not counted":       func(s *state.State) { delete(s.Invitations, "sn-d") },
+		"claimed by nobody": func(s *state.State) { kept(s)["sn-d"].ClaimedBy = "a b" },
+		"not counted":       func(s *state.State) { delete(kept(s), "sn-d") },
 	} {
 		s := applied(t, admitting+"; invite sn-d")
 		if err := state.Check(s); err != nil {

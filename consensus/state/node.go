@@ -242,9 +242,9 @@ func (ForgetNode) Type() string { return "forget_node" }
 func (c ForgetNode) apply(s *State) (Result, error) {
 	n := s.Nodes[c.Node]
 	if n == nil {
-		open := s.openInvitation(c.Node)
+		open := s.Invitations.unclaimed(c.Node)
 		if open != nil {
-			delete(s.Invitations, c.Node)
+			s.Invitations = s.Invitations.without(c.Node)
 		}
 		a := s.admittedAs(c.Node)
 		if a != nil {
@@ -271,7 +271,7 @@ func (c ForgetNode) records(old, _ *State) (int64, []ledger.Body) {
 		if a := old.admittedAs(c.Node); a != nil {
 			f.PeerID = a.PeerID
 		}
-		if i := old.openInvitation(c.Node); i != nil {
+		if i := old.Invitations.unclaimed(c.Node); i != nil {
 			f.Invitation = i.Number
 		}
 	}

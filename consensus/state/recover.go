@@ -40,7 +40,9 @@ func (c RecoverSwarm) apply(s *State) (Result, error) {
 	for _, a := range s.Admissions() {
 		s.dismiss(a.PeerID)
 	}
-	s.Invitations = nil
+	if s.Invitations != nil {
+		s.Invitations = &Invitations{Made: s.Invitations.Made}
+	}
 	if s.Admit != "" {
 		s.admit(&Admission{Name: r.Node, PeerID: r.PeerID, By: r.By, AtMS: r.AskedMS})
 	}

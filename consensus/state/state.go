@@ -32,10 +32,8 @@ type State struct {
 	Admit string `json:"admit,omitempty"`
 	// Admitted are the node keys that may join as SNs under that policy, by peer ID; at most MaxAdmitted.
 	Admitted map[string]*Admission `json:"admitted,omitempty"`
-	// Invitations are those of SNs that were not claimed, and of late those that were, by the SN's name; at most MaxInvitations.
-	Invitations map[string]*Invitation `json:"invitations,omitempty"`
-	// Invited is how many invitations were made.
-	Invited uint64 `json:"invited,omitempty"`
+	// Invitations are those of SNs under that policy; nil: there never was one.
+	Invitations *Invitations `json:"invitations,omitempty"`
 
 	// Recoveries are the newest recoveries of the group of SNs, oldest first; at most MaxRecoveries. None: it is the first group.
 	Recoveries []ledger.Recovery `json:"recoveries,omitempty"`
@@ -43,7 +41,6 @@ type State struct {
 	sums sums
 	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.
 	touched *touched
-	room    int // what the encoded state may hold instead of MaxStateBytes; 0: just that. For tests, and kept by Apply
 }
 
 // cloneState returns a state that may be changed, but for Nodes and Contracts: they are copied when the first of them is.
@@ -52,7 +49,6 @@ func cloneState(s *State) *State {
 	c.Bans = maps.Clone(s.Bans)
 	c.Bundles = maps.Clone(s.Bundles)
 	c.Admitted = maps.Clone(s.Admitted)
-	c.Invitations = maps.Clone(s.Invitations)
 	c.Recoveries = slices.Clone(s.Recoveries)
 	if s.Ledger != nil {
 		head := *s.Ledger
@@ -136,7 +132,7 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 // begun still passes: a state that is full must not hold up those who train. All of it together adds less than twice
 // MaxStateBytes to a full state, as it can only make sessions longer that are there, and so a snapshot can always be read.
 func (s *State) checkRoom(c Command, old *State) error {
-	room := s.room
+	room := s.sums.room
 	if room == 0 {
 		room = MaxStateBytes
 	}

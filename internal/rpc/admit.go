@@ -36,7 +36,7 @@ func (s *nodeService) AdmitNode(ctx context.Context, req *connect.Request[swarmv
 
 // expected reports whether an SN of a name may join: it was admitted, or invited.
 func expected(view *state.State, name string) bool {
-	i := view.Invitations[name]
+	i := view.Invitations.Of(name)
 	return i != nil && i.ClaimedBy == "" || slices.ContainsFunc(view.Admissions(), func(a *state.Admission) bool { return a.Name == name })
 }
 

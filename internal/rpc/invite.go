@@ -27,7 +27,7 @@ func (s *nodeService) InviteNode(ctx context.Context, req *connect.Request[swarm
 		return nil, err
 	}
 	out := &swarmv1.InviteNodeResponse{}
-	if i := s.cfg.Core.View().Invitations[name]; i != nil && bytes.Equal(i.Key, req.Msg.GetKey()) {
+	if i := s.cfg.Core.View().Invitations.Of(name); i != nil && bytes.Equal(i.Key, req.Msg.GetKey()) {
 		out.Number = i.Number
 	}
 	if res.Changed {
@@ -39,7 +39,7 @@ func (s *nodeService) InviteNode(ctx context.Context, req *connect.Request[swarm
 // invited are the SNs whose invitations can be claimed at a time, by name.
 func invited(view *state.State, atMS int64) []*swarmv1.Invited {
 	var out []*swarmv1.Invited
-	for _, i := range view.OpenInvitations(atMS) {
+	for _, i := range view.Invitations.Open(atMS) {
 		out = append(out, &swarmv1.Invited{Name: i.Node, SpiffeId: i.SPIFFEID, Number: i.Number, By: i.By, AtUnixMs: i.AtMS, ExpiresUnixMs: i.ExpiresMS})
 	}
 	return out
