@@ -114,6 +114,26 @@ func TestALiarPutsNobodyOutForEver(t *testing.T) {
 	}
 }
 
+// TestTurnsHoldUpNoRound: where a rule lets only one of two take its turn, it takes part in each round.
+func TestTurnsHoldUpNoRound(t *testing.T) {
+	b := newTableOf(t, state.Rules{MinWeightSharePPM: 600_000}, 3, func(i int, o *state.OpenSession) {
+		if i == 0 {
+			o.Weight = 5
+		}
+	})
+	for range 4 {
+		b.ready(1, 0, 1, 2)
+		b.cannot(0, 2, plain)
+		b.cannot(2, 0, plain)
+		b.follow()
+		if p := b.contract().Plan; p == nil || p.Participant(id(0)) == nil {
+			t.Fatalf("round %d: %+v", b.contract().Round()+1, p)
+		}
+		b.commits()
+		b.reports = map[string]reports.Report{}
+	}
+}
+
 // TestWhoCannotBeReachedIsLeftOutOfTheSecondAttempt: what came out in the first attempt counts in the next, long before the stall grace.
 func TestWhoCannotBeReachedIsLeftOutOfTheSecondAttempt(t *testing.T) {
 	b := newTable(t, 2, 3)

@@ -77,11 +77,11 @@ func (o *opening) plan() {
 		}
 	}
 	need, unasked := int(o.facts.c.Terms.MinPeers), len(pick)
-	picked = o.facts.mutual(picked)
+	picked = o.lineup.mutual(picked)
 	pick = peerNodes(picked)
 	parts := o.lineup.participants(picked)
 	if !o.lineup.carries(parts) && len(ready) > len(pick) {
-		all = o.facts.mutual(all)
+		all = o.lineup.mutual(all)
 		if more := o.lineup.participants(all); o.lineup.carries(more) {
 			pick, parts, sitting = peerNodes(all), more, nil // Who sits out is needed after all.
 		}

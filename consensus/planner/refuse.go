@@ -30,7 +30,7 @@ func (f *facts) refusals(nodes []string) (pairs [][2]string) {
 // accepting returns the largest set of these nodes in which nobody refuses another, and none is where another has never reached it, nor
 // it the other: an attempt with two of which that is so would fail before it begins. Who has most of this is left out first, and who the
 // rules require last.
-func (f *facts) accepting(nodes []string) []string {
+func (f *facts) accepting(nodes []string, turn uint64) []string {
 	pairs, apart := f.refusals(nodes), f.neverMet(nodes)
 	if len(pairs)+len(apart) == 0 {
 		return nodes
@@ -39,14 +39,16 @@ func (f *facts) accepting(nodes []string) []string {
 	for _, p := range apart {
 		broken = append(broken, [2]string{p[0].Node, p[0].Other})
 	}
-	// Of equal sets the earliest in order stay: who refuses comes last, so that nobody puts another out by refusing it.
+	// Of equal sets the earliest in order stay: who refuses comes last, so that nobody puts another out by refusing it. Two that can't reach each
+	// other take turns by the number of the round, which nobody can choose: in a fixed order a liar that says so, and answers no dial, would put
+	// out for ever who came after it. Several liars can still put one out, as theirs is the larger set.
 	says := map[string]int{}
 	for _, p := range pairs {
 		says[p[0]]++
 	}
 	order := slices.Clone(nodes)
-	if len(apart) > 0 {
-		f.takeTurns(order)
+	if len(apart) > 0 && turn%2 == 0 {
+		slices.Reverse(order)
 	}
 	slices.SortStableFunc(order, func(a, b string) int { return says[a] - says[b] })
 	if len(apart) > 0 {
@@ -56,25 +58,25 @@ func (f *facts) accepting(nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !slices.Contains(kept, n) })
 }
 
-// takeTurns reverses the order of opening in every second round, so that of two that can't reach each other each takes part in every second
-// round. One of them may be a liar that says so and answers no dial of the other: in a fixed order it would put everybody out who came after
-// it, for ever. What it can't choose is the number of the round, whatever it says and whenever; the participants of the last round, say, would
-// be itself. Several liars can still put one out, as theirs is the larger set.
-func (f *facts) takeTurns(order []string) {
-	if f.round()%2 == 0 {
-		slices.Reverse(order)
+// mutual leaves out who is not in the largest set that accept one another: of two equal ones that whose turn it is, or the other if only
+// that carries the round, as it would wait for ever.
+func (l *lineup) mutual(peers []peer) (first []peer) {
+	for turn := range uint64(2) {
+		kept := l.facts.accepting(peerNodes(peers), l.facts.round()+turn)
+		set := slices.DeleteFunc(slices.Clone(peers), func(p peer) bool { return !slices.Contains(kept, p.session.Node) })
+		if len(set) == len(peers) || l.carries(l.participants(set)) {
+			return set
+		}
+		if turn == 0 {
+			first = set
+		}
 	}
-}
-
-// mutual leaves out who is not in the largest set that accept one another.
-func (f *facts) mutual(peers []peer) []peer {
-	kept := f.accepting(peerNodes(peers))
-	return slices.DeleteFunc(slices.Clone(peers), func(p peer) bool { return !slices.Contains(kept, p.session.Node) })
+	return first
 }
 
 // mutualParts is mutual of a plan's participants.
 func (f *facts) mutualParts(parts []state.Participant) []state.Participant {
-	kept := f.accepting(nodesOf(parts))
+	kept := f.accepting(nodesOf(parts), f.round())
 	return slices.DeleteFunc(slices.Clone(parts), func(p state.Participant) bool { return !slices.Contains(kept, p.Node) })
 }
 
