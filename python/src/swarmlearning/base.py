@@ -414,8 +414,8 @@ class Engine:
         )
         if self._over:
             self._logger.info(
-                "the swarm has finished: no more merges; what is trained from here on is dropped, and the final model is loaded "
-                "at the end; a loop of your own may end now: if swarm.training_over: break"
+                "the swarm has finished: no more merges; what is trained from here on is dropped, and the final "
+                "model is loaded at the end; a loop of your own may end now: if swarm.training_over: break"
             )
 
     def _round_level(self, merged: Merged) -> int:
