@@ -24,6 +24,8 @@ type Admission struct {
 	AtMS   int64  `json:"at_ms"`
 	// Invitation is the number of the invitation that the key has claimed; 0: it was admitted by its key.
 	Invitation uint64 `json:"invitation,omitempty"`
+	// SPIFFEID is that of the invitation, which the SN must bear; empty: it was admitted by its key.
+	SPIFFEID string `json:"spiffe_id,omitempty"`
 }
 
 // CheckAdmission returns why a node key may not join as the SN of this name, as an *Error with ReasonNotAdmitted, or nil.
@@ -36,6 +38,15 @@ func (s *State) CheckAdmission(name, peerID string) error {
 	}
 	return reject(ReasonNotAdmitted, "an operator of the swarm admits it: swarmctl admit node "+clip(name, naming.MaxNode)+" --peer-id "+clip(peerID, maxShort),
 		"no operator has admitted SN %s with node key %s", clip(name, naming.MaxNode), clip(peerID, maxShort))
+}
+
+// checkInvited returns why an SN that an invitation has admitted may not register with its SPIFFE ID; a may be nil.
+func checkInvited(a *Admission, n Node) error {
+	if a != nil && a.SPIFFEID != "" && a.SPIFFEID != n.SPIFFEID {
+		return reject(ReasonNameTaken, "register with the SVID of the invitation, or: swarmctl forget node "+n.Name+", and admit it by its key",
+			"SN %s was invited for SPIFFE ID %s, not for %s", n.Name, a.SPIFFEID, clip(n.SPIFFEID, maxShort))
+	}
+	return nil
 }
 
 // admittedAs returns the admission under a name, or nil.
@@ -158,7 +169,7 @@ func (a *Admission) check() error {
 		return reject(ReasonBadCommand, "use 1 to 63 of A-Z a-z 0-9 . _ -", "bad node name %q", clip(a.Name, 80))
 	case !validPeerID(a.PeerID):
 		return reject(ReasonBadCommand, "give the peer ID that the node tells", "bad peer ID of node %s", a.Name)
-	case !fits(maxSPIFFEID, a.By) || !printable(a.By):
+	case !fits(maxSPIFFEID, a.By, a.SPIFFEID) || !printable(a.By) || !printable(a.SPIFFEID):
 		return reject(ReasonBadCommand, "", "bad SPIFFE ID of who admits node %s", a.Name)
 	}
 	return nil

@@ -226,7 +226,7 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 		return claiming(arg, field(line, "key", "key-"+arg), field(line, "secret", arg), field(line, "id", "spiffe://a.example/swarm/sn/"+arg), field(line, "signed", "swarm-1"), at)
 	case "register":
 		return state.RegisterNode{
-			Node:      state.Node{Name: arg, Role: field(line, "role", "sl"), PeerID: field(line, "key", "key-"+arg), Host: "127.0.0.1"},
+			Node:      state.Node{Name: arg, Role: field(line, "role", "sl"), PeerID: field(line, "key", "key-"+arg), Host: "127.0.0.1", SPIFFEID: field(line, "id", "")},
 			TokenHash: hexOf(field(line, "token", "1"), 64), AtMS: at,
 		}
 	case "forget":

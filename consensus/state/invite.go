@@ -201,7 +201,7 @@ func (c ClaimInvitation) apply(s *State) (Result, error) {
 	if i.ClaimedBy != "" {
 		return Result{}, nil
 	}
-	a.By, a.Invitation = i.By, i.Number
+	a.By, a.Invitation, a.SPIFFEID = i.By, i.Number, i.SPIFFEID
 	if err := admitWithin(s, a); err != nil {
 		return Result{}, err
 	}

@@ -120,6 +120,9 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 		if err := s.CheckAdmission(c.Node.Name, c.Node.PeerID); err != nil {
 			return Result{}, err
 		}
+		if err := checkInvited(s.Admitted[c.Node.PeerID], c.Node); err != nil {
+			return Result{}, err
+		}
 	}
 	if old == nil && len(s.Nodes) >= maxNodes {
 		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)

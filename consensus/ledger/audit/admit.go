@@ -9,10 +9,13 @@ import (
 	"github.com/swarmd/swarmd/identity/claim"
 )
 
-// admitted are the node keys that may join as SNs: one for a name, one name for a key.
-type admitted struct{ keys, names map[string]string }
+// admitted are the node keys that may join as SNs: one for a name, one name for a key. ids are the SPIFFE IDs that those with an invitation
+// must bear, by key.
+type admitted struct{ keys, names, ids map[string]string }
 
-func newAdmitted() *admitted { return &admitted{map[string]string{}, map[string]string{}} }
+func newAdmitted() *admitted {
+	return &admitted{map[string]string{}, map[string]string{}, map[string]string{}}
+}
 
 // admit lets a key join under a name, and no other.
 func (a *admitted) admit(node, peerID string) {
@@ -26,6 +29,7 @@ func (a *admitted) dismiss(peerID string) {
 	if a == nil {
 		return
 	}
+	delete(a.ids, peerID)
 	if node, ok := a.names[peerID]; ok {
 		delete(a.names, peerID)
 		delete(a.keys, node)
@@ -120,6 +124,7 @@ func (m *members) claimed(x ledger.Admission) {
 		return
 	}
 	delete(m.invited, x.Node)
+	m.admitted.ids[x.PeerID] = i.SPIFFEID
 	if x.Order != nil {
 		m.bad("order", "who was invited claims it without one")
 	}
@@ -147,7 +152,13 @@ func (m *members) takenBack(f ledger.Forget) {
 
 // mayJoin holds the registration of an SN to its admission, if SNs need one.
 func (m *members) mayJoin(r ledger.Registration) {
-	if m.admitted != nil && r.Role == string(identity.RoleSN) && m.admitted.names[r.PeerID] != r.Node {
+	if m.admitted == nil || r.Role != string(identity.RoleSN) {
+		return
+	}
+	if m.admitted.names[r.PeerID] != r.Node {
 		m.bad("peer_id", "no operator has admitted SN %s with node key %s", r.Node, r.PeerID)
+	}
+	if id := m.admitted.ids[r.PeerID]; id != "" && id != r.SPIFFEID {
+		m.bad("spiffe_id", "the invitation of SN %s is for %s", r.Node, id)
 	}
 }

@@ -157,6 +157,14 @@ func TestSNsThatNobodyInvited(t *testing.T) {
 			b.add(claims(joiner, 1, op.id))
 			b.add(claims(rogue, 1, op.id))
 		}},
+		{"with another SVID than the invited one", "the invitation of SN sn-1 is for", func(b *builder) {
+			x := op.invites(b, 1, "sn-1", time.Hour)
+			x.SPIFFEID = "spiffe://a.example/swarm/sn"
+			x.Order = op.asks(b, &swarmv1.InviteNodeRequest{Name: x.Node, SpiffeId: x.SPIFFEID, Key: x.Key, ExpiresUnixMs: x.ExpiresMS})
+			b.add(x)
+			b.add(claims(joiner, 1, op.id))
+			b.add(joiner.register(t, ca))
+		}},
 		{"ended", "it ended at", func(b *builder) {
 			b.add(op.invites(b, 1, "sn-1", time.Millisecond))
 			b.add(claims(joiner, 1, op.id))
