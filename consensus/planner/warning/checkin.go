@@ -9,7 +9,8 @@ import (
 )
 
 // anchorRounds is in how many merges the last weights of a peer that has finished have counted until it is said: in the first one they
-// are what it has trained since the one before.
+// are what it has trained since the one before. The final merge is not the second of them: a peer that has finished an interval before the
+// others is none that holds them back.
 const anchorRounds = 2
 
 // anchors finds peers that have finished, whose last weights, which do not change any more, count in merge after merge as nobody has
@@ -21,13 +22,21 @@ func anchors(f Facts) (found []Warning) {
 	}
 	slices.SortFunc(sessions, func(a, b *state.Session) int { return cmp.Compare(a.Order, b.Order) })
 	for _, s := range sessions {
-		if s.Run != f.Contract.Run || s.CheckinFrom != state.CheckinFromNone || s.ClosedRounds < anchorRounds {
+		if s.Run != f.Contract.Run || s.CheckinFrom != state.CheckinFromNone || f.early(s) < anchorRounds {
 			continue
 		}
 		found = append(found, Warning{Reason: Anchor, Node: s.Node, Text: fmt.Sprintf(
 			"%s; checkinModelOnTrainEnd='inactive' leaves them out, 'once' counts them once", f.counts(s))})
 	}
 	return found
+}
+
+// early is in how many merges before the final one, if that has been, what a session left has counted.
+func (f Facts) early(s *state.Session) uint64 {
+	if last := f.Contract.Committed; f.Contract.Over && last != nil && s.LastRound == last.Round && s.ClosedRounds > 0 {
+		return s.ClosedRounds - 1
+	}
+	return s.ClosedRounds
 }
 
 // counts says that what a session left counts, and how much.

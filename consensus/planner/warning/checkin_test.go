@@ -8,7 +8,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// TestAnchor: a peer that has finished is warned of from the second merge on in which its last weights count, if nobody chose that.
+// TestAnchor: a peer that has finished is warned of from the second merge on in which its last weights count, if nobody chose that. The
+// final merge is not the second.
 func TestAnchor(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -30,7 +31,10 @@ func TestAnchor(t *testing.T) {
 		{"beside one that contributes nothing", func(c *state.Contract, _ *state.Session) {
 			c.Sessions["b"].State, c.Sessions["b"].CheckinMode = state.SessionClosed, state.CheckinInactive
 		}, "sl-2 has finished; its last weights count 1/2 in"},
-		{"when all is over", func(c *state.Contract, _ *state.Session) { c.Over = true }, "sl-2 finished before the others; its last weights counted in 2 merges; "},
+		{"the second of which is the final one", over(9, 9, 2), ""},
+		{"the third of which is the final one", over(9, 9, 3), "sl-2 finished before the others; its last weights counted in 3 merges; "},
+		{"but not in the final one", over(8, 9, 2), "sl-2 finished before the others; its last weights counted in 2 merges; "},
+		{"in the final one alone", over(9, 9, 1), ""},
 		{"when it has left", func(_ *state.Contract, s *state.Session) { s.State = state.SessionEnded }, "sl-2 finished before the others; its last weights counted in 2 merges; "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,5 +55,13 @@ func TestAnchor(t *testing.T) {
 				t.Errorf("got %+v, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// over makes a contract's last round the final one, and the peer one whose last weights have counted in so many merges up to round.
+func over(round, final, merges uint64) func(*state.Contract, *state.Session) {
+	return func(c *state.Contract, s *state.Session) {
+		c.Over, c.Committed = true, &state.CommittedRound{Round: final, Final: true}
+		s.LastRound, s.ClosedRounds = round, merges
 	}
 }
