@@ -22,7 +22,8 @@ type inventory struct {
 	heldSlot  string
 	copies    copies
 	fetching  bool
-	fetchErr  error     // why the last fetch of the committed model failed; nil once it is held
+	fetchErr  error // why the last fetch of the committed model failed; nil once it is held
+	fetchLog  fetchLog
 	lostSince time.Time // since when nobody alive holds the final model
 }
 

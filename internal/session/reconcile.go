@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/session/attemptlog"
 	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/session/recipients"
+	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -147,7 +148,7 @@ func (inv *inventory) adoptLocked() {
 func (inv *inventory) holdLocked(m round.Model, leaves []merge.Digest) {
 	s := inv.s
 	inv.heldSlot, inv.leaves, inv.turn = inv.slots.Commit(), leaves, inv.turn+1
-	inv.held, inv.fetchErr, inv.lostSince = m, nil, time.Time{}
+	inv.held, inv.fetchErr, inv.fetchLog, inv.lostSince = m, nil, fetchLog{}, time.Time{}
 	s.recordLocked()
 	inv.copies.keepLocked()
 	s.lifecycle.notifyLocked()
@@ -194,7 +195,10 @@ func reachableFirst(holders []*round.Session, unreached []round.Unreached) []*ro
 func (inv *inventory) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst models.Slot) (leaves []merge.Digest, _ error) {
 	s := inv.s
 	var nowhere error
-	if len(unjudged) == 0 {
+	switch other := func(err error) bool { return !errors.Is(err, trust.ErrUnknown) }; {
+	case len(unjudged) > 0 && len(holders) == 0 && !slices.ContainsFunc(unjudged, other):
+		nowhere = errUnjudged
+	case len(unjudged) == 0:
 		nowhere = fmt.Errorf("%w of round %d", errNowhere, ref.Round)
 	}
 	errs := slices.Clip(unjudged)

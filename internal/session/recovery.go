@@ -23,7 +23,7 @@ func (inv *inventory) rollBackLocked(want round.Model) bool {
 	if inv.base == inv.held || !want.Exists() {
 		inv.base = want
 	}
-	inv.held, inv.fetchErr = want, nil
+	inv.held, inv.fetchErr, inv.fetchLog = want, nil, fetchLog{}
 	s.recordLocked()
 	inv.copies.keepLocked()
 	s.lifecycle.notifyLocked()
@@ -62,10 +62,8 @@ func refused(err error) bool {
 // the others have ended, or miss it as this node does, and a session that is started anew knows no model.
 func (inv *inventory) fetchFailedLocked(want round.Model, err error) {
 	s := inv.s
-	if inv.fetchErr == nil || inv.fetchErr.Error() != err.Error() {
-		s.engine.cfg.Log.Warn("could not fetch the committed model; trying again", "contract", s.contract, "round", want.Round, "err", err)
-	}
 	inv.fetchErr = err
+	inv.fetchLog.note(s.engine.cfg.Log.With("contract", s.contract, "round", want.Round), err)
 	if !s.view.Over || !errors.Is(err, errNowhere) {
 		inv.lostSince = time.Time{}
 		return

@@ -116,7 +116,7 @@ func (mb *membership) reopenedLocked(v *round.View) {
 	if !s.attempts.newest.running() {
 		s.attempts.newest = attemptState{}
 	}
-	s.model.fetchErr, s.program.closed = nil, false
+	s.model.fetchErr, s.model.fetchLog, s.program.closed = nil, fetchLog{}, false
 	s.view = &round.View{} // its order is another SN's
 	s.viewLocked(v)
 	s.recordLocked()
