@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxNumberAhead bounds how far a round that a node only says that it holds moves the number of one that is proven.
@@ -77,7 +78,7 @@ func (ad *adoption) ahead() bool {
 	}
 	ad.answer.wait(Waiting{Kind: WaitProof, Since: ad.times.since, Until: ad.times.since.Add(grace), For: silent, Rule: fmt.Sprintf(
 		"the SNs know nothing behind round %[3]d, and %[1]s reported models up to round %[2]d: the SNs were restored from a backup; the newest model is taken that most nodes with a session have signed",
-		names(sortedNames(claims)), newest, ad.facts.c.Round())})
+		text.Names(sortedNames(claims)), newest, ad.facts.c.Round())})
 	return true
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // endLimit is how long programs are waited for at most when an operator ends a training, unless its stall grace or min-peers-timeout is
@@ -98,7 +100,7 @@ func (f *facts) endWait() time.Duration {
 // weightless waits for those who may bring a weight to the final round that an operator asked for: all who are ready have none.
 func (o *opening) weightless(w Waiting) {
 	o.times.readySince = time.Time{}
-	w.Kind, w.Rule = WaitWeight, "all peers that are ready have weight 0: "+names(w.Have)
+	w.Kind, w.Rule = WaitWeight, "all peers that are ready have weight 0: "+text.Names(w.Have)
 	if w.For = slices.Concat(w.For, w.Sitting); len(w.For) > 0 {
 		w.Kind = WaitTraining
 	}

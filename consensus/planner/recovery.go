@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner/weightcap"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // recovery goes back to an older model when nobody holds the last one any more.
@@ -45,13 +46,13 @@ func (rc *recovery) modelLost() bool {
 	if err := rc.facts.forbidden(); err != nil && !rc.facts.c.FinalDue() { // a final round does not wait for whom a rule requires
 		rc.times.inVain = now
 		rc.answer.wait(Waiting{Kind: WaitModel, Since: rc.times.since, For: last.Participants, Rule: fmt.Sprintf(
-			"no node that is alive holds the model of round %d, which %s had, and without it no round could be held either: %s", last.Round, names(last.Participants), err)})
+			"no node that is alive holds the model of round %d, which %s had, and without it no round could be held either: %s", last.Round, text.Names(last.Participants), err)})
 		return true
 	}
 	until := rc.times.inVain.Add(max(rc.facts.cfg.StallGrace, 2*rc.facts.cfg.HeartbeatTimeout))
 	if now.Before(until) {
 		rc.answer.wait(Waiting{Kind: WaitModel, Since: rc.times.since, Until: until, For: last.Participants, Rule: fmt.Sprintf(
-			"no node that is alive holds the model of round %d, which %s had; without them training %s", last.Round, names(last.Participants), old.outlook())})
+			"no node that is alive holds the model of round %d, which %s had; without them training %s", last.Round, text.Names(last.Participants), old.outlook())})
 		return true
 	}
 	rc.answer.propose(state.LoseModel{
@@ -130,7 +131,7 @@ func (o olderModel) outlook() string {
 	if o.Round == 0 {
 		return "begins anew, as nobody holds an older one"
 	}
-	return fmt.Sprintf("goes back to the model of round %d, which %s has", o.Round, names(o.nodes))
+	return fmt.Sprintf("goes back to the model of round %d, which %s has", o.Round, text.Names(o.nodes))
 }
 
 // newestModel finds the newest model that is held, of several of one round the one that most hold. It must be the one

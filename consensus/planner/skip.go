@@ -2,6 +2,7 @@ package planner
 
 import (
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // blameSkip notes who caused the skip of a participant that refuses the attempt: itself, unless those who left have.
@@ -40,7 +41,7 @@ func (at *attempt) spentAtPeers() bool {
 		at.out.freeze(part.Session)
 		frozen = true
 	}
-	why := "two owners may have what " + names(who) + " offered"
+	why := "two owners may have what " + text.Names(who) + " offered"
 	switch {
 	case len(skipped) > 0:
 		at.answer.skip(skipped, why)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Kind is what a contract waits for.
@@ -64,17 +65,17 @@ func (w Waiting) String() string {
 	case WaitSessions:
 		b.WriteString("no session is open")
 	case WaitPeers:
-		fmt.Fprintf(&b, "waiting for %s: have %s; need %d (minPeers)", more(w.Need-len(w.Have), ""), names(w.Have), w.Need)
+		fmt.Fprintf(&b, "waiting for %s: have %s; need %d (minPeers)", text.MorePeers(w.Need-len(w.Have), ""), text.Names(w.Have), w.Need)
 	case WaitExpected:
-		fmt.Fprintf(&b, "waiting for %s: have %s; expect %d", more(w.Need-len(w.Have), "expected "), names(w.Have), w.Need)
+		fmt.Fprintf(&b, "waiting for %s: have %s; expect %d", text.MorePeers(w.Need-len(w.Have), "expected "), text.Names(w.Have), w.Need)
 	case WaitTraining:
-		fmt.Fprintf(&b, "training: %s since %s", names(w.For), clock(w.Since))
+		fmt.Fprintf(&b, "training: %s since %s", text.Names(w.For), clock(w.Since))
 	case WaitMerging:
-		fmt.Fprintf(&b, "merging round %d (attempt %d): waiting for %s", w.Round, w.Attempt, names(w.For))
+		fmt.Fprintf(&b, "merging round %d (attempt %d): waiting for %s", w.Round, w.Attempt, text.Names(w.For))
 	case WaitRetry:
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
-		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
+		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", text.Names(w.Have))
 	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitProof, WaitOwners, WaitWitnesses, WaitRefusal, WaitApart, WaitPaused:
 		b.WriteString(w.Rule)
 	case WaitCommand:
@@ -92,10 +93,10 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "; goes on without at %s", clock(w.Until))
 	}
 	if len(w.Lost) > 0 {
-		fmt.Fprintf(&b, "; lost: %s", names(w.Lost))
+		fmt.Fprintf(&b, "; lost: %s", text.Names(w.Lost))
 	}
 	if len(w.Sitting) > 0 {
-		fmt.Fprintf(&b, "; sitting out: %s", names(w.Sitting))
+		fmt.Fprintf(&b, "; sitting out: %s", text.Names(w.Sitting))
 	}
 	if w.Detail != "" && w.Kind != WaitRetry && w.Kind != WaitCommand {
 		fmt.Fprintf(&b, "; %s", w.Detail)
@@ -106,20 +107,6 @@ func (w Waiting) String() string {
 // key tells two reasons apart, so that Since stands still while a reason lasts.
 func (w Waiting) key() string {
 	return fmt.Sprintf("%s %d %d %v %s", w.Kind, w.Round, w.Attempt, w.For, w.Rule)
-}
-
-func more(n int, what string) string {
-	if n == 1 {
-		return "1 more " + what + "peer"
-	}
-	return fmt.Sprintf("%d more %speers", n, what)
-}
-
-func names(list []string) string {
-	if len(list) == 0 {
-		return "nobody"
-	}
-	return strings.Join(list, ", ")
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }

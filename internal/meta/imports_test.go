@@ -74,7 +74,7 @@ var pure = map[string][]string{
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/claim", "identity/naming", "identity/pattern", "math",
 	},
 	"internal/round":                {"slices", "consensus/state", "merge"},
-	"internal/text":                 {"strings", "unicode", "unicode/utf8"},
+	"internal/text":                 {"strconv", "strings", "unicode", "unicode/utf8"},
 	"consensus/planner/independent": {"slices"},
 	"consensus/planner/weightcap":   {"slices", "consensus/state"},
 	"consensus/planner/warning":     {"cmp", "fmt", "slices", "consensus/state", "internal/round"},

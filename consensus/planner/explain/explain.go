@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxEnded bounds the lines about peers that have left.
@@ -44,7 +45,7 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 	}
 	if s := w.Snapshot; len(s.Curbed) > 0 {
 		lines = append(lines, fmt.Sprintf("longer waits are asked for than count, quorum wait %s and stall grace %s; for more set the contract's rules "+
-			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), names(s.Curbed)))
+			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), text.Names(s.Curbed)))
 	}
 	for _, id := range w.Snapshot.Shared {
 		lines = append(lines, "peers share the SPIFFE ID "+id+": each of them owns a part of the model, whoever runs them; give each node an entry of its own")
@@ -150,28 +151,28 @@ func (w words) reason(now time.Time) string {
 	case planner.WaitSessions:
 		return "no session is open: no program has joined the contract, or all have left it"
 	case planner.WaitPeers:
-		return fmt.Sprintf("waiting for %s: %d of %d (minPeers) are there, %s", more(w.Need-len(w.Have), ""), len(w.Have), w.Need, lasting(now, w.Since))
+		return fmt.Sprintf("waiting for %s: %d of %d (minPeers) are there, %s", text.MorePeers(w.Need-len(w.Have), ""), len(w.Have), w.Need, lasting(now, w.Since))
 	case planner.WaitExpected:
 		return fmt.Sprintf("minPeers are ready; the first round waits for %s: %d of %d are there, %s",
-			more(w.Need-len(w.Have), "expected "), len(w.Have), w.Need, lasting(now, w.Since))
+			text.MorePeers(w.Need-len(w.Have), "expected "), len(w.Have), w.Need, lasting(now, w.Since))
 	case planner.WaitTraining:
 		if w.Rule != "" {
-			return fmt.Sprintf("%s; the round waits for %s, %s", w.Rule, names(w.For), lasting(now, w.Since))
+			return fmt.Sprintf("%s; the round waits for %s, %s", w.Rule, text.Names(w.For), lasting(now, w.Since))
 		}
 		if len(w.Have) >= w.Need {
-			return fmt.Sprintf("minPeers are ready; the round waits for %s, %s", names(w.For), lasting(now, w.Since))
+			return fmt.Sprintf("minPeers are ready; the round waits for %s, %s", text.Names(w.For), lasting(now, w.Since))
 		}
 		return fmt.Sprintf("waiting until %s ready: %d of %d (minPeers) are, %s", are(w.For), len(w.Have), w.Need, lasting(now, w.Since))
 	case planner.WaitMerging:
 		began := fmt.Sprintf("merging: attempt %d of round %d began %s", w.Attempt, w.Round, ago(now, w.Snapshot.Planned))
 		if w.Asking {
-			began += ", and its peers hold different models: each is asked what it got of whom, not answered yet: " + names(w.For)
+			began += ", and its peers hold different models: each is asked what it got of whom, not answered yet: " + text.Names(w.For)
 		}
 		return began
 	case planner.WaitRetry:
 		return fmt.Sprintf("attempt %d of round %d failed: %s", w.Attempt, w.Round, w.Detail)
 	case planner.WaitWeight:
-		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
+		return fmt.Sprintf("all peers that are ready have weight 0: %s", text.Names(w.Have))
 	case planner.WaitRequired, planner.WaitShare, planner.WaitCap, planner.WaitMethod, planner.WaitWitnesses:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
 	case planner.WaitPaused:
@@ -208,17 +209,17 @@ func (w words) outlook(now time.Time) []string {
 func grouped(peers []planner.Peer, format func(planner.Peer) string) (lines []string) {
 	groups, order := map[string][]string{}, []string{}
 	for _, p := range peers {
-		text := format(p)
-		if text == "" {
+		line := format(p)
+		if line == "" {
 			continue
 		}
-		if groups[text] == nil {
-			order = append(order, text)
+		if groups[line] == nil {
+			order = append(order, line)
 		}
-		groups[text] = append(groups[text], p.Node)
+		groups[line] = append(groups[line], p.Node)
 	}
-	for _, text := range order {
-		lines = append(lines, strings.Replace(text, "%", names(groups[text]), 1))
+	for _, line := range order {
+		lines = append(lines, strings.Replace(line, "%", text.Names(groups[line]), 1))
 	}
 	return lines
 }
@@ -285,25 +286,25 @@ func (w words) remedy() string {
 	dead := w.nodes(planner.PeerDead)
 	switch w.Kind {
 	case planner.WaitModel:
-		return "bring back " + names(w.For) + " with what lies in its state directory, if what was learned since is not to be lost"
+		return "bring back " + text.Names(w.For) + " with what lies in its state directory, if what was learned since is not to be lost"
 	case planner.WaitProof:
 		if len(w.For) > 0 {
-			return "start " + names(w.For) + " with what lies in its state directory, or see whether it reaches an SN"
+			return "start " + text.Names(w.For) + " with what lies in its state directory, or see whether it reaches an SN"
 		}
 		return "start the SLs that took part in the last rounds, with what lies in their state directories"
 	case planner.WaitSessions:
 		return "start SLs with a program of this contract"
 	case planner.WaitPeers:
 		if len(dead) > 0 {
-			return "start " + names(dead) + " again, or another SL with the same program"
+			return "start " + text.Names(dead) + " again, or another SL with the same program"
 		}
-		return "start " + more(w.Need-len(w.Have), "") + " with the same program"
+		return "start " + text.MorePeers(w.Need-len(w.Have), "") + " with the same program"
 	case planner.WaitTraining:
 		if silent := w.nodes(planner.PeerSilent); len(silent) > 0 {
-			return "see whether " + names(silent) + " still runs and reaches an SN"
+			return "see whether " + text.Names(silent) + " still runs and reaches an SN"
 		}
 		if w.Until.IsZero() {
-			return "nothing while the programs train; else look into the logs of " + names(w.For)
+			return "nothing while the programs train; else look into the logs of " + text.Names(w.For)
 		}
 	case planner.WaitRetry:
 		if planner.AboutDigests(w.Detail) {
@@ -312,7 +313,7 @@ func (w words) remedy() string {
 		if len(w.Snapshot.Apart) > 0 {
 			return openOne
 		}
-		return "check the network between " + names(w.nodes(planner.PeerFailed)) + " and whom they name"
+		return "check the network between " + text.Names(w.nodes(planner.PeerFailed)) + " and whom they name"
 	case planner.WaitMerging:
 		if w.Asking || planner.AboutDigests(w.Snapshot.LastFailed) {
 			return "nothing while it goes on; if attempts keep failing " + wrongBytes
@@ -357,7 +358,7 @@ func are(nodes []string) string {
 	if len(nodes) == 1 {
 		return nodes[0] + " is"
 	}
-	return names(nodes) + " are"
+	return text.Names(nodes) + " are"
 }
 
 // lasting is "for 12 s"; a time that is not known is "for a while".
@@ -400,18 +401,4 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
 	return fmt.Sprintf("%d h", d/time.Hour)
-}
-
-func more(n int, what string) string {
-	if n == 1 {
-		return "1 more " + what + "peer"
-	}
-	return fmt.Sprintf("%d more %speers", n, what)
-}
-
-func names(list []string) string {
-	if len(list) == 0 {
-		return "nobody"
-	}
-	return strings.Join(list, ", ")
 }
