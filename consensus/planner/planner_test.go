@@ -167,7 +167,7 @@ func TestExpectedPeersAreWaitedForInTheFirstRound(t *testing.T) {
 				}
 				s.enrol(s.peers[:2]...)
 				s.run(9 * time.Second)
-				if got, want := s.current().Status(contractName).Waiting.String(), "waiting for 1 more expected peer: have sl-0, sl-1; expect 3; goes on without at "; !strings.HasPrefix(got, want) {
+				if got, want := s.current().Status(contractName).Waiting.String(), "waiting for 1 more expected peer: have sl-0, sl-1; expect 3; starts without it at "; !strings.HasPrefix(got, want) {
 					t.Errorf("waiting: %q", got)
 				}
 				s.run(late - 9*time.Second)

@@ -69,7 +69,7 @@ func (w Waiting) String() string {
 	case WaitExpected:
 		fmt.Fprintf(&b, "waiting for %s: have %s; expect %d", text.MorePeers(w.Need-len(w.Have), "expected "), text.Names(w.Have), w.Need)
 	case WaitTraining:
-		fmt.Fprintf(&b, "training: %s since %s", text.Names(w.For), clock(w.Since))
+		fmt.Fprintf(&b, "waiting for %s (still training) since %s", text.Names(w.For), clock(w.Since))
 	case WaitMerging:
 		fmt.Fprintf(&b, "merging round %d (attempt %d): waiting for %s", w.Round, w.Attempt, text.Names(w.For))
 	case WaitRetry:
@@ -90,7 +90,7 @@ func (w Waiting) String() string {
 	case w.Ends:
 		fmt.Fprintf(&b, "; ends with the model of round %d at %s", w.Round-1, clock(w.Until))
 	default:
-		fmt.Fprintf(&b, "; goes on without at %s", clock(w.Until))
+		fmt.Fprintf(&b, "; starts without %s at %s", w.Them(), clock(w.Until))
 	}
 	if len(w.Lost) > 0 {
 		fmt.Fprintf(&b, "; lost: %s", text.Names(w.Lost))
@@ -102,6 +102,14 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "; %s", w.Detail)
 	}
 	return b.String()
+}
+
+// Them is the pronoun of those who are waited for.
+func (w Waiting) Them() string {
+	if len(w.For) == 1 || len(w.For) == 0 && w.Need-len(w.Have) == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 // key tells two reasons apart, so that Since stands still while a reason lasts.

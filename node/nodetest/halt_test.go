@@ -123,7 +123,7 @@ func TestEndWithAProgramThatHangs(t *testing.T) {
 				}
 				ended := time.Now()
 				time.Sleep(20 * time.Second) // virtual
-				if !strings.HasPrefix(s.Waiting(), "training: sl-2 since ") {
+				if !strings.HasPrefix(s.Waiting(), "waiting for sl-2 (still training) since ") {
 					t.Errorf("it waits: %s", s.Waiting())
 				}
 				led := s.Leader()

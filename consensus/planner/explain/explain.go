@@ -201,7 +201,7 @@ func (w words) outlook(now time.Time) []string {
 	case w.Ends:
 		return []string{fmt.Sprintf("if nothing changes training ends with the model of round %d %s", w.Snapshot.Round, until(now, w.Until))}
 	}
-	return []string{fmt.Sprintf("it goes on without them %s", until(now, w.Until))}
+	return []string{fmt.Sprintf("the round starts without %s %s", w.Them(), until(now, w.Until))}
 }
 
 // grouped returns the texts of peers with their names in the place of the first %, those with the same text in one line; of an empty text

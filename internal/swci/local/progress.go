@@ -242,10 +242,13 @@ func (p *progress) ended(i int, how string) {
 // lines renders all peers. The caller holds mu.
 func (p *progress) lines() []Status {
 	out := make([]Status, len(p.peers))
-	waiting := p.status.GetWaiting()
 	long := p.status.GetWaitingSinceUnixMs() > 0 && p.host.Now().Sub(time.UnixMilli(p.status.GetWaitingSinceUnixMs())) > longWait
 	for i, s := range p.peers {
 		phase, elapsed := s.phase, p.host.Now().Sub(s.since)
+		waiting := p.status.GetWaiting()
+		if trains(waiting, cluster.SLName(i)) {
+			waiting = ""
+		}
 		switch {
 		case s.ended != "":
 			phase = s.ended
@@ -278,6 +281,13 @@ func (p *progress) lines() []Status {
 		out[i] = Status{Peer: name, Key: key, News: over, Text: strings.TrimRight(text, " ")}
 	}
 	return out
+}
+
+// trains reports whether a contract's status counts the peer among those that still train. One that is ready by its own word has told its SL
+// alone so far: the status is older.
+func trains(waiting, peer string) bool {
+	names, _, still := strings.Cut(strings.TrimPrefix(waiting, "waiting for "), " (still training)")
+	return still && slices.Contains(strings.Split(names, ", "), peer)
 }
 
 func value(f *float64) string {

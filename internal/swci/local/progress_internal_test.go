@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/planner"
 )
 
 func TestProgressOfPeersAlone(t *testing.T) {
@@ -48,5 +50,26 @@ sl-1 alone   epoch 0        loss -        accuracy -       starting for 1m0s
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// TestTrains: the line of a peer that is ready does not say that the swarm waits for its training.
+func TestTrains(t *testing.T) {
+	still := planner.Waiting{Kind: planner.WaitTraining, Have: []string{"sl-1"}, For: []string{"sl-0", "sl-2"}, Since: time.Unix(0, 0), Until: time.Unix(9, 0)}
+	few := planner.Waiting{Kind: planner.WaitPeers, Have: []string{"sl-1"}, Need: 2}
+	for _, x := range []struct {
+		waiting, peer string
+		want          bool
+	}{
+		{still.String(), "sl-0", true},
+		{still.String(), "sl-2", true},
+		{still.String(), "sl-1", false},
+		{still.String(), "sl-20", false},
+		{few.String(), "sl-1", false},
+		{"", "sl-1", false},
+	} {
+		if got := trains(x.waiting, x.peer); got != x.want {
+			t.Errorf("%q trains by %q: %v", x.peer, x.waiting, got)
+		}
 	}
 }
