@@ -411,6 +411,9 @@ func (v *inviter) words(out, fingerprint string) string {
 	for _, n := range v.i.Nodes {
 		fmt.Fprintf(&b, "  %s\n", commandOf(&v.i, n.Role, file))
 	}
+	if _, ok := v.i.Of(identity.RoleSL); ok {
+		b.WriteString("PLATFORM is PYT or TF, whichever the program needs; PROGRAM is a file of the model directory\n")
+	}
 	for _, option := range v.allowPeers() {
 		fmt.Fprintf(&b, "SLs that list those whom they merge with need also: %s\n", option)
 	}
@@ -430,7 +433,7 @@ const besideSN = "31305"
 func commandOf(i *invitation.Invitation, role identity.Role, file string) string {
 	switch role {
 	case identity.RoleSL:
-		command := "swarmd run-sl --invite " + file + " --model-program PROGRAM"
+		command := "swarmd run-sl --invite " + file + " --sl-platform PLATFORM --model-program PROGRAM"
 		if _, ok := i.Of(identity.RoleSN); ok {
 			command += " --sl-fs-port " + besideSN
 		}

@@ -75,8 +75,8 @@ func TestCommandsOfAnInvitation(t *testing.T) {
 		role identity.Role
 		want string
 	}{
-		{alone, identity.RoleSL, "swarmd run-sl --invite d.invite --model-program PROGRAM"},
-		{both, identity.RoleSL, "swarmd run-sl --invite d.invite --model-program PROGRAM --sl-fs-port 31305"},
+		{alone, identity.RoleSL, "swarmd run-sl --invite d.invite --sl-platform PLATFORM --model-program PROGRAM"},
+		{both, identity.RoleSL, "swarmd run-sl --invite d.invite --sl-platform PLATFORM --model-program PROGRAM --sl-fs-port 31305"},
 		{both, identity.RoleSN, "swarmd run-sn --invite d.invite"},
 	} {
 		if got := swci.CommandOf(x.i, x.role, "d.invite"); got != x.want {
