@@ -13,6 +13,7 @@ var ranks = []struct {
 	packages []string
 }{
 	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-+", []string{"consensus/task"}}, // the state has its steps in commands
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
@@ -72,6 +73,9 @@ var pure = map[string][]string{
 	"consensus/state": {
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/claim", "identity/naming", "identity/pattern", "math",
+	},
+	"consensus/task": {
+		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "unicode/utf8", "identity/naming",
 	},
 	"internal/round":                {"slices", "consensus/state", "merge"},
 	"internal/text":                 {"strconv", "strings", "unicode", "unicode/utf8"},

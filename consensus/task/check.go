@@ -1,0 +1,114 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/swarmd/swarmd/identity/naming"
+)
+
+// Check returns what must never be true of a board that was made of old, which was without fault, or nil. It looks at what the two do
+// not share.
+func (b *Board) Check(old *Board) error {
+	if b == old || b == nil {
+		return nil
+	}
+	if b.Tasks == nil || b.Taskrunners == nil || b.Assignments == nil {
+		return errors.New("tasks without their maps")
+	}
+	before := old.Whole()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(b.Tasks)) {
+		if t := b.Tasks[name]; t == nil || t != before.Tasks[name] || b.Task(t.Prereq) == nil {
+			errs = append(errs, b.checkTask(name, t))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Taskrunners)) {
+		if r := b.Taskrunners[name]; r == nil || r.Name != name || !naming.ValidContract(name) || r.Assignment != "" && b.Assignments[r.Assignment] == nil {
+			errs = append(errs, fmt.Errorf("bad taskrunner under %s", clipped(name)))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.Assignments)) {
+		if a := b.Assignments[id]; a == nil || a != before.Assignments[id] || a.Live() {
+			errs = append(errs, b.checkAssignment(id, a))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	live := len(b.LiveIDs())
+	if len(b.Tasks) > MaxTasks || len(b.Taskrunners) > MaxTaskrunners+1 || live > MaxLive || len(b.Assignments)-live > MaxOver || b.definitions() > MaxDefinitions {
+		return errors.New("more tasks, taskrunners or assignments than there may be")
+	}
+	return nil
+}
+
+func (b *Board) checkTask(name string, t *Task) error {
+	if t == nil || t.Name != name || t.check() != nil || len(t.Definition) > MaxDefinition {
+		return fmt.Errorf("bad task under %s", clipped(name))
+	}
+	if b.Task(t.Prereq) == nil {
+		return fmt.Errorf("task %s needs task %s, which does not exist", name, t.Prereq)
+	}
+	if t.Final() && (t.Digest != t.Sum() || len(t.Definition) == 0) {
+		return fmt.Errorf("task %s is finalised with another digest, or empty", name)
+	}
+	return nil
+}
+
+func (b *Board) checkAssignment(id string, a *Assignment) error {
+	if a == nil || a.ID != id || a.check() != nil || !validDigest(a.Digest) || !naming.ValidContract(a.Task) {
+		return fmt.Errorf("bad assignment under %s", clipped(id))
+	}
+	if a.Live() && a.Taskrunner != "" && !b.holds(a) {
+		return fmt.Errorf("assignment %s is live, and not its taskrunner's last one", id)
+	}
+	if t := b.Task(a.Task); a.Live() && (t == nil || t.Digest != a.Digest) {
+		return fmt.Errorf("assignment %s is live, and its task %s is gone or was changed", id, a.Task)
+	}
+	if err := a.checkPhase(); err != nil {
+		return fmt.Errorf("assignment %s: %w", id, err)
+	}
+	if a.Number > b.Over || a.Live() != (a.Number == 0) {
+		return fmt.Errorf("assignment %s is number %d of %d that are over", id, a.Number, b.Over)
+	}
+	return a.checkMembers()
+}
+
+func (a *Assignment) checkPhase() error {
+	ended := a.Phase == Ending || a.Phase == Over
+	switch {
+	case !slices.Contains([]Phase{Waiting, Preparing, Running, Ending, Over}, a.Phase):
+		return fmt.Errorf("unknown phase %s", clipped(string(a.Phase)))
+	case ended != slices.Contains([]Verdict{Succeeded, Failed, Cancelled}, a.Verdict), !ended && a.Verdict != "":
+		return fmt.Errorf("phase %s with verdict %s", a.Phase, clipped(string(a.Verdict)))
+	case !text(a.Wants, MaxText) || !text(a.Reason, MaxText):
+		return errors.New("texts out of bounds")
+	case (a.Epoch == 0) != (len(a.Members) == 0) || a.Epoch > a.Retries+1:
+		return fmt.Errorf("%d members in epoch %d of %d", len(a.Members), a.Epoch, a.Retries+1)
+	case a.Phase == Running && a.Passed == 0 || (a.Phase == Waiting || a.Phase == Preparing) && a.Passed > 0 || int(a.Passed) > len(a.Groups):
+		return fmt.Errorf("phase %s with %d barriers passed", a.Phase, a.Passed)
+	case a.Phase == Preparing && a.Epoch == 0 || len(a.Avoid) > MaxMembers || len(a.Members) > MaxMembers:
+		return errors.New("preparing without members, or too many of them")
+	}
+	return nil
+}
+
+func (a *Assignment) checkMembers() error {
+	for i, m := range a.Members {
+		started := m.State == Started || m.State == Ready || m.Succeeded()
+		switch {
+		case m.State.stage() == 0 || m.Peers == 0 || a.group(m.Group) < 0 || !naming.ValidNode(m.Node) || !text(m.Text, MaxText):
+			return fmt.Errorf("assignment %s: bad member %d", a.ID, i)
+		case m.Cleaned && !m.State.ended() || m.State == Lost && m.LostMS == 0:
+			return fmt.Errorf("assignment %s: member %d is cleaned though it has not ended, or lost at no time", a.ID, i)
+		case started && a.Phase == Preparing, started && a.Phase == Running && !a.Started(m.Group):
+			return fmt.Errorf("assignment %s: member %d has started before its barrier was passed", a.ID, i)
+		case a.Phase == Over && !m.Cleaned && m.LostMS == 0:
+			return fmt.Errorf("assignment %s is over, and member %d is not cleaned", a.ID, i)
+		}
+	}
+	return nil
+}

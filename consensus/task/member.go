@@ -1,0 +1,127 @@
+package task
+
+import "slices"
+
+// LeaseMS is how long a host that is lost may still run a member: by then it has ended it by itself.
+const LeaseMS = 60_000
+
+// State is what has become of a member.
+type State string
+
+// The states of members. The first five follow each other, and each may be left out; of the others one is the last.
+const (
+	Placed   State = "placed"
+	Asked    State = "asked" // the host knows of it, and its owner may be asked
+	Prepared State = "prepared"
+	Started  State = "started"
+	Ready    State = "ready"
+	Exited   State = "exited" // by itself, also if it never started
+	Refused  State = "refused"
+	Lost     State = "lost"    // its host is
+	Stopped  State = "stopped" // its host has ended it, as the phase demanded
+)
+
+// stage is how far a state is; 0: it is none.
+func (s State) stage() int {
+	if s.ended() {
+		return 6
+	}
+	return 1 + slices.Index([]State{Placed, Asked, Prepared, Started, Ready}, s)
+}
+
+// ended reports whether no other state follows.
+func (s State) ended() bool { return s == Exited || s == Refused || s == Lost || s == Stopped }
+
+// Member is one host's part in an epoch of an assignment.
+type Member struct {
+	Node   string `json:"node"`
+	PeerID string `json:"peer_id"` // of the node when it was placed: another node of the name is not this one
+	Group  string `json:"group"`
+	Peers  uint32 `json:"peers"` // that it counts for
+	State  State  `json:"state"`
+	Code   int32  `json:"code,omitempty"` // exit code
+	Text   string `json:"text,omitempty"` // the host's words to its state
+	// Cleaned says that nothing of it is left on its host.
+	Cleaned bool `json:"cleaned,omitempty"`
+	// LostMS is when its host was lost before it was cleaned; 0: it was not. Its lease begins then.
+	LostMS    int64 `json:"lost_ms,omitempty"`
+	ChangedMS int64 `json:"changed_ms"` // when the state changed last
+}
+
+// Succeeded reports whether the member has done what it was there for.
+func (m Member) Succeeded() bool { return m.State == Exited && m.Code == 0 }
+
+// Bad reports whether the member has ended and not succeeded.
+func (m Member) Bad() bool { return m.State.ended() && !m.Succeeded() }
+
+// Status is the member's state in the original's words.
+func (m Member) Status() string {
+	switch {
+	case m.Succeeded():
+		return "COMPLETE"
+	case m.Bad():
+		return "ERROR"
+	case m.State == Placed || m.State == Asked:
+		return "ASSIGNED"
+	}
+	return "RUNNING"
+}
+
+func (m Member) settled(atMS int64) bool {
+	return m.Cleaned || m.LostMS > 0 && atMS-m.LostMS >= LeaseMS
+}
+
+// Report is what a member has become. Its host says so, but for Lost, which the leader says.
+type Report struct {
+	Member  uint32 `json:"member"` // index
+	Node    string `json:"node"`
+	State   State  `json:"state"`
+	Code    int32  `json:"code,omitempty"`
+	Text    string `json:"text,omitempty"`
+	Cleaned bool   `json:"cleaned,omitempty"`
+}
+
+// Takes reports whether the report would change the assignment: it is of its epoch and of the member's node, and news.
+func (a *Assignment) Takes(epoch uint32, r Report) bool {
+	return a.copied().take(epoch, r, a.ChangedMS+1)
+}
+
+// take changes a copy of an assignment.
+func (a *Assignment) take(epoch uint32, r Report, atMS int64) bool {
+	if epoch != a.Epoch || int(r.Member) >= len(a.Members) || a.Members[r.Member].Node != r.Node || !text(r.Text, MaxText) || !a.Live() {
+		return false
+	}
+	m := &a.Members[r.Member]
+	before := *m
+	if m.Cleaned {
+		return false
+	}
+	if r.State == Lost && m.LostMS == 0 {
+		m.LostMS = max(atMS, 1)
+	}
+	if !m.State.ended() && r.State.stage() > m.State.stage() && a.allows(m, r) {
+		m.State, m.Code, m.Text, m.ChangedMS = r.State, r.Code, r.Text, atMS
+	}
+	m.Cleaned = r.Cleaned && r.State != Lost && m.State.ended()
+	return *m != before
+}
+
+// allows reports whether a member may come to a state that it has not passed, as the assignment stands.
+func (a *Assignment) allows(m *Member, r Report) bool {
+	switch r.State {
+	case Asked, Prepared:
+		return r.Code == 0 && a.Phase == Preparing
+	case Started, Ready:
+		return r.Code == 0 && a.Started(m.Group)
+	case Exited:
+		return r.Code != 0 || a.Started(m.Group) || m.State == Started || m.State == Ready
+	case Refused:
+		return m.State == Placed || m.State == Asked
+	case Lost:
+		return true
+	case Stopped:
+		return a.Phase == Waiting || a.Phase == Ending
+	case Placed:
+	}
+	return false
+}

@@ -1,0 +1,209 @@
+package task_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// TestAnySequenceKeepsTheInvariants plays steps at random, legal and not: whatever is asked, boards are without fault, what was returned
+// before stays as it was, an assignment has one history, and one verdict.
+func TestAnySequenceKeepsTheInvariants(t *testing.T) {
+	over, epochs := 0, uint32(0)
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 18))
+		var b *task.Board
+		for at := range int64(400) {
+			before := encoded(t, b)
+			next, err := random(rng, b)(b, at*9000)
+			if err != nil && !bytes.Equal(encoded(t, b.Whole()), encoded(t, next.Whole())) {
+				t.Fatalf("seed %d step %d: refused (%v), and changed", seed, at, err)
+			}
+			if !bytes.Equal(before, encoded(t, b)) {
+				t.Fatalf("seed %d step %d changed the board that it was applied to", seed, at)
+			}
+			if err := next.Check(b); err != nil {
+				t.Fatalf("seed %d step %d: %v", seed, at, err)
+			}
+			if err := next.Check(nil); err != nil {
+				t.Fatalf("seed %d step %d, all of it: %v", seed, at, err)
+			}
+			for id, a := range next.Whole().Assignments {
+				epochs = max(epochs, a.Epoch)
+				if old := b.Whole().Assignments[id]; old != nil {
+					follows(t, old, a, at*9000)
+				}
+			}
+			b = next
+		}
+		over += int(b.Whole().Over)
+	}
+	if over < 100 || epochs < 3 {
+		t.Errorf("%d assignments were over and %d epochs at most: the steps are too rarely legal", over, epochs)
+	}
+}
+
+// follows holds that one assignment may follow on another.
+func follows(t *testing.T, old, a *task.Assignment, atMS int64) {
+	t.Helper()
+	legal := map[task.Phase][]task.Phase{
+		task.Waiting: {task.Waiting, task.Preparing, task.Ending}, task.Preparing: {task.Preparing, task.Waiting, task.Running, task.Ending},
+		task.Running: {task.Running, task.Waiting, task.Ending}, task.Ending: {task.Ending, task.Over}, task.Over: {task.Over},
+	}
+	if !slices.Contains(legal[old.Phase], a.Phase) {
+		t.Fatalf("assignment %s went from %s to %s", a.ID, old.Phase, a.Phase)
+	}
+	if old.Verdict != "" && (old.Verdict != a.Verdict || old.Reason != a.Reason) {
+		t.Fatalf("assignment %s had the verdict %s (%s), and has %s (%s)", a.ID, old.Verdict, old.Reason, a.Verdict, a.Reason)
+	}
+	if a.Epoch != old.Epoch && (a.Epoch != old.Epoch+1 || !old.Settled(atMS)) {
+		t.Fatalf("assignment %s went from epoch %d, whose members are %+v, to %d", a.ID, old.Epoch, old.Members, a.Epoch)
+	}
+	for i, m := range a.Members {
+		if a.Epoch != old.Epoch {
+			break
+		}
+		o := old.Members[i]
+		if o.Cleaned && m != o || o.Node != m.Node || (o.Bad() || o.Succeeded()) && (o.State != m.State || o.Code != m.Code) {
+			t.Fatalf("member %d of assignment %s was %+v, and is %+v", i, a.ID, o, m)
+		}
+	}
+}
+
+// random is a step that has a fair chance to be legal.
+func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board, error) {
+	name, runner := fmt.Sprint("t", rng.IntN(3)), []string{task.DefaultTaskrunner, "tr"}[rng.IntN(2)]
+	ids := b.LiveIDs()
+	if len(ids) > 0 && rng.IntN(4) > 0 {
+		m := randomMove(rng, b.Assignments[ids[rng.IntN(len(ids))]])
+		return func(b *task.Board, at int64) (*task.Board, error) { return b.Move([]task.Move{m}, keyOf, at) }
+	}
+	switch rng.IntN(10) {
+	case 0, 1:
+		return func(b *task.Board, _ int64) (*task.Board, error) { return create(name, task.Root)(b) }
+	case 2:
+		return func(b *task.Board, _ int64) (*task.Board, error) {
+			return edit(name, uint32(rng.IntN(3)), fmt.Sprint("line ", rng.IntN(9)))(b)
+		}
+	case 3:
+		return func(b *task.Board, at int64) (*task.Board, error) { return b.FinaliseTask(name, "", at) }
+	case 4:
+		return func(b *task.Board, _ int64) (*task.Board, error) { return b.DeleteTask(name, rng.IntN(2) == 0) }
+	case 5:
+		return func(b *task.Board, at int64) (*task.Board, error) { return b.CreateTaskrunner(runner, at) }
+	case 6:
+		return func(b *task.Board, at int64) (*task.Board, error) { return b.ResetTaskrunner(runner, "reset", at) }
+	case 7:
+		return func(b *task.Board, _ int64) (*task.Board, error) { return b.DeleteTaskrunner(runner) }
+	}
+	q := asked(fmt.Sprint(1+rng.IntN(500)), runner, uint32(1+rng.IntN(2)))
+	q.Task, q.Retries, q.InOrder = name, uint32(rng.IntN(4)), rng.IntN(2) == 0
+	q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1, Least: uint32(rng.IntN(2))})
+	return func(b *task.Board, at int64) (*task.Board, error) { return b.Assign(q, at) }
+}
+
+func randomMove(rng *rand.Rand, a *task.Assignment) task.Move {
+	m := task.Move{Assignment: a.ID, Epoch: a.Epoch, Why: "why", Verdict: task.Failed}
+	if rng.IntN(8) == 0 {
+		m.Epoch += uint32(rng.IntN(3)) - 1
+	}
+	states := []task.State{task.Asked, task.Prepared, task.Prepared, task.Started, task.Ready, task.Exited, task.Exited, task.Stopped, task.Stopped, task.Refused, task.Lost, task.Placed}
+	for i, x := range a.Members {
+		if rng.IntN(3) > 0 {
+			m.Reports = append(m.Reports, task.Report{
+				Member: uint32(i), Node: x.Node, State: states[rng.IntN(len(states))], Code: int32(rng.IntN(8) / 7), Cleaned: rng.IntN(2) == 0,
+			})
+		}
+	}
+	acts := map[task.Phase][]task.Act{
+		task.Waiting: {task.Place, task.Place, task.Place}, task.Preparing: {task.Pass, task.Pass, task.Withdraw},
+		task.Running: {task.Pass, task.Judge, task.Withdraw}, task.Ending: {task.Close},
+	}[a.Phase]
+	acts = append(acts, "", "", task.Wait, task.Judge, task.Close, "dance")
+	if m.Do = acts[rng.IntN(len(acts))]; m.Do == task.Judge && rng.IntN(2) == 0 {
+		m.Verdict = task.Succeeded
+	}
+	if m.Do == task.Place {
+		m.Reports = nil // so that what stood before must allow it
+	}
+	for i, g := range a.Groups {
+		for j := range g.Peers {
+			m.Members = append(m.Members, task.Placement{Node: fmt.Sprintf("h-%d-%d", i, j), Group: g.Name, Peers: 1})
+		}
+	}
+	return m
+}
+
+// FuzzMove gives boards what a log may hold: whatever is read, a board is without fault after it, and reads back as it was written.
+func FuzzMove(f *testing.F) {
+	for _, m := range [][]task.Move{
+		{{Assignment: "7", Do: task.Place, Members: []task.Placement{{Node: "h-0", Group: "peers", Peers: 2}}}},
+		{{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "h-0", State: task.Exited, Text: "done", Cleaned: true}}, Do: task.Judge, Verdict: task.Succeeded, Why: "all"}},
+		{{Assignment: "7", Epoch: 1, Do: task.Withdraw, Why: "lost"}, {Assignment: "7", Epoch: 1, Do: task.Close}},
+	} {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	boards := []*task.Board{nil, pull(f), after(f, pull(f), assign("7", task.DefaultTaskrunner, 2)), running(f), after(f, running(f), do("7", task.Judge))}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var moves []task.Move
+		if json.Unmarshal(raw, &moves) != nil {
+			return
+		}
+		for i, b := range boards {
+			next, err := b.Move(moves, keyOf, 30)
+			if err := next.Check(b); err != nil {
+				t.Fatalf("board %d: %v", i, err)
+			}
+			if _, ok := err.(*task.Refusal); err != nil && !ok { //nolint:errorlint // nothing else may come of it
+				t.Fatalf("board %d: %v", i, err)
+			}
+			var again task.Board
+			if err := json.Unmarshal(encoded(t, next.Whole()), &again); err != nil || !bytes.Equal(encoded(t, &again), encoded(t, next.Whole())) {
+				t.Fatalf("board %d reads back otherwise: %v", i, err)
+			}
+			if len(slices.Collect(maps.Keys(again.Assignments))) > 0 && again.Check(nil) != nil {
+				t.Fatalf("board %d: what was read back: %v", i, again.Check(nil))
+			}
+		}
+	})
+}
+
+// TestCheckFindsBrokenBoards breaks one thing at a time.
+func TestCheckFindsBrokenBoards(t *testing.T) {
+	for name, spoil := range map[string]func(b *task.Board){
+		"task under another name":    func(b *task.Board) { b.Tasks["x"] = b.Tasks["pull"] },
+		"no task":                    func(b *task.Board) { b.Tasks["x"] = nil },
+		"finalised task changed":     func(b *task.Board) { b.Tasks["pull"].Outcome = "other" },
+		"task of a live one is gone": func(b *task.Board) { delete(b.Tasks, "pull") },
+		"taskrunner of none":         func(b *task.Board) { b.Taskrunners["x"] = &task.Taskrunner{Name: "x", Assignment: "9"} },
+		"not its taskrunner's":       func(b *task.Board) { b.Taskrunners[task.DefaultTaskrunner].Assignment = "" },
+		"no assignment":              func(b *task.Board) { b.Assignments["8"] = nil },
+		"unknown phase":              func(b *task.Board) { b.Assignments["7"].Phase = "x" },
+		"verdict too early":          func(b *task.Board) { b.Assignments["7"].Verdict = task.Failed },
+		"no verdict":                 func(b *task.Board) { b.Assignments["7"].Phase = task.Ending },
+		"over and not counted":       func(b *task.Board) { b.Assignments["7"].Phase, b.Assignments["7"].Verdict = task.Over, task.Failed },
+		"no members":                 func(b *task.Board) { b.Assignments["7"].Members = nil },
+		"barrier not passed":         func(b *task.Board) { b.Assignments["7"].Passed = 0 },
+		"epoch too many":             func(b *task.Board) { b.Assignments["7"].Epoch = 2 },
+		"member without a state":     func(b *task.Board) { b.Assignments["7"].Members[0].State = "" },
+		"cleaned and not ended":      func(b *task.Board) { b.Assignments["7"].Members[0].Cleaned = true },
+		"lost at no time":            func(b *task.Board) { b.Assignments["7"].Members[0].State = task.Lost },
+		"no maps":                    func(b *task.Board) { b.Tasks = nil },
+	} {
+		b := running(t)
+		spoil(b)
+		if b.Check(nil) == nil {
+			t.Errorf("%s: Check finds nothing", name)
+		}
+	}
+}
