@@ -36,6 +36,12 @@ var decoders = map[string]func([]byte) (Body, error){
 	Resume{}.Kind():       decodeAs[Resume],
 	End{}.Kind():          decodeAs[End],
 	Recovery{}.Kind():     decodeAs[Recovery],
+
+	Task{}.Kind():            decodeAs[Task],
+	FinalTask{}.Kind():       decodeAs[FinalTask],
+	DeletedTask{}.Kind():     decodeAs[DeletedTask],
+	Assigned{}.Kind():        decodeAs[Assigned],
+	EndedAssignment{}.Kind(): decodeAs[EndedAssignment],
 }
 
 func decodeAs[B Body](raw []byte) (Body, error) {

@@ -32,6 +32,11 @@ var bodies = []ledger.Body{
 	ledger.Invitation{Number: 1, Node: "sn-d", SPIFFEID: "spiffe://a.example/swarm/sn/sn-d", Key: []byte{1}, ExpiresMS: 9, By: "spiffe://a.example/swarm/swci"},
 	ledger.Admission{Node: "sn-d", PeerID: "12D3", By: "spiffe://a.example/swarm/swci", Invitation: 1, Claim: []byte{2}},
 	ledger.Forget{Node: "sn-e", Invitation: 2},
+	ledger.Task{Task: "t", Type: "PULL_IMAGE", By: "spiffe://a.example/swarm/swci"},
+	ledger.FinalTask{Task: "t", Digest: "d"},
+	ledger.DeletedTask{Task: "t", Digest: "d"},
+	ledger.Assigned{Assignment: "7", Task: "t", Digest: "d", Taskrunner: "tr", Hosts: []string{"h-0"}, By: "spiffe://a.example/swarm/swci"},
+	ledger.EndedAssignment{Assignment: "7", Task: "t", Digest: "d", Verdict: "failed", Reason: "why", Members: []ledger.Member{{Node: "h-0", PeerID: "12D3", State: "exited", Code: 3}}},
 }
 
 func chain(t testing.TB) (lines [][]byte) {

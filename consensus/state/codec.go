@@ -58,6 +58,17 @@ var decoders = map[string]func([]byte) (Command, error){
 	PauseContract{}.Type():   decodeAs[PauseContract],
 	ResumeContract{}.Type():  decodeAs[ResumeContract],
 	EndContract{}.Type():     decodeAs[EndContract],
+
+	CreateTask{}.Type():       decodeAs[CreateTask],
+	EditTask{}.Type():         decodeAs[EditTask],
+	FinaliseTask{}.Type():     decodeAs[FinaliseTask],
+	DeleteTask{}.Type():       decodeAs[DeleteTask],
+	CreateTaskrunner{}.Type(): decodeAs[CreateTaskrunner],
+	ResetTaskrunner{}.Type():  decodeAs[ResetTaskrunner],
+	DeleteTaskrunner{}.Type(): decodeAs[DeleteTaskrunner],
+	AssignTask{}.Type():       decodeAs[AssignTask],
+	CancelAssignment{}.Type(): decodeAs[CancelAssignment],
+	MoveAssignments{}.Type():  decodeAs[MoveAssignments],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -155,7 +156,29 @@ var everyCommand = []state.Command{
 	state.ClaimInvitation{
 		Node: "sn-d", PeerID: "12D3", SPIFFEID: "spiffe://a.example/swarm/sn/sn-d", Key: bytes.Repeat([]byte{7}, 32), Signature: bytes.Repeat([]byte{8}, 64), AtMS: 73,
 	},
+	// Tasks, taskrunners and assignments.
+	state.CreateTask{
+		Task: "pull", TaskType: task.PullImage, Author: "me <me@a.example>", Prereq: task.Root, Outcome: "img:1", CreatedBy: "spiffe://a.example/swarm/swci", AtMS: 50, Order: anOrder("CreateTask"),
+	},
+	state.EditTask{Task: "pull", Line: 1, Text: []byte("Tag: 1\nAuth: null\n"), AtMS: 51, Order: anOrder("EditTask")},
+	state.FinaliseTask{Task: "pull", Digest: pullDigest, AtMS: 52, Order: anOrder("FinaliseTask")},
+	state.CreateTaskrunner{Taskrunner: "tr", AtMS: 53, Order: anOrder("CreateTaskrunner")},
+	state.AssignTask{Assignment: task.Request{
+		ID: "9575480544290973496", Task: "pull", Digest: pullDigest, Taskrunner: "tr", Hosts: []string{"swop-0", "swop-1"}, InOrder: true, Retries: 1, TimeoutMS: 60_000,
+		Groups: []task.Group{{Name: "peers", Peers: 2, Least: 1}}, By: "spiffe://a.example/swarm/swci",
+	}, AtMS: 54, Order: anOrder("AssignTask")},
+	state.MoveAssignments{AtMS: 55, Moves: []task.Move{
+		{Assignment: "9575480544290973496", Do: task.Place, Members: []task.Placement{{Node: "swop-0", Group: "peers", Peers: 2}}},
+		{Assignment: "7", Epoch: 1, Reports: []task.Report{{Member: 1, Node: "swop-1", State: task.Exited, Code: -1, Text: "pull: no such image", Cleaned: true}}, Do: task.Judge, Verdict: task.Failed, Why: "swop-1: pull: no such image"},
+	}},
+	state.CancelAssignment{Assignment: "9575480544290973496", Reason: "no longer needed", AtMS: 56, Order: anOrder("CancelAssignment")},
+	state.ResetTaskrunner{Taskrunner: "tr", Reason: "reset", AtMS: 57, Order: anOrder("ResetTaskrunner")},
+	state.DeleteTaskrunner{Taskrunner: "tr", AtMS: 58, Order: anOrder("DeleteTaskrunner")},
+	state.DeleteTask{Task: "pull", Force: true, AtMS: 59, Order: anOrder("DeleteTask")},
 }
+
+// pullDigest is what the task of everyCommand comes to.
+const pullDigest = "5687c0bef16176e890c5d667d33eb521b45f105d35430dfd953fb1074a54d46b"
 
 func anOrder(method string) *ledger.Order {
 	return &ledger.Order{
@@ -301,6 +324,7 @@ func TestPure(t *testing.T) {
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
 		"crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
 		"github.com/swarmd/swarmd/identity/claim", "github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern",
+		"github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern", "github.com/swarmd/swarmd/consensus/task",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

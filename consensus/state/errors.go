@@ -54,6 +54,14 @@ const (
 	ReasonQuota             = "QUOTA"              // the node has as much in the state as it may
 	ReasonStateFull         = "STATE_FULL"         // the state holds as much as it may
 	ReasonQuorum            = "QUORUM"             // too few SNs would be left to agree; told by the raft leader
+	ReasonTaskUnknown       = "TASK_UNKNOWN"       // no such task, taskrunner or assignment
+	ReasonTaskTaken         = "TASK_TAKEN"         // there is another task of the name
+	ReasonTaskFinal         = "TASK_FINALISED"     // the task can't be changed any more
+	ReasonTaskOpen          = "TASK_OPEN"          // the task, or one that it needs, is not finalised
+	ReasonTaskInUse         = "TASK_IN_USE"        // others need the task or taskrunner
+	ReasonTaskrunnerBusy    = "TASKRUNNER_BUSY"    // the taskrunner has a live assignment
+	ReasonStaleTask         = "STALE_TASK"         // the task was changed since, or the assignment has gone on
+	ReasonTasksFull         = "TASKS_FULL"         // there are as many tasks, bytes of them, taskrunners or assignments as there may be
 )
 
 // Category is what sort of refusal a reason is. Whoever shows refusals to others, as codes of an API, goes by it and knows no reasons.
@@ -74,8 +82,8 @@ const (
 func Reasons() map[Category][]string {
 	return map[Category][]string{
 		Malformed: {ReasonBadCommand, ReasonTooFewPeers, ReasonBadShards, ReasonZeroWeight},
-		NotFound:  {ReasonContractAbsent, ReasonSessionUnknown, ReasonNodeUnknown, ReasonInvitationUnknown},
-		Exists:    {ReasonNameTaken, ReasonKeyTaken, ReasonSessionTaken},
+		NotFound:  {ReasonContractAbsent, ReasonSessionUnknown, ReasonNodeUnknown, ReasonInvitationUnknown, ReasonTaskUnknown},
+		Exists:    {ReasonNameTaken, ReasonKeyTaken, ReasonSessionTaken, ReasonTaskTaken},
 		Denied: {
 			ReasonOtherSwarm, ReasonRoleChanged, ReasonNotLearner, ReasonBanned, ReasonNotAllowed, ReasonNotAdmitted,
 			ReasonInvitationUsed, ReasonInvitationExpired, ReasonInvitationOther,
@@ -84,9 +92,10 @@ func Reasons() map[Category][]string {
 			ReasonNodeLive, ReasonNodeDead, ReasonNodeLeft, ReasonContractOver, ReasonTermsMismatch, ReasonLayoutAbsent, ReasonTermsOpen,
 			ReasonOpenSessions, ReasonSessionEnded, ReasonNotFinal, ReasonNoModel, ReasonRequired, ReasonWeightShare, ReasonWeightCap,
 			ReasonNoOwner, ReasonWitnesses, ReasonAdmissionOff, ReasonTooManyBans, ReasonTooLarge, ReasonLastSN, ReasonQuorum,
+			ReasonTaskFinal, ReasonTaskOpen, ReasonTaskInUse, ReasonTaskrunnerBusy,
 		},
-		Full:      {ReasonStateFull, ReasonQuota},
-		OutOfDate: {ReasonStaleRun, ReasonStalePlan, ReasonThirdOwner},
+		Full:      {ReasonStateFull, ReasonQuota, ReasonTasksFull},
+		OutOfDate: {ReasonStaleRun, ReasonStalePlan, ReasonThirdOwner, ReasonStaleTask},
 	}
 }
 

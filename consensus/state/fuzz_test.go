@@ -10,7 +10,9 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/claim"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // FuzzApply plays sequences of all types of commands, with fields at their bounds. Whatever is proposed, Apply does not fail but by
@@ -21,6 +23,7 @@ func FuzzApply(f *testing.F) {
 	f.Add([]byte(strings.Repeat("\x02\x00\x07\x02\x01\x07\x05\x00\x07\x05\x01\x07\x08\x00\x07\x0a\x00\x07", 4)))
 	f.Add([]byte(strings.Repeat("\x02\x00\xff\x05\x00\xff\x07\x00\xff", 20)))
 	f.Add([]byte(wholeStory))
+	f.Add([]byte(tasksStory))
 	f.Fuzz(func(t *testing.T, b []byte) { play(t, b) })
 }
 
@@ -28,9 +31,18 @@ func FuzzApply(f *testing.F) {
 // until the contract is deleted. Then it begins again.
 var wholeStory = strings.Repeat("\x02\x08\x00\x10\x08\x10\x05\x08\x0f\x09\x08\x0f\x0b\x08\x02\x09\x08\x0f\x0c\x08\x0f\x11\x08\x1f\x11\x08\x0f\x09\x08\x0f\x0b\x08\x01\x08\x08\x0f\x0f\x08\x08", 2)
 
+// tasksStory registers a host, writes a task and has it carried out, until the task is deleted.
+var tasksStory = "\x02\x08\x20" + strings.Repeat("\x14\x08\x00\x14\x08\x08\x14\x08\x10\x14\x08\x28\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x40\x14\x08\x30\x14\x08\x30\x14\x08\x18", 2)
+
 // TestApplyAtTheBounds plays some of FuzzApply's sequences that are at random, and one in which commands build on each other.
 func TestApplyAtTheBounds(t *testing.T) {
 	story := play(t, []byte(wholeStory))
+	tasks := play(t, []byte(tasksStory))
+	for _, kind := range []string{"create_task", "edit_task", "finalise_task", "assign_task", "move_assignments", "delete_task"} {
+		if tasks[kind] < 1 {
+			t.Errorf("%s was never accepted in a story of tasks", kind)
+		}
+	}
 	for _, kind := range []string{"open_session", "plan_round", "cancel_plan", "skip_round", "commit_round", "record_fetch", "lose_model", "close_session", "delete_contract", "ordered"} {
 		if story[kind] < 2 {
 			t.Errorf("%s was accepted %d times in a story that is told twice", kind, story[kind])
@@ -157,7 +169,7 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	}
 	round, attempt := c.Round()+1, c.Attempt
 	digest := hexOf("d", 64)
-	switch kind % 20 {
+	switch kind % 21 {
 	case 0:
 		c := state.InitSwarm{SwarmID: atBound(what, 512), AtMS: at}
 		if who%2 == 1 {
@@ -169,6 +181,9 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	case 2, 3:
 		n := state.Node{Name: node, Role: []string{"sl", "sl", "sl", "sn", "swop"}[what/8%5], PeerID: "key-" + node, Host: atBound(who, 512)}
 		n.SPIFFEID = "spiffe://a.example/swarm/sl" + strings.Repeat("/"+node, int(who)/128)
+		if n.Role == naming.RoleSWOP {
+			n.SPIFFEID = "spiffe://a.example/swarm/swop"
+		}
 		return state.RegisterNode{Node: n, TokenHash: hexOf(fmt.Sprint(what%3), 64), AtMS: at, Signature: []byte(atBound(what, 1024)), Chain: [][]byte{[]byte(atBound(who, 4096))}}
 	case 4:
 		return state.SetLive{Node: node, Live: what%3 > 0, AtMS: at}
@@ -233,6 +248,9 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 			state.LeaveNode{Node: node, TokenHash: hexOf("1", 64), Reason: atBound(what, 256), AtMS: at},
 		}[what/8%2]
 	}
+	if kind%21 == 20 {
+		return fuzzTask(s, who, what, at)
+	}
 	return []state.Command{
 		state.BanNode{PeerID: "key-" + node, Reason: atBound(who, 256), By: "spiffe://a.example/swarm/swci", AtMS: at, Order: fuzzOrder(who, what)},
 		state.UnbanNode{PeerID: "key-" + node, AtMS: at, Order: fuzzOrder(who, what)},
@@ -282,4 +300,68 @@ func fuzzOrder(who, what byte) *ledger.Order {
 		By: "spiffe://a.example/swarm/" + atBound(who, 2048-25), Method: atBound(what, 512), Request: request, AskedMS: int64(what), Nonce: []byte(atBound(what/16, 64)),
 		Witnessed: witnessed, Signature: []byte(atBound(what, state.MaxSignature)), Chain: chain,
 	}
+}
+
+// fuzzTask is a command of tasks: what chooses it, and its fields.
+func fuzzTask(s *state.State, who, what byte, at int64) state.Command {
+	name, runner, id := fmt.Sprintf("t-%d", who%3), []string{task.DefaultTaskrunner, "tr"}[who/3%2], fmt.Sprint(1+who/6%8)
+	if live := s.Tasks.LiveIDs(); len(live) > 0 && what%8 < 6 {
+		id = live[int(who)%len(live)]
+	}
+	order := fuzzOrder(who, what)
+	switch what / 8 % 10 {
+	case 0:
+		return state.CreateTask{Task: name, TaskType: task.PullImage, Author: atBound(what, 160), Prereq: task.Root, Outcome: atBound(who/8, 160), CreatedBy: atBound(who/16, 2048), AtMS: at, Order: order}
+	case 1:
+		return state.EditTask{Task: name, Line: 1 + uint32(what%4), Text: []byte(atBound(what, 8<<10)), AtMS: at, Order: order}
+	case 2:
+		return state.FinaliseTask{Task: name, AtMS: at, Order: order}
+	case 3:
+		return state.DeleteTask{Task: name, Force: what%2 == 0, AtMS: at, Order: order}
+	case 4:
+		return []state.Command{
+			state.CreateTaskrunner{Taskrunner: runner, AtMS: at, Order: order}, state.DeleteTaskrunner{Taskrunner: runner, AtMS: at, Order: order},
+		}[what%2]
+	case 5:
+		return state.AssignTask{Assignment: task.Request{
+			ID: id, Task: name, Taskrunner: runner, Retries: uint32(what % 3), By: atBound(who/16, 2048), Groups: []task.Group{{Name: "peers", Peers: 1 + uint32(what%4), Least: 1}},
+		}, AtMS: at, Order: order}
+	case 8:
+		return state.CancelAssignment{Assignment: id, Reason: atBound(what, task.MaxText), AtMS: at, Order: order}
+	case 9:
+		return state.ResetTaskrunner{Taskrunner: runner, Reason: atBound(what, task.MaxText), AtMS: at, Order: order}
+	}
+	return state.MoveAssignments{AtMS: at, Moves: []task.Move{fuzzMove(s, id, who, what)}}
+}
+
+// fuzzMove is a move that fits the assignment as it stands, or nearly.
+func fuzzMove(s *state.State, id string, who, what byte) task.Move {
+	m := task.Move{Assignment: id, Why: atBound(what, task.MaxText), Verdict: []task.Verdict{task.Failed, task.Succeeded}[what/4%2]}
+	a := s.Tasks.Whole().Assignments[id]
+	if a == nil {
+		return m
+	}
+	m.Epoch = a.Epoch
+	for _, n := range s.NodesByRole(naming.RoleSWOP) {
+		m.Members = append(m.Members, task.Placement{Node: n.Name, Group: "peers", Peers: 4})
+	}
+	states := []task.State{task.Prepared, task.Exited, task.Stopped, task.Lost, task.Ready, task.Refused, task.Asked, task.Stopped}
+	if a.Phase == task.Preparing && what%8 < 4 || a.Phase == task.Running && what%8 == 1 {
+		m.Do = task.Pass
+	}
+	for i, x := range a.Members {
+		state := map[task.Phase]task.State{task.Preparing: task.Prepared, task.Running: task.Exited, task.Ending: task.Stopped, task.Waiting: task.Stopped}[a.Phase]
+		if what%8 > 3 {
+			state = states[who/32]
+		}
+		code := int32(0)
+		if state == task.Exited {
+			code = int32(what / 4 % 2)
+		}
+		m.Reports = append(m.Reports, task.Report{Member: uint32(i), Node: x.Node, State: state, Code: code, Text: atBound(what, task.MaxText), Cleaned: a.Phase != task.Preparing})
+	}
+	if m.Do == "" {
+		m.Do = map[task.Phase]task.Act{task.Waiting: task.Place, task.Running: task.Judge, task.Ending: task.Close}[a.Phase]
+	}
+	return m
 }

@@ -22,6 +22,7 @@ type Ordered interface {
 
 var _ = []Ordered{
 	CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}, InviteNode{}, PauseContract{}, ResumeContract{}, EndContract{},
+	CreateTask{}, EditTask{}, FinaliseTask{}, DeleteTask{}, CreateTaskrunner{}, ResetTaskrunner{}, DeleteTaskrunner{}, AssignTask{}, CancelAssignment{},
 }
 
 // OrderOf implements Ordered.

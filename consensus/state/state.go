@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -37,6 +38,9 @@ type State struct {
 
 	// Recoveries are the newest recoveries of the group of SNs, oldest first; at most MaxRecoveries. None: it is the first group.
 	Recoveries []ledger.Recovery `json:"recoveries,omitempty"`
+
+	// Tasks are tasks, taskrunners and assignments; nil: there never was one. It is replaced as a whole.
+	Tasks *task.Board `json:"tasks,omitempty"`
 
 	sums sums
 	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.
@@ -146,7 +150,7 @@ func (s *State) checkRoom(c Command, old *State) error {
 // adds reports whether a command begins something new. SNs may always register, as the others may need one to go on.
 func adds(c Command, old *State) bool {
 	switch c := c.(type) {
-	case OpenSession, CreateContract:
+	case OpenSession, CreateContract, CreateTask, EditTask, CreateTaskrunner, AssignTask:
 		return true
 	case RegisterNode:
 		return old.Nodes[c.Node.Name] == nil && c.Node.Role != naming.RoleSN

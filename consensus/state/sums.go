@@ -107,16 +107,20 @@ func (s *State) count(old *State) error {
 		c.contract(name, pair[1], 1)
 		c.sessions(pair)
 	}
+	c.weighTasks(old.Tasks, s.Tasks)
 	if c.err != nil {
 		return c.err
 	}
 	rest := *s
+	if s.Tasks != nil {
+		rest.Tasks = s.Tasks.Bare()
+	}
 	rest.Nodes, rest.Contracts, rest.Bans, rest.Admitted = map[string]*Node{}, map[string]*Contract{}, nil, nil
 	base, err := seal(snapshotType, &rest)
 	if err != nil {
 		return err
 	}
-	c.size = len(base) + c.entries + commas(len(s.Nodes)) + commas(len(s.Contracts)) + commas(len(s.Bans)) + commas(len(s.Admitted))
+	c.size = len(base) + c.entries + commas(len(s.Nodes)) + commas(len(s.Contracts)) + commas(len(s.Bans)) + commas(len(s.Admitted)) + taskCommas(s.Tasks)
 	if len(s.Bans) > 0 {
 		c.size += len(`"bans":{},`)
 	}

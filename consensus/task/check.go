@@ -3,8 +3,8 @@ package task
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/swarmd/swarmd/identity/naming"
 )
@@ -20,21 +20,22 @@ func (b *Board) Check(old *Board) error {
 	}
 	before := old.Whole()
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(b.Tasks)) {
-		if t := b.Tasks[name]; t == nil || t != before.Tasks[name] || b.Task(t.Prereq) == nil {
+	for name, t := range b.Tasks {
+		if t == nil || t != before.Tasks[name] || !b.hasTask(t.Prereq) {
 			errs = append(errs, b.checkTask(name, t))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.Taskrunners)) {
-		if r := b.Taskrunners[name]; r == nil || r.Name != name || !naming.ValidContract(name) || r.Assignment != "" && b.Assignments[r.Assignment] == nil {
+	for name, r := range b.Taskrunners {
+		if r == nil || r.Name != name || !naming.ValidContract(name) || r.Assignment != "" && b.Assignments[r.Assignment] == nil {
 			errs = append(errs, fmt.Errorf("bad taskrunner under %s", clipped(name)))
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(b.Assignments)) {
-		if a := b.Assignments[id]; a == nil || a != before.Assignments[id] || a.Live() {
+	for id, a := range b.Assignments {
+		if a == nil || a != before.Assignments[id] || a.Live() {
 			errs = append(errs, b.checkAssignment(id, a))
 		}
 	}
+	slices.SortFunc(errs, func(x, y error) int { return strings.Compare(fmt.Sprint(x), fmt.Sprint(y)) })
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (b *Board) checkTask(name string, t *Task) error {
 	if t == nil || t.Name != name || t.check() != nil || len(t.Definition) > MaxDefinition {
 		return fmt.Errorf("bad task under %s", clipped(name))
 	}
-	if b.Task(t.Prereq) == nil {
+	if !b.hasTask(t.Prereq) {
 		return fmt.Errorf("task %s needs task %s, which does not exist", name, t.Prereq)
 	}
 	if t.Final() && (t.Digest != t.Sum() || len(t.Definition) == 0) {

@@ -80,6 +80,9 @@ func (b *Board) Task(name string) *Task {
 	return b.Whole().Tasks[name]
 }
 
+// hasTask reports whether Task finds one.
+func (b *Board) hasTask(name string) bool { return name == Root || b.Whole().Tasks[name] != nil }
+
 // knownTask is Task that refuses what is not there.
 func (b *Board) knownTask(name string) (*Task, error) {
 	if t := b.Task(name); t != nil {
@@ -131,7 +134,7 @@ func (b *Board) CreateTask(t Task) (*Board, error) {
 		}
 		return b, illegal(Taken, "choose another name, or: swarmctl delete task "+t.Name, "there is a task %s already", t.Name)
 	}
-	if t.Prereq == t.Name || b.Task(t.Prereq) == nil {
+	if t.Prereq == t.Name || !b.hasTask(t.Prereq) {
 		return b, illegal(Unknown, "create it first, or use "+Root, "task %s needs task %s, which does not exist", t.Name, t.Prereq)
 	}
 	if n := len(b.Whole().Tasks); n >= MaxTasks {

@@ -72,10 +72,10 @@ var formats = []string{"consensus/backup", "consensus/ledger", "consensus/ledger
 var pure = map[string][]string{
 	"consensus/state": {
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
-		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/claim", "identity/naming", "identity/pattern", "math",
+		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "consensus/task", "identity/claim", "identity/naming", "identity/pattern", "math",
 	},
 	"consensus/task": {
-		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "unicode/utf8", "identity/naming",
+		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "strings", "unicode/utf8", "identity/naming",
 	},
 	"internal/round":                {"slices", "consensus/state", "merge"},
 	"internal/text":                 {"strconv", "strings", "unicode", "unicode/utf8"},

@@ -1,0 +1,68 @@
+package ledger
+
+// Task is that an operator made a task. What it says is fixed by FinalTask.
+type Task struct {
+	Task  string `json:"task"`
+	Type  string `json:"type"`
+	By    string `json:"by,omitempty"` // SPIFFE ID
+	Order *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Task) Kind() string { return "task" }
+
+// FinalTask fixes a task.
+type FinalTask struct {
+	Task   string `json:"task"`
+	Digest string `json:"digest"` // hex SHA-256 of all that the task says
+	Order  *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (FinalTask) Kind() string { return "final_task" }
+
+// DeletedTask removes a task.
+type DeletedTask struct {
+	Task   string `json:"task"`
+	Digest string `json:"digest,omitempty"` // empty: it was not finalised
+	Order  *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (DeletedTask) Kind() string { return "deleted_task" }
+
+// Assigned is that an operator handed a task to hosts.
+type Assigned struct {
+	Assignment string   `json:"assignment"` // its ID
+	Task       string   `json:"task"`
+	Digest     string   `json:"digest"`
+	Taskrunner string   `json:"taskrunner,omitempty"`
+	Hosts      []string `json:"hosts,omitempty"` // the only ones that may carry it out; none: those of the taskrunner
+	By         string   `json:"by,omitempty"`    // SPIFFE ID
+	Order      *Order   `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Assigned) Kind() string { return "assigned" }
+
+// EndedAssignment is the verdict on an assignment.
+type EndedAssignment struct {
+	Assignment string   `json:"assignment"`
+	Task       string   `json:"task"`
+	Digest     string   `json:"digest"`
+	Verdict    string   `json:"verdict"`           // succeeded, failed or cancelled
+	Reason     string   `json:"reason,omitempty"`  // in words
+	Members    []Member `json:"members,omitempty"` // of its last epoch, as they were then
+	Order      *Order   `json:"order,omitempty"`   // the operator's that cancelled it; none: the leader judged
+}
+
+// Kind implements Body.
+func (EndedAssignment) Kind() string { return "ended_assignment" }
+
+// Member is one host's part in an assignment.
+type Member struct {
+	Node   string `json:"node"`
+	PeerID string `json:"peer_id"`
+	State  string `json:"state"`
+	Code   int32  `json:"code,omitempty"` // exit code
+}

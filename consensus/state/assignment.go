@@ -1,0 +1,93 @@
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// AssignTask hands a finalised task to hosts. An ID that was used before changes nothing.
+type AssignTask struct {
+	Assignment task.Request  `json:"assignment"`
+	AtMS       int64         `json:"at_ms"`
+	Order      *ledger.Order `json:"order,omitempty"`
+}
+
+// Type implements Command.
+func (AssignTask) Type() string { return "assign_task" }
+
+func (a AssignTask) apply(s *State) (Result, error) {
+	return onBoard(s, func(b *task.Board) (*task.Board, error) { return b.Assign(a.Assignment, a.AtMS) })
+}
+
+func (a AssignTask) records(_, next *State) (int64, []ledger.Body) {
+	q := next.Tasks.Assignments[a.Assignment.ID].Request
+	return a.AtMS, []ledger.Body{ledger.Assigned{
+		Assignment: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, By: q.By, Order: a.Order,
+	}}
+}
+
+// OrderOf implements Ordered.
+func (a AssignTask) OrderOf() *ledger.Order { return a.Order }
+
+// CancelAssignment ends an assignment that has no verdict yet.
+type CancelAssignment struct {
+	Assignment string        `json:"assignment"`
+	Reason     string        `json:"reason,omitempty"`
+	AtMS       int64         `json:"at_ms"`
+	Order      *ledger.Order `json:"order,omitempty"`
+}
+
+// Type implements Command.
+func (CancelAssignment) Type() string { return "cancel_assignment" }
+
+func (c CancelAssignment) apply(s *State) (Result, error) {
+	return onBoard(s, func(b *task.Board) (*task.Board, error) { return b.Cancel(c.Assignment, c.Reason, c.AtMS) })
+}
+
+func (c CancelAssignment) records(old, next *State) (int64, []ledger.Body) {
+	return c.AtMS, endedBodies(old.Tasks, next.Tasks, c.Order)
+}
+
+// OrderOf implements Ordered.
+func (c CancelAssignment) OrderOf() *ledger.Order { return c.Order }
+
+// MoveAssignments are the leader's next steps with assignments, and what has become of their members since the last ones.
+type MoveAssignments struct {
+	Moves []task.Move `json:"moves"`
+	AtMS  int64       `json:"at_ms"`
+}
+
+// Type implements Command.
+func (MoveAssignments) Type() string { return "move_assignments" }
+
+func (m MoveAssignments) apply(s *State) (Result, error) {
+	return onBoard(s, func(b *task.Board) (*task.Board, error) {
+		return b.Move(m.Moves, func(node string) string { return member(s, node) }, m.AtMS)
+	})
+}
+
+func (m MoveAssignments) records(old, next *State) (int64, []ledger.Body) {
+	return m.AtMS, endedBodies(old.Tasks, next.Tasks, nil)
+}
+
+// endedBodies returns which assignments got their verdict between two boards, by whose order; nil: the leader judged.
+func endedBodies(old, next *task.Board, order *ledger.Order) (bodies []ledger.Body) {
+	if old == next {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(next.Assignments)) {
+		a, was := next.Assignments[id], old.Assignments[id]
+		if a.Open() || was == nil || !was.Open() {
+			continue
+		}
+		body := ledger.EndedAssignment{Assignment: id, Task: a.Task, Digest: a.Digest, Verdict: string(a.Verdict), Reason: a.Reason, Order: order}
+		for _, m := range a.Members {
+			body.Members = append(body.Members, ledger.Member{Node: m.Node, PeerID: m.PeerID, State: string(m.State), Code: m.Code})
+		}
+		bodies = append(bodies, body)
+	}
+	return bodies
+}

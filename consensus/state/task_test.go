@@ -1,0 +1,182 @@
+package state_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity/naming"
+)
+
+func host(name string) state.RegisterNode {
+	return state.RegisterNode{Node: state.Node{Name: name, Role: naming.RoleSWOP, PeerID: "key-" + name}, TokenHash: hexOf("ab", 64), AtMS: 3}
+}
+
+// assigned is a swarm with a ledger, two hosts and assignment 7 of a task to one of them.
+func assigned() []state.Command {
+	return []state.Command{
+		state.InitSwarm{SwarmID: "swarm-1", AtMS: 1},
+		state.BundleOf("a.example", [][]byte{{1}}, 2),
+		host("swop-0"), host("swop-1"), proven("sl-0"),
+		state.CreateTask{Task: "pull", TaskType: task.PullImage, Prereq: task.Root, CreatedBy: "spiffe://a.example/swarm/swci", AtMS: 4},
+		state.EditTask{Task: "pull", Line: 1, Text: []byte("Tag: 1"), AtMS: 5},
+		state.FinaliseTask{Task: "pull", AtMS: 6},
+		state.CreateTaskrunner{Taskrunner: "tr", AtMS: 7},
+		state.AssignTask{Assignment: task.Request{ID: "7", Task: "pull", Taskrunner: "tr", Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, By: "spiffe://a.example/swarm/swci"}, AtMS: 8},
+	}
+}
+
+func moves(m ...task.Move) state.MoveAssignments { return state.MoveAssignments{Moves: m, AtMS: 9} }
+
+func placed(node string) task.Move {
+	return task.Move{Assignment: "7", Do: task.Place, Members: []task.Placement{{Node: node, Group: "peers", Peers: 1}}}
+}
+
+// TestTaskIsCarriedOut from its making to the end of its assignment: who made, fixed, assigned and ended it stands in the ledger, the
+// snapshot reads back, and the sums are right (chained checks them).
+func TestTaskIsCarriedOut(t *testing.T) {
+	report := func(s task.State, code int32, cleaned bool) []task.Report {
+		return []task.Report{{Node: "swop-0", State: s, Code: code, Cleaned: cleaned}}
+	}
+	s, lines, kinds := chained(t, append(assigned(),
+		moves(placed("swop-0")),
+		moves(task.Move{Assignment: "7", Epoch: 1, Reports: report(task.Prepared, 0, false), Do: task.Pass}),
+		moves(task.Move{Assignment: "7", Epoch: 1, Reports: report(task.Exited, 3, false), Do: task.Judge, Verdict: task.Failed, Why: "exit code 3"}),
+		state.CancelAssignment{Assignment: "7", Reason: "too late", AtMS: 10},
+		moves(task.Move{Assignment: "7", Epoch: 1, Reports: report(task.Exited, 3, true), Do: task.Close}),
+		state.ResetTaskrunner{Taskrunner: "tr", AtMS: 11},
+		state.DeleteTaskrunner{Taskrunner: "tr", AtMS: 12},
+		state.DeleteTask{Task: "pull", Force: true, AtMS: 13},
+	)...)
+	if d := cmp.Diff([]string{"swarm", "bundle", "registration", "task", "final_task", "assigned", "ended_assignment", "deleted_task"}, kinds); d != "" {
+		t.Errorf("records differ (-want +got):\n%s", d)
+	}
+	_, body, err := ledger.Parse(lines[6])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ledger.EndedAssignment{
+		Assignment: "7", Task: "pull", Digest: s.Tasks.Assignments["7"].Digest, Verdict: "failed", Reason: "exit code 3",
+		Members: []ledger.Member{{Node: "swop-0", PeerID: "key-swop-0", State: "exited", Code: 3}},
+	}
+	if d := cmp.Diff(ledger.Body(want), body); d != "" {
+		t.Errorf("the verdict's record differs (-want +got):\n%s", d)
+	}
+	if a := s.Tasks.Assignments["7"]; a.Phase != task.Over || a.Verdict != task.Failed {
+		t.Errorf("assignment %+v", a)
+	}
+	checkWhole(t, s, 64<<10)
+}
+
+// TestCancelledAssignmentNamesItsOrder in the ledger.
+func TestCancelledAssignmentNamesItsOrder(t *testing.T) {
+	for _, c := range []state.Command{
+		state.CancelAssignment{Assignment: "7", Reason: "why", AtMS: 10, Order: anOrder("CancelAssignment")},
+		state.ResetTaskrunner{Taskrunner: "tr", Reason: "why", AtMS: 10, Order: anOrder("ResetTaskrunner")},
+	} {
+		_, lines, _ := chained(t, append(assigned(), moves(placed("swop-0")), c)...)
+		_, body, err := ledger.Parse(lines[len(lines)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := body.(ledger.EndedAssignment); !ok || e.Verdict != "cancelled" || e.Order == nil {
+			t.Errorf("%s: record %+v", c.Type(), body)
+		}
+	}
+}
+
+// TestMembersAreLiveHosts: a member is put on a registered SWOP that lives and is not banned, by the key that it has.
+func TestMembersAreLiveHosts(t *testing.T) {
+	s, _, _ := chained(t, append(assigned(), state.SetLive{Node: "swop-1", AtMS: 8})...)
+	for _, node := range []string{"swop-1", "sl-0", "nobody"} {
+		if _, _, err := s.Apply(moves(placed(node))); state.ReasonOf(err) != state.ReasonBadCommand {
+			t.Errorf("a member on %s: %v", node, err)
+		}
+	}
+	s = mustApply(t, s, moves(placed("swop-0")))
+	if m := s.Tasks.Assignments["7"].Members[0]; m.PeerID != "key-swop-0" {
+		t.Errorf("member %+v", m)
+	}
+	banned := mustApply(t, mustApply(t, s, state.SetLive{Node: "swop-1", Live: true}), state.BanNode{PeerID: "key-swop-1", By: "spiffe://a.example/swarm/swci"})
+	if _, _, err := banned.Apply(moves(placed("swop-1"))); err == nil {
+		t.Error("a banned host is a member")
+	}
+}
+
+// TestReasonsOfTasks: why tasks are refused has a name that stays.
+func TestReasonsOfTasks(t *testing.T) {
+	s, _, _ := chained(t, assigned()...)
+	again := state.AssignTask{Assignment: task.Request{ID: "8", Task: "pull", Taskrunner: "tr", Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}}}
+	for reason, c := range map[string]state.Command{
+		state.ReasonTaskUnknown:    state.EditTask{Task: "other", Line: 1, Text: []byte("x")},
+		state.ReasonTaskTaken:      state.CreateTask{Task: "pull", TaskType: task.RunSwarm, Prereq: task.Root},
+		state.ReasonTaskFinal:      state.EditTask{Task: "pull", Line: 1, Text: []byte("x")},
+		state.ReasonTaskOpen:       state.FinaliseTask{Task: "empty"},
+		state.ReasonTaskInUse:      state.DeleteTask{Task: "pull", Force: true},
+		state.ReasonTaskrunnerBusy: again,
+		state.ReasonStaleTask:      moves(task.Move{Assignment: "7", Epoch: 3, Do: task.Pass}),
+		state.ReasonTasksFull:      state.EditTask{Task: "empty", Line: 1, Text: make([]byte, task.MaxDefinition+1)},
+		state.ReasonBadCommand:     state.CreateTask{Task: "a b", TaskType: task.RunSwarm, Prereq: task.Root},
+	} {
+		s := mustApply(t, s, state.CreateTask{Task: "empty", TaskType: task.RunSwarm, Prereq: task.Root})
+		if reason == state.ReasonTasksFull {
+			c = state.EditTask{Task: "empty", Line: 1, Text: bigText()}
+		}
+		_, _, err := s.Apply(c)
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Reason != reason {
+			t.Errorf("%s: %v, want %s", c.Type(), err, reason)
+		}
+	}
+}
+
+func bigText() []byte {
+	text := make([]byte, task.MaxDefinition+1)
+	for i := range text {
+		text[i] = 'x'
+	}
+	return text
+}
+
+// TestFullStateTakesNoTasks, and lets what runs go on.
+func TestFullStateTakesNoTasks(t *testing.T) {
+	s, _, _ := chained(t, append(assigned(), state.CreateTask{Task: "more", TaskType: task.RunSwarm, Prereq: task.Root})...)
+	s = s.WithRoom(s.Size() + 10)
+	for _, c := range []state.Command{
+		state.CreateTask{Task: "yet-another", TaskType: task.RunSwarm, Prereq: task.Root},
+		state.EditTask{Task: "more", Line: 1, Text: []byte("0123456789")},
+		state.CreateTaskrunner{Taskrunner: "another"},
+		state.AssignTask{Assignment: task.Request{ID: "8", Task: "pull", Taskrunner: task.DefaultTaskrunner, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}}},
+	} {
+		if _, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonStateFull {
+			t.Errorf("%s: %v", c.Type(), err)
+		}
+	}
+	mustApply(t, mustApply(t, s, moves(placed("swop-0"))), state.CancelAssignment{Assignment: "7"})
+}
+
+// BenchmarkMove is a report of one member at a state with as many tasks and assignments as there may be.
+func BenchmarkMove(b *testing.B) {
+	s := state.New()
+	for _, c := range assigned() {
+		s, _, _ = s.Apply(c)
+	}
+	for i := range task.MaxTasks - 1 {
+		s, _, _ = s.Apply(state.CreateTask{Task: fmt.Sprint("t", i), TaskType: task.PullImage, Prereq: task.Root})
+	}
+	s, _, _ = s.Apply(moves(placed("swop-0")))
+	b.ReportMetric(float64(s.Size())/(1<<20), "MiB")
+	for b.Loop() {
+		next, _, err := s.Apply(moves(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "swop-0", State: task.Prepared}}}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := state.CheckChange(s, next); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
