@@ -175,6 +175,9 @@ var everyCommand = []state.Command{
 	state.ResetTaskrunner{Taskrunner: "tr", Reason: "reset", AtMS: 57, Order: anOrder("ResetTaskrunner")},
 	state.DeleteTaskrunner{Taskrunner: "tr", AtMS: 58, Order: anOrder("DeleteTaskrunner")},
 	state.DeleteTask{Task: "pull", Force: true, AtMS: 59, Order: anOrder("DeleteTask")},
+	state.RegisterNode{
+		Node: state.Node{Name: "swop-0", Role: naming.RoleSWOP, PeerID: "12D3", Offer: &task.Offer{Taskrunner: "tr", Peers: 2}}, TokenHash: hexOf("b", 64), AtMS: 60,
+	},
 }
 
 // pullDigest is what the task of everyCommand comes to.

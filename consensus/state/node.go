@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -39,6 +40,8 @@ type Node struct {
 	Recorded uint64 `json:"recorded,omitempty"`
 	// Proof is what the node's newest SVID has signed, for other nodes to check by themselves; nil: it has shown none.
 	Proof *Proof `json:"proof,omitempty"`
+	// Offer is what a SWOP takes tasks for; nil: it takes none. It is never changed, only replaced.
+	Offer *task.Offer `json:"offer,omitempty"`
 }
 
 // validHostPort reports whether a text has the form HOST:PORT. Whether the host can be one, who dials it finds out.
@@ -203,6 +206,8 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
 	case n.APIService != "" && (n.Role != naming.RoleSN || !validHostPort(n.APIService)):
 		return reject(ReasonBadCommand, "use HOST:PORT of an SN's API", "bad API service %s of node %s", clip(n.APIService, 80), n.Name)
+	case n.Offer != nil && (n.Role != naming.RoleSWOP || !n.Offer.Valid()):
+		return reject(ReasonBadCommand, "name a taskrunner, and start at least one SL", "bad offer of node %s, or it is no SWOP", n.Name)
 	case !validHex(c.TokenHash, 64):
 		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)
 	}

@@ -108,6 +108,29 @@ func TestMembersAreLiveHosts(t *testing.T) {
 	}
 }
 
+// TestOffers: a SWOP's is kept, and replaced when it registers again; others have none.
+func TestOffers(t *testing.T) {
+	offers := func(role string, o task.Offer) state.RegisterNode {
+		return state.RegisterNode{Node: state.Node{Name: "x", Role: role, PeerID: "key-x", Offer: &o}, TokenHash: hexOf("ab", 64)}
+	}
+	s := mustApply(t, state.New(), offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr", Peers: 2}))
+	if o := s.Nodes["x"].Offer; o == nil || o.Counts(task.RunSwarm) != 2 || o.Counts(task.PullImage) != 1 {
+		t.Errorf("offer %+v", o)
+	}
+	s = mustApply(t, s, state.RegisterNode{Node: state.Node{Name: "x", Role: naming.RoleSWOP, PeerID: "key-x"}, TokenHash: hexOf("ab", 64)})
+	if o := s.Nodes["x"].Offer; o != nil {
+		t.Errorf("it offers %+v still", o)
+	}
+	for name, c := range map[string]state.RegisterNode{
+		"an SL": offers(naming.RoleSL, task.Offer{Taskrunner: "tr", Peers: 2}), "bad taskrunner": offers(naming.RoleSWOP, task.Offer{Taskrunner: "a b", Peers: 2}),
+		"no peers": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr"}), "many peers": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr", Peers: task.MaxMembers + 1}),
+	} {
+		if _, _, err := state.New().Apply(c); state.ReasonOf(err) != state.ReasonBadCommand {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestReasonsOfTasks: why tasks are refused has a name that stays.
 func TestReasonsOfTasks(t *testing.T) {
 	s, _, _ := chained(t, assigned()...)
