@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/assign"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/restore"
@@ -133,6 +134,7 @@ func (s *sn) run(ctx context.Context) error {
 	running := membership.NewRun(group.Run)
 	tasks.Go(func() error { return running.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
+	tasks.Go(func() error { return assign.New(group, log).Run(ctx) })
 	tasks.Go(func() error { return s.probe(ctx, group) })
 	tasks.Go(func() error { return s.back.Run(ctx, s.host) })
 	tasks.Go(func() error {

@@ -1,0 +1,109 @@
+package assign
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity/naming"
+)
+
+// busyHosts are those with members that may still run, and the assignment of these.
+func (d *decision) busyHosts() map[string]string {
+	busy := map[string]string{}
+	for _, id := range d.board.LiveIDs() {
+		for _, m := range d.board.Assignments[id].Members {
+			if !m.Cleaned {
+				busy[m.Node] = id
+			}
+		}
+	}
+	return busy
+}
+
+// begin places an epoch, or says what it waits for.
+func (d *decision) begin(a *task.Assignment, m *task.Move) {
+	if !d.settled(a) {
+		return // Wants says why the last one was withdrawn
+	}
+	places, lack := d.place(a)
+	switch {
+	case lack == "":
+		m.Do, m.Members = task.Place, places
+		for _, p := range places {
+			d.busy[p.Node] = a.ID
+		}
+	case d.hopeless(a):
+		d.judge(m, false, "too few of the hosts that were named can take it: "+a.Wants)
+	case state.Clip(lack, task.MaxText) != a.Wants:
+		m.Do, m.Why = task.Wait, state.Clip(lack, task.MaxText)
+	}
+}
+
+// hopeless reports whether so many of the hosts that alone may take an assignment have refused that it can't be placed.
+func (d *decision) hopeless(a *task.Assignment) bool {
+	if len(a.Hosts) == 0 {
+		return false
+	}
+	var need, may uint32
+	for _, g := range a.Groups {
+		need += g.Peers
+	}
+	for _, h := range a.Hosts {
+		if !slices.Contains(a.Avoid, h) {
+			may += d.counts(a, d.in.View.Nodes[h])
+		}
+	}
+	return may < need
+}
+
+// place finds hosts for all groups, in the order of their names, so that each leader finds the same. lack says what is missing.
+func (d *decision) place(a *task.Assignment) (places []task.Placement, lack string) {
+	free := d.free(a)
+	for _, g := range a.Groups {
+		found := uint32(0)
+		for found < g.Peers && len(free) > 0 {
+			p := task.Placement{Node: free[0].Name, Group: g.Name, Peers: d.counts(a, free[0])}
+			places, free, found = append(places, p), free[1:], found+p.Peers
+		}
+		if found < g.Peers {
+			return nil, d.lack(a, g, found)
+		}
+	}
+	return places, ""
+}
+
+// lack says what is missing.
+func (d *decision) lack(a *task.Assignment, g task.Group, found uint32) string {
+	on := "on taskrunner " + a.Taskrunner
+	if len(a.Hosts) > 0 {
+		on = "on the hosts that were named"
+	}
+	of := ""
+	if len(a.Groups) > 1 {
+		of = " of group " + g.Name
+	}
+	return fmt.Sprintf("%d more of %d peers%s %s", g.Peers-found, g.Peers, of, on)
+}
+
+// free are the hosts that can take a member of the assignment, by name.
+func (d *decision) free(a *task.Assignment) []*state.Node {
+	return slices.DeleteFunc(d.in.View.NodesByRole(naming.RoleSWOP), func(n *state.Node) bool {
+		listens := n.Offer != nil && n.Offer.Taskrunner == a.Taskrunner
+		if len(a.Hosts) > 0 {
+			listens = slices.Contains(a.Hosts, n.Name)
+		}
+		busy := d.busy[n.Name] != "" && d.busy[n.Name] != a.ID // of this one nothing is left when it is placed
+		return !listens || !n.Live || d.in.View.Banned(n.PeerID) != nil || busy || slices.Contains(a.Avoid, n.Name)
+	})
+}
+
+// counts is for how many peers a host counts; one that is not known yet for one.
+func (d *decision) counts(a *task.Assignment, n *state.Node) uint32 {
+	t := d.board.Task(a.Task)
+	if n == nil || n.Offer == nil || t == nil {
+		return 1
+	}
+	return n.Offer.Counts(t.Type)
+}
