@@ -177,6 +177,11 @@ func TestNamedHosts(t *testing.T) {
 		if a.Verdict != task.Failed || a.Reason != "too few of the hosts that were named can take it: swop-002 refused: no" {
 			t.Errorf("verdict %s: %s", a.Verdict, a.Reason)
 		}
+		soon := time.Now().Add(10 * time.Second).UnixMilli()
+		s.assign("9", 1, only, func(q *task.Request) { q.Hosts, q.ExpiresMS = []string{"nobody"}, soon })
+		if a := s.over("9", time.Minute); a.Reason != "expired before it was placed, waiting: 1 more of 1 peers on the hosts that were named" {
+			t.Errorf("verdict %s: %s", a.Verdict, a.Reason)
+		}
 		s.assign("8", 1, only, func(q *task.Request) { q.Hosts, q.TimeoutMS = []string{"nobody"}, 30_000 })
 		if a := s.over("8", time.Minute); a.Reason != "timed out after 30s, waiting: 1 more of 1 peers on the hosts that were named" {
 			t.Errorf("verdict %s: %s", a.Verdict, a.Reason)

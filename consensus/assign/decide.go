@@ -77,6 +77,8 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		}
 	case d.late(a):
 		d.judge(m, a.Met(), fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a)))
+	case a.Phase == task.Waiting && a.ExpiresMS > 0 && d.nowMS() >= a.ExpiresMS:
+		d.judge(m, false, "expired before it was placed"+during(a))
 	case a.Phase == task.Waiting:
 		d.begin(a, m)
 	case !a.Possible():

@@ -19,7 +19,7 @@ type AssignTask struct {
 func (AssignTask) Type() string { return "assign_task" }
 
 func (a AssignTask) apply(s *State) (Result, error) {
-	return onBoard(s, func(b *task.Board) (*task.Board, error) { return b.Assign(a.Assignment, a.AtMS) })
+	return onBoard(s, func(b *task.Board) (*task.Board, error) { return b.Assign(a.Assignment, a.Order, a.AtMS) })
 }
 
 func (a AssignTask) records(_, next *State) (int64, []ledger.Body) {

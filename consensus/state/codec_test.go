@@ -178,6 +178,7 @@ var everyCommand = []state.Command{
 	state.RegisterNode{
 		Node: state.Node{Name: "swop-0", Role: naming.RoleSWOP, PeerID: "12D3", Offer: &task.Offer{Taskrunner: "tr", Peers: 2}}, TokenHash: hexOf("b", 64), AtMS: 60,
 	},
+	state.AssignTask{Assignment: task.Request{ID: "8", Task: "pull", Hosts: []string{"swop-0"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99}, AtMS: 61, Order: anOrder("AssignTask")},
 }
 
 // pullDigest is what the task of everyCommand comes to.

@@ -90,6 +90,25 @@ func TestCancelledAssignmentNamesItsOrder(t *testing.T) {
 	}
 }
 
+// TestHostsSeeTheOrder: what the operator signed is there for hosts until the assignment is over.
+func TestHostsSeeTheOrder(t *testing.T) {
+	ordered := assigned()
+	last, ok := ordered[len(ordered)-1].(state.AssignTask)
+	if !ok {
+		t.Fatal("the last command assigns nothing")
+	}
+	last.Order = anOrder("AssignTask")
+	ordered[len(ordered)-1] = last
+	s, _, _ := chained(t, ordered...)
+	if d := cmp.Diff(last.Order, s.Tasks.Assignments["7"].Order); d != "" {
+		t.Errorf("hosts see another order (-want +got):\n%s", d)
+	}
+	s = mustApply(t, mustApply(t, s, state.CancelAssignment{Assignment: "7"}), moves(task.Move{Assignment: "7", Do: task.Close}))
+	if o := s.Tasks.Assignments["7"].Order; o != nil {
+		t.Errorf("it is over, and keeps %+v", o)
+	}
+}
+
 // TestMembersAreLiveHosts: a member is put on a registered SWOP that lives and is not banned, by the key that it has.
 func TestMembersAreLiveHosts(t *testing.T) {
 	s, _, _ := chained(t, append(assigned(), state.SetLive{Node: "swop-1", AtMS: 8})...)

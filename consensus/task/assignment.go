@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -51,6 +52,7 @@ type Request struct {
 	InOrder    bool     `json:"in_order,omitempty"`   // a group starts when the one before it is ready
 	Retries    uint32   `json:"retries,omitempty"`    // how many epochs may be withdrawn
 	TimeoutMS  int64    `json:"timeout_ms,omitempty"` // from the request to the verdict; 0: none
+	ExpiresMS  int64    `json:"expires_ms,omitempty"` // no host begins it later, by its own clock; 0: it does not expire
 	By         string   `json:"by,omitempty"`         // SPIFFE ID of who asks
 }
 
@@ -70,6 +72,8 @@ type Assignment struct {
 	ChangedMS int64    `json:"changed_ms"`         // when the phase changed last
 	Number    uint64   `json:"number,omitempty"`   // counts those that are over; 0: it is not
 	EndedMS   int64    `json:"ended_ms,omitempty"` // when it got its verdict
+	// Order is what the operator signed, for hosts: they believe no SN about who asks for what. It goes when the assignment is over.
+	Order *ledger.Order `json:"order,omitempty"`
 }
 
 // Live reports whether the assignment is not over.
@@ -201,7 +205,7 @@ func (q *Request) check() error {
 		return bad("its %d hosts are more than %d, or not sorted, or one is named twice", len(q.Hosts), MaxMembers)
 	case slices.ContainsFunc(q.Hosts, func(h string) bool { return !naming.ValidNode(h) }):
 		return bad("a host's name is none of a node")
-	case q.Retries > maxRetries || q.TimeoutMS < 0 || q.TimeoutMS > maxTimeoutMS:
+	case q.Retries > maxRetries || q.ExpiresMS < 0 || q.TimeoutMS < 0 || q.TimeoutMS > maxTimeoutMS:
 		return bad("%d retries or %d ms are out of bounds: at most %d, and 30 days", q.Retries, q.TimeoutMS, maxRetries)
 	case !visible(q.By, maxSPIFFEID):
 		return bad("who asks is out of bounds")
@@ -227,8 +231,8 @@ func (q *Request) checkGroups(bad func(format string, args ...any) error) error 
 	return nil
 }
 
-// Assign hands a finalised task to hosts. An ID that was used before changes nothing.
-func (b *Board) Assign(q Request, atMS int64) (*Board, error) {
+// Assign hands a finalised task to hosts, by an operator's order, which is kept as it is. An ID that was used before changes nothing.
+func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, error) {
 	if err := q.check(); err != nil {
 		return b, err
 	}
@@ -260,7 +264,7 @@ func (b *Board) Assign(q Request, atMS int64) (*Board, error) {
 	}
 	q.Digest = t.Digest
 	next := b.draft()
-	next.Assignments[q.ID] = &Assignment{Request: q, Phase: Waiting, CreatedMS: atMS, ChangedMS: atMS}
+	next.Assignments[q.ID] = &Assignment{Request: q, Phase: Waiting, CreatedMS: atMS, ChangedMS: atMS, Order: order}
 	next.setAssignment(q.Taskrunner, q.ID)
 	return next, nil
 }

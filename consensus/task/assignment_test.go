@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 )
 
@@ -16,7 +17,7 @@ func asked(id, taskrunner string, n uint32) task.Request {
 func assign(id, taskrunner string, n uint32) step { return assigning(asked(id, taskrunner, n)) }
 
 func assigning(q task.Request) step {
-	return func(b *task.Board) (*task.Board, error) { return b.Assign(q, 10) }
+	return func(b *task.Board) (*task.Board, error) { return b.Assign(q, &ledger.Order{Method: "AssignTask"}, 10) }
 }
 
 // keyOf knows all nodes but those whose names begin with "no-".
@@ -84,7 +85,9 @@ func TestAssignmentFromEndToEnd(t *testing.T) {
 		{all("7", task.Exited, true), task.Ending, "COMPLETE", "COMPLETE"},
 		{do("7", task.Close), task.Over, "COMPLETE", "COMPLETE"},
 	} {
-		b = after(t, b, tt.step)
+		if b = after(t, b, tt.step); (b.Assignments["7"].Order == nil) != (tt.phase == task.Over) {
+			t.Errorf("%s: its order is %v", tt.phase, b.Assignments["7"].Order)
+		}
 		a := b.AssignmentOf(task.DefaultTaskrunner)
 		if a.Phase != tt.phase || a.Status() != tt.status || len(a.Members) > 0 && a.Members[1].Status() != tt.member {
 			t.Fatalf("phase %s, status %s, members %+v; want %s, %s, %s", a.Phase, a.Status(), a.Members, tt.phase, tt.status, tt.member)
@@ -126,6 +129,7 @@ func TestBadRequests(t *testing.T) {
 		"a host twice":         {task.Bad, func(q *task.Request) { q.Hosts = []string{"a", "a"} }},
 		"bad host":             {task.Bad, func(q *task.Request) { q.Hosts = []string{"a b"} }},
 		"too many retries":     {task.Bad, func(q *task.Request) { q.Retries = 1 << 20 }},
+		"expiry before time":   {task.Bad, func(q *task.Request) { q.ExpiresMS = -1 }},
 		"time before now":      {task.Bad, func(q *task.Request) { q.TimeoutMS = -1 }},
 	} {
 		q := asked("7", task.DefaultTaskrunner, 1)

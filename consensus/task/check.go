@@ -91,6 +91,8 @@ func (a *Assignment) checkPhase() error {
 		return fmt.Errorf("%d members in epoch %d of %d", len(a.Members), a.Epoch, a.Retries+1)
 	case a.Phase == Running && a.Passed == 0 || (a.Phase == Waiting || a.Phase == Preparing) && a.Passed > 0 || int(a.Passed) > len(a.Groups):
 		return fmt.Errorf("phase %s with %d barriers passed", a.Phase, a.Passed)
+	case a.Phase == Over && a.Order != nil:
+		return errors.New("over with an order")
 	case a.Phase == Preparing && a.Epoch == 0 || len(a.Avoid) > MaxMembers || len(a.Members) > MaxMembers:
 		return errors.New("preparing without members, or too many of them")
 	}

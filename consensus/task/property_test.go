@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 )
 
@@ -105,7 +106,9 @@ func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board
 	q := asked(fmt.Sprint(1+rng.IntN(500)), runner, uint32(1+rng.IntN(2)))
 	q.Task, q.Retries, q.InOrder = name, uint32(rng.IntN(4)), rng.IntN(2) == 0
 	q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1, Least: uint32(rng.IntN(2))})
-	return func(b *task.Board, at int64) (*task.Board, error) { return b.Assign(q, at) }
+	return func(b *task.Board, at int64) (*task.Board, error) {
+		return b.Assign(q, &ledger.Order{Method: "AssignTask"}, at)
+	}
 }
 
 func randomMove(rng *rand.Rand, a *task.Assignment) task.Move {

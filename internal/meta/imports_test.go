@@ -75,7 +75,7 @@ var pure = map[string][]string{
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "consensus/task", "identity/claim", "identity/naming", "identity/pattern", "math",
 	},
 	"consensus/task": {
-		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "strings", "unicode/utf8", "identity/naming",
+		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "strings", "unicode/utf8", "consensus/ledger", "identity/naming",
 	},
 	"internal/round":                {"slices", "consensus/state", "merge"},
 	"internal/text":                 {"strconv", "strings", "unicode", "unicode/utf8"},
