@@ -20,7 +20,8 @@ const (
 	MaxMembers     = 1024
 	MaxText        = 256 // of reasons and descriptions, encoded
 
-	maxField     = 160 // of a task's author and outcome, as in the original's schema
+	maxField     = 160     // of a task's author and outcome, as in the original's schema
+	maxLines     = 1 << 16 // of a definition
 	maxSPIFFEID  = 2048
 	maxGroups    = 16
 	maxRetries   = 100

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -163,8 +164,8 @@ func (b *Board) EditTask(name string, line uint32, text []byte) (*Board, error) 
 	rest := lines[min(at+len(added), len(lines)):]
 	t.Definition = append(bytes.Join(slices.Concat(lines[:at], added, rest), []byte("\n")), '\n')
 	old := b.Task(name)
-	if len(t.Definition) > MaxDefinition {
-		return b, illegal(Full, "make the task smaller", "the definition of task %s would have %d bytes, at most %d", name, len(t.Definition), MaxDefinition)
+	if n := bytes.Count(t.Definition, []byte("\n")); len(t.Definition) > MaxDefinition || n > maxLines {
+		return b, illegal(Full, "make the task smaller", "the definition of task %s would have %d bytes in %d lines, at most %d in %d", name, len(t.Definition), n, MaxDefinition, maxLines)
 	}
 	if all := b.definitions() - len(old.Definition) + len(t.Definition); all > MaxDefinitions {
 		return b, illegal(Full, "delete tasks that are no longer used: swarmctl delete task NAME", "all tasks together would have %d bytes, at most %d", all, MaxDefinitions)
@@ -224,13 +225,13 @@ func (b *Board) DeleteTask(name string, force bool) (*Board, error) {
 	if t.Final() && !force {
 		return b, illegal(Finalised, "delete it all the same: swarmctl delete task "+name+" force", "task %s is finalised", name)
 	}
-	for _, other := range b.Tasks {
-		if other.Prereq == name {
-			return b, illegal(InUse, "delete task "+other.Name+" first", "task %s needs task %s", other.Name, name)
+	for _, other := range slices.Sorted(maps.Keys(b.Tasks)) {
+		if b.Tasks[other].Prereq == name {
+			return b, illegal(InUse, "delete task "+other+" first", "task %s needs task %s", other, name)
 		}
 	}
-	for _, a := range b.Assignments {
-		if a.Task == name && a.Live() {
+	for _, id := range b.LiveIDs() {
+		if a := b.Assignments[id]; a.Task == name {
 			return b, illegal(InUse, "wait until it is over, or reset its taskrunner", "task %s is assigned: assignment %s is %s", name, a.ID, a.Phase)
 		}
 	}

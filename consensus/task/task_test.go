@@ -98,6 +98,7 @@ func TestDefinitionIsWrittenByLines(t *testing.T) {
 	refused(t, b, task.Bad, edit("a", 1, "\x1b[31m"))
 	refused(t, b, task.Bad, edit("a", 1, "\xff"))
 	refused(t, b, task.Full, edit("a", 1, strings.Repeat("x", task.MaxDefinition)))
+	refused(t, b, task.Full, edit("a", 1, strings.Repeat("\n", 1<<16+1)))
 	refused(t, b, task.Unknown, edit("b", 1, "x"))
 	refused(t, b, task.Finalised, edit(task.Root, 1, "x"))
 }
