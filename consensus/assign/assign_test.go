@@ -216,12 +216,12 @@ func TestNewLeaderTrustsNoLeaseOfAnother(t *testing.T) {
 		if a.Phase != task.Ending || a.Members[0].LostMS == 0 {
 			t.Fatalf("assignment %+v", a)
 		}
-		in := assign.Inputs{Now: time.UnixMilli(a.Members[0].LostMS + 10*task.LeaseMS), View: s.log.View()}
-		in.Since = in.Now.Add(-(task.LeaseMS - 1) * time.Millisecond)
+		in := assign.Inputs{Now: time.UnixMilli(a.Members[0].LostMS + 10*task.SettleMS), View: s.log.View()}
+		in.Since = in.Now.Add(-(task.SettleMS - 1) * time.Millisecond)
 		if moves := assign.Decide(in); len(moves) != 0 {
 			t.Errorf("a new leader moves %+v", moves)
 		}
-		in.Since = in.Now.Add(-task.LeaseMS * time.Millisecond)
+		in.Since = in.Now.Add(-task.SettleMS * time.Millisecond)
 		if moves := assign.Decide(in); len(moves) != 1 || moves[0].Do != task.Close {
 			t.Errorf("a lease later it moves %+v", moves)
 		}

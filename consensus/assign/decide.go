@@ -162,5 +162,5 @@ func blame(a *task.Assignment) string {
 func (d *decision) settled(a *task.Assignment) bool {
 	since := d.in.Since.UnixMilli()
 	before := slices.ContainsFunc(a.Members, func(m task.Member) bool { return !m.Cleaned && m.LostMS < since })
-	return a.Settled(d.nowMS()) && (!before || d.nowMS()-since >= task.LeaseMS)
+	return a.Settled(d.nowMS()) && (!before || d.nowMS()-since >= task.SettleMS)
 }

@@ -243,8 +243,8 @@ func TestNextEpochWaitsForTheOldOne(t *testing.T) {
 	stopped := task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Member: 1, Node: "h-1", State: task.Stopped, Cleaned: true}}}
 	b = after(t, b, move(stopped))
 	again := task.Move{Assignment: "7", Epoch: 1, Do: task.Place, Members: []task.Placement{{Node: "h-2", Group: "peers", Peers: 1}, {Node: "h-1", Group: "peers", Peers: 1}}}
-	refused(t, b, task.Stale, moveAt(1000+task.LeaseMS-1, again))
-	late := after(t, b, moveAt(1000+task.LeaseMS, again))
+	refused(t, b, task.Stale, moveAt(1000+task.SettleMS-1, again))
+	late := after(t, b, moveAt(1000+task.SettleMS, again))
 	if a := late.Assignments["7"]; a.Epoch != 2 || a.Phase != task.Preparing || a.Members[1].Node != "h-1" || a.Members[1].State != task.Placed {
 		t.Errorf("the next epoch: %+v", a)
 	}
@@ -261,8 +261,8 @@ func TestEndingWaitsForTheMembers(t *testing.T) {
 	lost := task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "h-0", State: task.Lost}, {Member: 1, Node: "h-1", State: task.Stopped, Cleaned: true}}}
 	b = after(t, b, moveAt(1000, lost))
 	shut := task.Move{Assignment: "7", Epoch: 1, Do: task.Close}
-	refused(t, b, task.Stale, moveAt(1000+task.LeaseMS-1, shut))
-	after(t, b, moveAt(1000+task.LeaseMS, shut))
+	refused(t, b, task.Stale, moveAt(1000+task.SettleMS-1, shut))
+	after(t, b, moveAt(1000+task.SettleMS, shut))
 }
 
 // TestOneMoveDoesNotStopOthers: one that is not legal is left out.

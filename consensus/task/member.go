@@ -2,8 +2,14 @@ package task
 
 import "slices"
 
-// LeaseMS is how long a host that is lost may still run a member: by then it has ended it by itself.
-const LeaseMS = 60_000
+// Times of hosts that are lost, in milliseconds.
+const (
+	// LeaseMS is how long a host runs members on without an answer of a leader. Then it ends them by itself.
+	LeaseMS = 60_000
+	// SettleMS is after which time nothing runs any more of a member that is lost: by then its lease is over, also that of a host which a
+	// leader has answered that did not know yet that there is another.
+	SettleMS = LeaseMS + 5_000
+)
 
 // State is what has become of a member.
 type State string
@@ -68,7 +74,7 @@ func (m Member) Status() string {
 }
 
 func (m Member) settled(atMS int64) bool {
-	return m.Cleaned || m.LostMS > 0 && atMS-m.LostMS >= LeaseMS
+	return m.Cleaned || m.LostMS > 0 && atMS-m.LostMS >= SettleMS
 }
 
 // Report is what a member has become. Its host says so, but for Lost, which the leader says.
@@ -83,27 +89,37 @@ type Report struct {
 
 // Takes reports whether the report would change the assignment: it is of its epoch and of the member's node, and news.
 func (a *Assignment) Takes(epoch uint32, r Report) bool {
-	return a.copied().take(epoch, r, a.ChangedMS+1)
+	_, news := a.after(epoch, r, a.ChangedMS+1)
+	return news
 }
 
 // take changes a copy of an assignment.
 func (a *Assignment) take(epoch uint32, r Report, atMS int64) bool {
-	if epoch != a.Epoch || int(r.Member) >= len(a.Members) || a.Members[r.Member].Node != r.Node || !text(r.Text, MaxText) || !a.Live() {
-		return false
+	m, news := a.after(epoch, r, atMS)
+	if news {
+		a.Members[r.Member] = m
 	}
-	m := &a.Members[r.Member]
-	before := *m
-	if m.Cleaned {
-		return false
+	return news
+}
+
+// after is what a member comes to by a report, and whether that is news.
+func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news bool) {
+	if epoch != a.Epoch || int(r.Member) >= len(a.Members) || a.Members[r.Member].Node != r.Node || !a.Live() {
+		return Member{}, false
 	}
+	before := a.Members[r.Member]
+	if before.Cleaned || r.State == before.State && !r.Cleaned || !text(r.Text, MaxText) {
+		return before, false
+	}
+	m = before
 	if r.State == Lost && m.LostMS == 0 {
 		m.LostMS = max(atMS, 1)
 	}
-	if !m.State.ended() && r.State.stage() > m.State.stage() && a.allows(m, r) {
+	if !m.State.ended() && r.State.stage() > m.State.stage() && a.allows(&m, r) {
 		m.State, m.Code, m.Text, m.ChangedMS = r.State, r.Code, r.Text, atMS
 	}
 	m.Cleaned = r.Cleaned && r.State != Lost && m.State.ended()
-	return *m != before
+	return m, m != before
 }
 
 // allows reports whether a member may come to a state that it has not passed, as the assignment stands.
