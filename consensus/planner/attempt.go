@@ -40,6 +40,7 @@ type attempt struct {
 type attempts struct {
 	evaluated uint64    // the failed attempt whose reports were judged
 	failSince time.Time // the round's first failure
+	fewSince  time.Time // since too few were left of an attempt of the final round that an operator asked for
 	failures  int
 	notBefore time.Time     // earliest time of the next attempt
 	reason    string        // why the attempt failed
@@ -198,7 +199,7 @@ func (at *attempt) without(reason string) {
 	parts = at.lineup.fit(at.facts.mutualParts(parts))
 	back := at.out.readmittedIn == p.Attempt // Who comes back is in no attempt yet.
 	again := at.lineup.carries(parts) && !back
-	if at.vain() && (back || again && len(parts) == len(p.Participants)) {
+	if at.vain(!again && !back) && (!again || len(parts) == len(p.Participants)) {
 		at.opening.giveUp(reason)
 		return
 	}

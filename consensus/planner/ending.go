@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -8,13 +9,11 @@ import (
 	"github.com/swarmd/swarmd/internal/text"
 )
 
-// endLimit is how long programs are waited for at most when an operator ends a training, unless its stall grace or min-peers-timeout is
-// longer. Whoever ends a training wants to know when it is over, also if a program hangs. A shorter time, such as the stall grace, which is
-// for merges and not for programs, would drop the last interval of all whose rounds take longer than that.
+// endLimit is how long programs are waited for at most when an operator ends a training, unless its stall grace, which is for merges and for
+// most programs too short, or its min-peers-timeout is longer. Whoever ends it wants to know when it is over, also if a program hangs.
 const endLimit = time.Hour
 
-// endFailures is how often the stall grace attempts of the final round that an operator asked for may fail: once with the same peers, and
-// once with those who reach each other.
+// endFailures is how often the stall grace attempts of that final round may fail: with the same peers, and with those who reach each other.
 const endFailures = 2
 
 // holdOn waits; a final round that can't be held for one quorum wait ends the contract with the last model. One that an operator ends
@@ -107,8 +106,16 @@ func (o *opening) weightless(w Waiting) {
 	o.holdOn(w)
 }
 
-// vain reports whether attempts of the final round that an operator asked for have failed for so long that it is given up.
-func (at *attempt) vain() bool {
+// vain reports whether attempts of the final round that an operator asked for have failed for so long that it is given up, or, if few are left
+// of this one, since the first of which that was so: each has those who come back waited for anew, and one may come and go for ever.
+func (at *attempt) vain(few bool) bool {
+	if !at.facts.c.Halt.Ending() || !at.facts.c.Plan.Final {
+		return false
+	}
 	since := at.tries.failSince
-	return at.facts.c.Halt.Ending() && at.facts.c.Plan.Final && !since.IsZero() && at.facts.in.Now.Sub(since) >= endFailures*at.facts.cfg.StallGrace
+	if few {
+		at.tries.fewSince = cmp.Or(at.tries.fewSince, at.facts.in.Now)
+		since = at.tries.fewSince
+	}
+	return !since.IsZero() && at.facts.in.Now.Sub(since) >= endFailures*at.facts.cfg.StallGrace
 }

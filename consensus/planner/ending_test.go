@@ -286,6 +286,41 @@ func TestAFinalRoundThatFailsAlwaysIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestOneThatComesAndGoesHoldsUpNoEnd: without whom there are too few, and who is dead in each attempt and back before the wait for it is over.
+func TestOneThatComesAndGoesHoldsUpNoEnd(t *testing.T) {
+	b := newTable(t, 2, 2)
+	b.round(0, 1)
+	b.ready(1, 0, 1)
+	b.end()
+	begun, live, attempts := b.now, true, 0
+	for !b.contract().Over {
+		if b.now.Sub(begun) > time.Hour {
+			t.Fatalf("it goes on after an hour: %d attempts", attempts)
+		}
+		for d := b.decide(); d.Command != nil && !b.contract().Over; d = b.decide() {
+			if d.Command.Type() == (state.PlanRound{}).Type() {
+				attempts++
+			}
+			b.apply(d.Command)
+		}
+		b.now, live = b.now.Add(20*time.Second), !live
+		b.apply(state.SetLive{Node: "sl-1", Live: live, AtMS: b.now.UnixMilli()})
+		if live {
+			b.ready(1, 0, 1)
+		}
+		for id, r := range b.reports { // heartbeats
+			r.At = b.now
+			b.reports[id] = r
+		}
+	}
+	if attempts < 2 {
+		t.Errorf("%d attempts", attempts)
+	}
+	if why := b.contract().PendingReason; !strings.Contains(why, "sl-1 is lost") {
+		t.Errorf("ended: %s", why)
+	}
+}
+
 // TestAnEndIsExplained where all who are ready have weight 0.
 func TestAnEndIsExplained(t *testing.T) {
 	b := newTable(t, 2, 3)

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func (f *facts) survivors() (live int, held bool) {
 // may live while the report is of the one before.
 func (f *facts) recentReports() []reports.Report {
 	var out []reports.Report
-	for _, id := range sortedKeys(f.in.Reports) {
+	for _, id := range slices.Sorted(maps.Keys(f.in.Reports)) {
 		r := f.in.Reports[id]
 		s := f.c.Sessions[id]
 		if s == nil {
@@ -165,12 +166,3 @@ func (rc *recovery) newestModel() olderModel {
 
 // hexDigest reports whether a text is a digest in hex.
 func hexDigest(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
-
-func sortedKeys(m map[string]reports.Report) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
