@@ -9,8 +9,7 @@ const exactLimit = 20
 
 // Maximum returns the largest set of nodes without an edge between two of them; of equal ones the one that holds the earliest nodes. A
 // node with an edge to itself is in none, and edges to others than nodes count for nothing. With very many edges the node with most of
-// them is left out first, which may lose a few more than needed. The nodes differ from each other; what is returned may share their
-// memory.
+// them is left out first, which may lose a few more than needed. The nodes differ from each other.
 func Maximum(nodes []string, edges [][2]string) []string {
 	adjacent := map[string]map[string]bool{}
 	link := func(a, b string) {
@@ -26,16 +25,22 @@ func Maximum(nodes []string, edges [][2]string) []string {
 		link(e[0], e[1])
 		link(e[1], e[0])
 	}
-	return largest(nodes, adjacent, len(adjacent) <= exactLimit)
+	linked := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return adjacent[n] == nil }) // The others are in every set, and cost nothing.
+	kept := largest(linked, adjacent, len(adjacent) <= exactLimit)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return adjacent[n] != nil && !slices.Contains(kept, n) })
 }
 
 // largest branches on the node with most edges: either it is in the set, or it is not.
 func largest(nodes []string, adjacent map[string]map[string]bool, exact bool) []string {
 	worst, most := "", 0
+	there := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		there[n] = true
+	}
 	for _, n := range nodes {
 		degree := 0
-		for _, o := range nodes {
-			if adjacent[n][o] {
+		for o := range adjacent[n] {
+			if there[o] {
 				degree++
 			}
 		}

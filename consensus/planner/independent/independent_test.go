@@ -77,3 +77,24 @@ func TestManyEdgesEndSoon(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestWhoHasNoEdgeCostsNothing: among so many nodes each step of the branching would take as long as all of it does without them.
+func TestWhoHasNoEdgeCostsNothing(t *testing.T) {
+	var nodes []string
+	var edges [][2]string
+	for i := range 1024 {
+		nodes = append(nodes, fmt.Sprint(i))
+	}
+	for i := range 20 {
+		for d := range 3 {
+			edges = append(edges, [2]string{nodes[50*i], nodes[50*((i+d+1)%20)]})
+		}
+	}
+	got := independent.Maximum(nodes, edges)
+	if len(got) != 1024-20+5 || slices.ContainsFunc(edges, func(e [2]string) bool { return slices.Contains(got, e[0]) && slices.Contains(got, e[1]) }) {
+		t.Errorf("%d nodes", len(got))
+	}
+	if !slices.IsSortedFunc(got, func(a, b string) int { return slices.Index(nodes, a) - slices.Index(nodes, b) }) {
+		t.Error("in another order")
+	}
+}
