@@ -90,7 +90,7 @@ func (m *members) invitation(x ledger.Invitation) {
 		m.bad("number", "%d is due, not %d", m.invitations, x.Number)
 	}
 	for _, other := range m.invited {
-		if bytes.Equal(other.Key, x.Key) {
+		if bytes.Equal(other.Key, x.Key) && m.atMS < other.ExpiresMS { // the state forgets those that have ended
 			m.bad("key", "it is that of invitation %d", other.Number)
 		}
 	}

@@ -165,6 +165,14 @@ func TestSNsThatNobodyInvited(t *testing.T) {
 			b.add(claims(joiner, 1, op.id))
 			b.add(joiner.register(t, ca))
 		}},
+		{"invited with the key of one that has ended", "", func(b *builder) {
+			b.add(op.invites(b, 1, "sn-1", time.Millisecond))
+			b.add(newNode(t, "sl-0").register(t, ca))
+			x := op.invites(b, 2, "sn-2", time.Hour)
+			x.Key = claim.KeyOf(secretOf("sn-1"))
+			x.Order = op.asks(b, &swarmv1.InviteNodeRequest{Name: x.Node, SpiffeId: x.SPIFFEID, Key: x.Key, ExpiresUnixMs: x.ExpiresMS})
+			b.add(x)
+		}},
 		{"ended", "it ended at", func(b *builder) {
 			b.add(op.invites(b, 1, "sn-1", time.Millisecond))
 			b.add(claims(joiner, 1, op.id))
