@@ -41,8 +41,8 @@ type healthJSON struct {
 type pairJSON struct {
 	A      string `json:"a" doc:"one of the two nodes"`
 	B      string `json:"b" doc:"the other"`
-	State  string `json:"state" doc:"none: no connection, and a dial has failed; one way: a connection stands, though only one of the two, or none, can open another; not known; refused: one of the two takes no part with the other, as its --allow-peer does not name it or its registration is not proven"`
-	Dials  string `json:"dials" doc:"which of the two can open connections, where only one can; else empty"`
+	State  string `json:"state" doc:"none: no connection, and a dial has failed; one way: a connection stands, whoever has opened it, though one of the two, or both, could not open another; not known; refused: one of the two takes no part with the other, as its --allow-peer does not name it or its registration is not proven"`
+	Dials  string `json:"dials" doc:"which of the two is not known to have failed to dial, where the other has; it need not have tried; else empty"`
 	Detail string `json:"detail" doc:"who could not open which host and port, why, and for how long"`
 	Remedy string `json:"remedy" doc:"what to do, with the command that checks it; empty: nothing has to be done"`
 }

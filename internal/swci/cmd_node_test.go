@@ -184,7 +184,7 @@ func TestGetHealthShowsWhoReachesWhom(t *testing.T) {
  3  sl-2  NO  ok      ok  ok
  4  sl-3  NO  ok  ok      ok
  5  sn-0  ok  ok  ok  ok
-    from the row to the column: ok it stands; in it stands, but the row could not open it; NO none
+    from the row to the column: ok it stands; in it stands, but the row could not open another; NO none
 none: sl-0 and sl-2
   sl-2 cannot open 10.0.0.2:30305 (TCP), which does not answer, for 3 minutes
   -> let TCP from the host of sl-2 to 10.0.0.2:30305 (sl-0) through every firewall; check on the host of sl-2: swarmctl identity check 10.0.0.2:30305
@@ -193,8 +193,8 @@ none: sl-0 and sl-3
   -> check on the host of sl-3: swarmctl identity check 10.0.0.4:30305
 one way: sl-0 and sl-1
   sl-1 could not open 10.0.0.2:30305 (TCP), which refuses connections (its last try was 2 hours ago)
-  the connection that sl-0 has opened carries both
-  -> nothing has to be done as long as sl-0 can dial; check on the host of sl-1: swarmctl identity check 10.0.0.2:30305
+  a connection stands and carries both
+  -> when the connection breaks, the pair needs one side that can dial, and whether sl-0 can is not known: open 10.0.0.2:30305 (TCP) inbound at sl-0; check on the host of sl-1: swarmctl identity check 10.0.0.2:30305
 `
 	if diff := cmp.Diff(want, out); !ok || diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

@@ -135,7 +135,7 @@ func ShutPorts(in *swarmv1.NodeLinks) []string {
 		}
 		line := "cannot open " + says(l)
 		if l.GetLinked() {
-			line += "; the connection that " + l.GetNode() + " has opened is used instead"
+			line += "; a connection with " + l.GetNode() + " stands and carries both; when it breaks, one of the two has to dial"
 		} else {
 			line += ", and there is no connection with " + l.GetNode() + "; check: swarmctl identity check " + l.GetAddress()
 		}

@@ -23,7 +23,7 @@ type State string
 // States of pairs.
 const (
 	Well    State = "well"      // a connection stands, and no dial is known to have failed
-	OneWay  State = "one way"   // a connection stands, though one of the two, or neither, can open another
+	OneWay  State = "one way"   // a connection stands, whoever has opened it, though one of the two, or both, could not open another
 	None    State = "none"      // no connection, and a dial has failed
 	Unknown State = "not known" // no connection that is known of, and none was tried
 	Refused State = "refused"   // one of the two takes no part with the other, for its owner or its own judgement
@@ -191,17 +191,13 @@ func (p Pair) Details() []string {
 		case way.l.GetCause() == "":
 			parts = append(parts, fmt.Sprintf("%s has no connection with %s yet", way.from, way.to))
 		case p.State == OneWay:
-			parts = append(parts, fmt.Sprintf("%s could not open %s (its last try was %s ago)", way.from, says(way.l), words(way.l.GetLastSeconds())))
+			parts = append(parts, fmt.Sprintf("%s could not open %s (%s)", way.from, says(way.l), tries(way.l)))
 		default:
 			parts = append(parts, fmt.Sprintf("%s cannot open %s, for %s", way.from, says(way.l), words(way.l.GetSinceSeconds())))
 		}
 	}
 	if p.State == OneWay {
-		if dials := p.Dials(); dials != "" {
-			parts = append(parts, "the connection that "+dials+" has opened carries both")
-		} else {
-			parts = append(parts, "an older connection carries both as long as it stands")
-		}
+		parts = append(parts, "a connection stands and carries both")
 	}
 	if p.State == Unknown && len(parts) == 0 {
 		parts = append(parts, "neither of "+p.A+" and "+p.B+" tells of it")
@@ -209,7 +205,17 @@ func (p Pair) Details() []string {
 	return parts
 }
 
-// Dials is who of a pair can open connections where only one can, else empty.
+// tries says since when a dial fails that is not tried again while a connection stands.
+func tries(l *swarmv1.NodeLink) string {
+	first, last := words(l.GetSinceSeconds()), words(l.GetLastSeconds())
+	if l.GetSinceSeconds() <= l.GetLastSeconds() || first == last {
+		return "its last try was " + last + " ago"
+	}
+	return "its first try was " + first + " ago, its last " + last + " ago"
+}
+
+// Dials is who of a pair is not known to have failed to dial where the other has, else empty. It may never have tried: nobody tells who opened the
+// connection that stands.
 func (p Pair) Dials() string {
 	switch {
 	case p.State != OneWay:
@@ -231,10 +237,10 @@ func (p Pair) Remedy() string {
 		from, l = p.B, p.BA
 	}
 	check := fmt.Sprintf("check on the host of %s: swarmctl identity check %s", from, l.GetAddress())
-	if dials := p.Dials(); dials != "" {
-		return "nothing has to be done as long as " + dials + " can dial; " + check
+	if p.State == OneWay {
+		return p.later(l) + "; " + check
 	}
-	if p.State == OneWay || !shutOff(l) {
+	if !shutOff(l) {
 		return check
 	}
 	to := p.A
@@ -246,6 +252,21 @@ func (p Pair) Remedy() string {
 		open += fmt.Sprintf(", or the other way to %s; one of the two is enough", other.GetAddress())
 	}
 	return open + "; " + check
+}
+
+// later is what to do before the connection breaks that stands, of which l is a failure to open another.
+func (p Pair) later(l *swarmv1.NodeLink) string {
+	out, to := "when the connection breaks, the pair needs one side that can dial", p.A
+	if l == p.AB {
+		to = p.B
+	}
+	if dials := p.Dials(); dials != "" {
+		out += ", and whether " + dials + " can is not known"
+	}
+	if shutOff(l) {
+		out += fmt.Sprintf(": open %s (TCP) inbound at %s", l.GetAddress(), to)
+	}
+	return out
 }
 
 func (p Pair) other(l *swarmv1.NodeLink) *swarmv1.NodeLink {

@@ -108,7 +108,7 @@ connections: 12 of 18 that nodes need stand
  6  sn-0        ok  ok  ok  ok  ok      ok  ok
  7  sn-1         .   .   .  NO   .  ok       .
  8  sn-2         .   .   .   .   .  ok   .
-    from the row to the column: ok it stands; in it stands, but the row could not open it; NO none; ? not known yet; . not needed
+    from the row to the column: ok it stands; in it stands, but the row could not open another; NO none; ? not known yet; . not needed
 none: hospital-b and hospital-c
   hospital-b cannot open hospital-c.example:16000 (TCP), which does not answer, for 2 minutes
   hospital-c cannot open hospital-b.example:16000 (TCP), which does not answer, for 2 minutes
@@ -117,13 +117,50 @@ none: hospital-d and sn-1
   hospital-d cannot open sn-1.example:16000 (TCP), which does not answer, for 2 minutes
   -> let TCP from the host of hospital-d to sn-1.example:16000 (sn-1) through every firewall; check on the host of hospital-d: swarmctl identity check sn-1.example:16000
 one way: hospital-a and hospital-d
-  hospital-a could not open hospital-d.example:16000 (TCP), which does not answer (its last try was 5 seconds ago)
-  the connection that hospital-d has opened carries both
-  -> nothing has to be done as long as hospital-d can dial; check on the host of hospital-a: swarmctl identity check hospital-d.example:16000
+  hospital-a could not open hospital-d.example:16000 (TCP), which does not answer (its first try was 2 minutes ago, its last 5 seconds ago)
+  a connection stands and carries both
+  -> when the connection breaks, the pair needs one side that can dial, and whether hospital-d can is not known: open hospital-d.example:16000 (TCP) inbound at hospital-d; check on the host of hospital-a: swarmctl identity check hospital-d.example:16000
 not known yet: hospital-a and hospital-e, hospital-b and hospital-e, hospital-c and hospital-e, 1 more pairs
 `
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// TestOldConnection: who opened the connection that stands, nobody tells, so nobody is said to have, and nobody to be able to open the next one.
+func TestOldConnection(t *testing.T) {
+	unnamed := shut("b", true)
+	unnamed.Cause = "its name is not known"
+	last := shut("b", true)
+	last.SinceSeconds = last.LastSeconds
+	const needs, check = "when the connection breaks, the pair needs one side that can dial", "; check on the host of a: swarmctl identity check b.example:16000"
+	for _, tt := range []struct {
+		name           string
+		a, b           pairs.Node
+		dials, details string
+		remedy         string
+	}{
+		{
+			"one has failed", sl("a", last), sl("b"), "b",
+			"a could not open b.example:16000 (TCP), which does not answer (its last try was 5 seconds ago); a connection stands and carries both",
+			needs + ", and whether b can is not known: open b.example:16000 (TCP) inbound at b" + check,
+		},
+		{
+			"both have failed", sl("a", shut("b", true)), sl("b", shut("a", true)), "",
+			"a could not open b.example:16000 (TCP), which does not answer (its first try was 2 minutes ago, its last 5 seconds ago); " +
+				"b could not open a.example:16000 (TCP), which does not answer (its first try was 2 minutes ago, its last 5 seconds ago); a connection stands and carries both",
+			needs + ": open b.example:16000 (TCP) inbound at b" + check,
+		},
+		{
+			"no firewall", sl("a", unnamed), sl("b"), "b",
+			"a could not open b.example:16000 (TCP): its name is not known (its first try was 2 minutes ago, its last 5 seconds ago); a connection stands and carries both",
+			needs + ", and whether b can is not known" + check,
+		},
+	} {
+		p := pairs.Tabulate([]pairs.Node{tt.a, tt.b}).Pairs[0]
+		if d := cmp.Diff([]string{tt.dials, tt.details, tt.remedy}, []string{p.Dials(), strings.Join(p.Details(), "; "), p.Remedy()}); d != "" {
+			t.Errorf("%s: -want +got\n%s", tt.name, d)
+		}
 	}
 }
 
@@ -199,7 +236,7 @@ func TestShutPorts(t *testing.T) {
 	in := &swarmv1.NodeLinks{Links: []*swarmv1.NodeLink{shut("b", false), shut("c", true), untried("d"), {Node: "e", Refused: true, Cause: "its owner says no"}}}
 	want := []string{
 		"cannot open b.example:16000 (TCP), which does not answer, and there is no connection with b; check: swarmctl identity check b.example:16000",
-		"cannot open c.example:16000 (TCP), which does not answer; the connection that c has opened is used instead",
+		"cannot open c.example:16000 (TCP), which does not answer; a connection with c stands and carries both; when it breaks, one of the two has to dial",
 	}
 	if d := cmp.Diff(want, pairs.ShutPorts(in)); d != "" {
 		t.Error(d)

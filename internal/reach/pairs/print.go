@@ -89,7 +89,7 @@ const (
 func legend() [][2]string {
 	return [][2]string{
 		{cellWell, "it stands"},
-		{cellTheirs, "it stands, but the row could not open it"},
+		{cellTheirs, "it stands, but the row could not open another"},
 		{cellNone, "none"},
 		{cellUnknown, "not known yet"},
 		{cellRefused, "refused"},
