@@ -55,18 +55,29 @@ func (c Caller) key() string {
 	return string(sum[:])
 }
 
-// here reports whether the caller is on this host: its connection comes from there or, as for one whom another SN passes on, all of the swarm is, as
-// that SN says by the address that it has registered.
-func (c Caller) here(view *state.State) bool {
+// here reports whether the caller is on the host of the SN called self: that SN is registered at a loopback address, so that all of the swarm is on
+// one host, and so is the SN that passes the call on; a call that none passes on comes from loopback itself. That alone says nothing: behind a TCP
+// proxy on an SN's host all callers do.
+func (c Caller) here(view *state.State, self string) bool {
+	own := view.Nodes[self]
+	if own == nil || own.Role != naming.RoleSN || !onLoopback(own) {
+		return false
+	}
 	if c.via == "" {
 		return c.Remote.Unmap().IsLoopback()
 	}
 	for _, sn := range view.NodesByRole(naming.RoleSN) {
-		if at, err := netip.ParseAddr(sn.Host); sn.PeerID == c.via {
-			return err == nil && at.Unmap().IsLoopback() || sn.Host == "localhost"
+		if sn.PeerID == c.via {
+			return onLoopback(sn)
 		}
 	}
 	return false
+}
+
+// onLoopback reports whether a node is registered at a loopback address.
+func onLoopback(n *state.Node) bool {
+	at, err := netip.ParseAddr(n.Host)
+	return err == nil && at.Unmap().IsLoopback() || n.Host == "localhost"
 }
 
 func (c Caller) expired(now time.Time) bool { return c.Leaf != nil && !now.Before(c.Leaf.NotAfter) }

@@ -80,7 +80,7 @@ func (s *nodeService) Register(ctx context.Context, req *connect.Request[swarmv1
 		return nil, err
 	}
 	view := s.cfg.Core.View()
-	s.cfg.DialBack.Registered(view, node, caller.here(view))
+	s.cfg.DialBack.Registered(view, node, caller.here(view, s.cfg.Name))
 	s.cfg.Log.InfoContext(ctx, "registered node", "node", node.Name, "role", node.Role, "caller", caller.ID.String(), "peer_id", node.PeerID)
 	return connect.NewResponse(&swarmv1.RegisterResponse{SwarmId: view.SwarmID, Token: token, Sns: s.nodes(view, naming.RoleSN)}), nil
 }
