@@ -343,6 +343,8 @@ func TestInvitationsOfTheStateAreTheLedgers(t *testing.T) {
 			Node: "sn-1", PeerID: "idsn1", SPIFFEID: "spiffe://x/swarm/sn/sn-1", Key: claim.KeyOf(secret("first")), Signature: claim.Sign(secret("first"), swarmID, "sn-1", "idsn1"), AtMS: 6,
 		},
 		state.ForgetNode{Node: "sn-3", AtMS: 7}, state.AdmitNode{Node: "sn-4", PeerID: "idsn4", AtMS: 7}, state.AdmitNode{Node: "sn-5", PeerID: "idsn5", AtMS: 7}, invite("sn-5", "later"),
+		invite("sn-6", "of a node"), state.RegisterNode{Node: state.Node{Name: "sn-6", Role: "sl", PeerID: "idsn6", Host: "x"}, TokenHash: strings.Repeat("0", 64), AtMS: 8},
+		state.SetLive{Node: "sn-6", AtMS: 9}, state.ForgetNode{Node: "sn-6", AtMS: 9},
 	)
 	if _, err := backup.Read(bytes.NewReader(write(t, source(s, lines))), nil); err != nil {
 		t.Fatalf("as it is: %v", err)
@@ -361,6 +363,7 @@ func TestInvitationsOfTheStateAreTheLedgers(t *testing.T) {
 		"the one before":        set(2, "sn-2", "second", ""),
 		"another key":           set(3, "sn-2", "mine", ""),
 		"what was taken back":   set(4, "sn-3", "forgotten", ""),
+		"what went with a node": set(8, "sn-6", "of a node", ""),
 		"what an admission did": set(5, "sn-4", "by hand", ""),
 		"a new one":             set(5, "sn-9", "mine", ""),
 		"the count":             func(s *state.State) { s.Invitations = &state.Invitations{Made: 6} },

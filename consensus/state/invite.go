@@ -70,6 +70,15 @@ func (x *Invitations) unclaimed(name string) *Invitation {
 	return nil
 }
 
+// takeBack ends the invitation of a name that nobody has claimed, and reports whether there was one.
+func (s *State) takeBack(name string) bool {
+	open := s.Invitations.unclaimed(name) != nil
+	if open {
+		s.Invitations = s.Invitations.without(name)
+	}
+	return open
+}
+
 // withKey returns the invitation with a public key, or nil.
 func (x *Invitations) withKey(key []byte) *Invitation {
 	if x == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/claim"
 )
@@ -125,6 +126,46 @@ func TestCheckFindsBrokenInvitations(t *testing.T) {
 		if state.Check(s) == nil {
 			t.Errorf("%s: Check finds nothing", name)
 		}
+	}
+}
+
+// TestForgettingANodeTakesItsInvitationBack: who forgets a node wants nobody of its name in, also if it was invited again.
+func TestForgettingANodeTakesItsInvitationBack(t *testing.T) {
+	const dead = admitting + "; admit sn-d; register sn-d role=sn; dead sn-d"
+	for name, tt := range map[string]struct {
+		history string
+		number  uint64 // in the record
+	}{
+		"open":              {dead + "; invite sn-d", 1},
+		"of another name":   {dead + "; invite sn-e", 0},
+		"claimed":           {dead + "; invite sn-d; claim sn-d", 0},
+		"none":              {dead, 0},
+		"of an SL's name":   {admitting + "; invite sn-d; register sn-d; dead sn-d", 1},
+		"without that node": {admitting + "; invite sn-d", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustApply(t, applied(t, tt.history), state.BundleOf("a.example", [][]byte{{1}}, 8000))
+			next, result, err := s.Apply(state.ForgetNode{Node: "sn-d", AtMS: 9000})
+			if err != nil || len(result.Records) != 1 {
+				t.Fatalf("%d records, %v", len(result.Records), err)
+			}
+			_, body, err := ledger.Parse(result.Records[0])
+			if f, ok := body.(ledger.Forget); err != nil || !ok || f.Invitation != tt.number {
+				t.Errorf("%+v, %v; want invitation %d", body, err, tt.number)
+			}
+			if i := next.Invitations.Of("sn-d"); tt.number != 0 && i != nil || tt.number == 0 && len(kept(next)) != len(kept(s)) {
+				t.Errorf("kept are %v", kept(next))
+			}
+			if tt.number != 0 {
+				again := claiming("sn-d", "key-x", "sn-d", "spiffe://a.example/swarm/sn/sn-d", "swarm-1", 9001)
+				if got, _, err := next.Apply(again); err == nil && got != next {
+					t.Error("the line is still good")
+				}
+			}
+			if err := state.Check(next); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -236,8 +236,8 @@ func printable(s string) bool {
 	return true
 }
 
-// ForgetNode frees a dead node's name. Its sessions end with the reason "lost". An SN's admission goes, also if it has not joined, and where
-// no node has the name so does an invitation that nobody has claimed.
+// ForgetNode frees a dead node's name. Its sessions end with the reason "lost". An SN's admission goes, also if it has not joined, and so does
+// an invitation of that name that nobody has claimed, whether a node has the name or none.
 type ForgetNode struct {
 	Node  string        `json:"node"`
 	AtMS  int64         `json:"at_ms"`
@@ -250,15 +250,12 @@ func (ForgetNode) Type() string { return "forget_node" }
 func (c ForgetNode) apply(s *State) (Result, error) {
 	n := s.Nodes[c.Node]
 	if n == nil {
-		open := s.Invitations.unclaimed(c.Node)
-		if open != nil {
-			s.Invitations = s.Invitations.without(c.Node)
-		}
+		open := s.takeBack(c.Node)
 		a := s.admittedAs(c.Node)
 		if a != nil {
 			s.dismiss(a.PeerID)
 		}
-		return Result{Changed: a != nil || open != nil}, nil
+		return Result{Changed: a != nil || open}, nil
 	}
 	if n.Live {
 		return Result{}, reject(ReasonNodeLive, "stop the node first; one that was killed is found dead within seconds", "node %s is alive", c.Node)
@@ -267,6 +264,7 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 		return Result{}, err
 	}
 	s.forgetNode(c.Node)
+	s.takeBack(c.Node)
 	s.dismiss(n.PeerID)
 	return Result{Changed: true}, nil
 }
@@ -275,13 +273,11 @@ func (c ForgetNode) records(old, _ *State) (int64, []ledger.Body) {
 	f := ledger.Forget{Node: c.Node, Order: c.Order}
 	if n := old.Nodes[c.Node]; n != nil {
 		f.PeerID = n.PeerID
-	} else {
-		if a := old.admittedAs(c.Node); a != nil {
-			f.PeerID = a.PeerID
-		}
-		if i := old.Invitations.unclaimed(c.Node); i != nil {
-			f.Invitation = i.Number
-		}
+	} else if a := old.admittedAs(c.Node); a != nil {
+		f.PeerID = a.PeerID
+	}
+	if i := old.Invitations.unclaimed(c.Node); i != nil {
+		f.Invitation = i.Number
 	}
 	return c.AtMS, []ledger.Body{f}
 }

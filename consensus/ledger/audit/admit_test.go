@@ -183,6 +183,20 @@ func TestSNsThatNobodyInvited(t *testing.T) {
 			b.add(ledger.Forget{Node: "sn-1", Invitation: 1, Order: op.asks(b, &swarmv1.ForgetNodeRequest{Name: "sn-1"})})
 			b.add(claims(joiner, 1, op.id))
 		}},
+		{"taken back with the node of its name", "no invitation 2 of SN sn-1 is open", func(b *builder) {
+			b.add(op.invites(b, 1, "sn-1", time.Hour))
+			b.add(claims(joiner, 1, op.id))
+			b.add(joiner.register(t, ca))
+			x := op.invites(b, 2, "sn-1", time.Hour)
+			x.Key = claim.KeyOf(secretOf("anew"))
+			x.Order = op.asks(b, &swarmv1.InviteNodeRequest{Name: x.Node, SpiffeId: x.SPIFFEID, Key: x.Key, ExpiresUnixMs: x.ExpiresMS})
+			b.add(x)
+			b.add(ledger.Forget{Node: "sn-1", PeerID: joiner.id, Invitation: 2, Order: op.asks(b, &swarmv1.ForgetNodeRequest{Name: "sn-1"})})
+			if sofar := verify(t, b.bytes, optionsOf(ca)); !sofar.Good() {
+				t.Errorf("before it is claimed: %v", sofar.Problems)
+			}
+			b.add(ledger.Admission{Node: "sn-1", PeerID: rogue.id, By: op.id, Invitation: 2, Claim: claim.Sign(secretOf("anew"), swarmID, "sn-1", rogue.id)})
+		}},
 		{"taken back by nobody", "no invitation 1 of SN sn-1 is open", func(b *builder) {
 			b.add(ledger.Forget{Node: "sn-1", Invitation: 1, Order: op.asks(b, &swarmv1.ForgetNodeRequest{Name: "sn-1"})})
 		}},
