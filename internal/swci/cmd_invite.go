@@ -354,6 +354,19 @@ func (v *inviter) makeEntries(ctx context.Context) error {
 	return nil
 }
 
+// lost is the error of a line that could not be written, and says how to take back the invitation that the swarm has made for it.
+func (v *inviter) lost(err error) error {
+	if v.number == 0 {
+		return err
+	}
+	n, _ := v.i.Of(identity.RoleSN)
+	hint := "to take it back: swarmctl forget node " + n.Name
+	if also := exit.Hint(err); also != "" {
+		hint += "; to invite again, which takes it back too, " + also
+	}
+	return exit.New(exit.Code(err), hint, "%w; invitation %d of SN %s was made, and nobody has its line", err, v.number, n.Name)
+}
+
 // print prints the line alone to standard output, and what is to be known of it beside.
 func (v *inviter) print() error {
 	line, err := v.i.Encode()
@@ -372,7 +385,7 @@ func (v *inviter) print() error {
 			return err
 		})
 		if err != nil {
-			return err
+			return v.lost(err)
 		}
 	}
 	if v.s.JSON {
@@ -380,7 +393,7 @@ func (v *inviter) print() error {
 	}
 	if shown != "" {
 		if _, err := fmt.Fprintln(v.s.Env.Stdout, shown); err != nil {
-			return err
+			return v.lost(err)
 		}
 	}
 	_, err = io.WriteString(v.s.Env.Stderr, v.words(out, fingerprint))
