@@ -70,13 +70,12 @@ func (x *Invitations) unclaimed(name string) *Invitation {
 	return nil
 }
 
-// takeBack ends the invitation of a name that nobody has claimed, and reports whether there was one.
-func (s *State) takeBack(name string) bool {
-	open := s.Invitations.unclaimed(name) != nil
-	if open {
-		s.Invitations = s.Invitations.without(name)
+// takenBack returns the invitations without one for a name that nobody has claimed, and whether there was one.
+func (x *Invitations) takenBack(name string) (rest *Invitations, open bool) {
+	if x.unclaimed(name) == nil {
+		return x, false
 	}
-	return open
+	return x.without(name), true
 }
 
 // withKey returns the invitation with a public key, or nil.

@@ -249,22 +249,22 @@ func (ForgetNode) Type() string { return "forget_node" }
 
 func (c ForgetNode) apply(s *State) (Result, error) {
 	n := s.Nodes[c.Node]
+	if n != nil && n.Live {
+		return Result{}, reject(ReasonNodeLive, "stop the node first; one that was killed is found dead within seconds", "node %s is alive", c.Node)
+	}
+	var open bool
+	s.Invitations, open = s.Invitations.takenBack(c.Node)
 	if n == nil {
-		open := s.takeBack(c.Node)
 		a := s.admittedAs(c.Node)
 		if a != nil {
 			s.dismiss(a.PeerID)
 		}
 		return Result{Changed: a != nil || open}, nil
 	}
-	if n.Live {
-		return Result{}, reject(ReasonNodeLive, "stop the node first; one that was killed is found dead within seconds", "node %s is alive", c.Node)
-	}
 	if err := s.endSessionsOf(c.Node, EndLost); err != nil {
 		return Result{}, err
 	}
 	s.forgetNode(c.Node)
-	s.takeBack(c.Node)
 	s.dismiss(n.PeerID)
 	return Result{Changed: true}, nil
 }
