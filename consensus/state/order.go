@@ -21,8 +21,26 @@ type Ordered interface {
 }
 
 var _ = []Ordered{
-	CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}, InviteNode{}, PauseContract{}, ResumeContract{}, EndContract{},
-	CreateTask{}, EditTask{}, FinaliseTask{}, DeleteTask{}, CreateTaskrunner{}, ResetTaskrunner{}, DeleteTaskrunner{}, AssignTask{}, CancelAssignment{},
+	CreateContract{},
+	ResetContract{},
+	DeleteContract{},
+	ForgetNode{},
+	BanNode{},
+	UnbanNode{},
+	AdmitNode{},
+	InviteNode{},
+	PauseContract{},
+	ResumeContract{},
+	EndContract{},
+	CreateTask{},
+	EditTask{},
+	FinaliseTask{},
+	DeleteTask{},
+	CreateTaskrunner{},
+	ResetTaskrunner{},
+	DeleteTaskrunner{},
+	AssignTask{},
+	CancelAssignment{},
 }
 
 // OrderOf implements Ordered.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/swarmd/swarmd/consensus/planner"
 )
 
 func TestProgressOfPeersAlone(t *testing.T) {
@@ -55,17 +53,19 @@ sl-1 alone   epoch 0        loss -        accuracy -       starting for 1m0s
 
 // TestTrains: the line of a peer that is ready does not say that the swarm waits for its training.
 func TestTrains(t *testing.T) {
-	still := planner.Waiting{Kind: planner.WaitTraining, Have: []string{"sl-1"}, For: []string{"sl-0", "sl-2"}, Since: time.Unix(0, 0), Until: time.Unix(9, 0)}
-	few := planner.Waiting{Kind: planner.WaitPeers, Have: []string{"sl-1"}, Need: 2}
+	const ( // as consensus/planner/testdata/waiting.golden has them
+		still = "waiting for sl-0, sl-2 (still training) since 12:03:10; starts without them at 12:03:40"
+		few   = "waiting for 1 more peer: have sl-1; need 2 (minPeers)"
+	)
 	for _, x := range []struct {
 		waiting, peer string
 		want          bool
 	}{
-		{still.String(), "sl-0", true},
-		{still.String(), "sl-2", true},
-		{still.String(), "sl-1", false},
-		{still.String(), "sl-20", false},
-		{few.String(), "sl-1", false},
+		{still, "sl-0", true},
+		{still, "sl-2", true},
+		{still, "sl-1", false},
+		{still, "sl-20", false},
+		{few, "sl-1", false},
 		{"", "sl-1", false},
 	} {
 		if got := trains(x.waiting, x.peer); got != x.want {
