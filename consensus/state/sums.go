@@ -90,18 +90,9 @@ func (s *State) contractsSince(old *State) iter.Seq2[string, [2]*Contract] {
 // with that one.
 func (s *State) count(old *State) error {
 	c := counter{sums: old.sums, delta: map[string]Use{}}
-	for name, pair := range s.nodesSince(old) {
-		c.add(-1, entry(name, pair[0]))
-		c.add(1, entry(name, pair[1]))
-	}
-	for id, pair := range changes(old.Bans, s.Bans) {
-		c.add(-1, entry(id, pair[0]))
-		c.add(1, entry(id, pair[1]))
-	}
-	for id, pair := range changes(old.Admitted, s.Admitted) {
-		c.add(-1, entry(id, pair[0]))
-		c.add(1, entry(id, pair[1]))
-	}
+	replace(&c, s.nodesSince(old))
+	replace(&c, changes(old.Bans, s.Bans))
+	replace(&c, changes(old.Admitted, s.Admitted))
 	for name, pair := range s.contractsSince(old) {
 		c.contract(name, pair[0], -1)
 		c.contract(name, pair[1], 1)
@@ -152,6 +143,14 @@ type counter struct {
 func (c *counter) add(sign int, e weight) {
 	if c.entries += sign * e.bytes; e.err != nil {
 		c.err = e.err
+	}
+}
+
+// replace counts entries of a map that have changed: what was there no more, and what is there now.
+func replace[T any](c *counter, pairs iter.Seq2[string, [2]*T]) {
+	for key, pair := range pairs {
+		c.add(-1, entry(key, pair[0]))
+		c.add(1, entry(key, pair[1]))
 	}
 }
 

@@ -35,18 +35,9 @@ func (c *counter) weighTasks(old, now *task.Board) {
 		return
 	}
 	old, now = old.Whole(), now.Whole()
-	for name, pair := range changes(old.Tasks, now.Tasks) {
-		c.add(-1, entry(name, pair[0]))
-		c.add(1, entry(name, pair[1]))
-	}
-	for name, pair := range changes(old.Taskrunners, now.Taskrunners) {
-		c.add(-1, entry(name, pair[0]))
-		c.add(1, entry(name, pair[1]))
-	}
-	for id, pair := range changes(old.Assignments, now.Assignments) {
-		c.add(-1, entry(id, pair[0]))
-		c.add(1, entry(id, pair[1]))
-	}
+	replace(c, changes(old.Tasks, now.Tasks))
+	replace(c, changes(old.Taskrunners, now.Taskrunners))
+	replace(c, changes(old.Assignments, now.Assignments))
 }
 
 // taskCommas are those between what weighTasks counts.
