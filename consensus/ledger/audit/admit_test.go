@@ -59,18 +59,7 @@ func TestSNsThatNobodyAdmitted(t *testing.T) {
 			b.add(admits(b, joiner, joiner.id))
 		}},
 	} {
-		b := &builder{t: t}
-		b.add(ledger.Swarm{SwarmID: swarmID, Admit: "operator", Admitted: []ledger.Admitted{{Node: founder.name, PeerID: founder.id}}})
-		b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
-		b.add(founder.register(t, ca))
-		tt.add(b)
-		r := verify(t, b.bytes, optionsOf(ca))
-		switch {
-		case tt.want == "" && !r.Good():
-			t.Errorf("%s: %v", tt.name, r.Problems)
-		case tt.want != "" && (r.Good() || !strings.Contains(r.Problems[0].Error(), tt.want)):
-			t.Errorf("%s: %v", tt.name, r.Problems)
-		}
+		judged(t, ca, founder, tt.name, tt.want, tt.add)
 	}
 	b := &builder{t: t}
 	b.add(ledger.Swarm{SwarmID: swarmID})
@@ -82,6 +71,23 @@ func TestSNsThatNobodyAdmitted(t *testing.T) {
 	b.add(admits(b, founder, founder.id))
 	if r := verify(t, b.bytes, optionsOf(ca)); r.Good() {
 		t.Error("an admission where nobody is asked is good")
+	}
+}
+
+// judged has a ledger judged of a swarm whose operators admit SNs, with what is added to it. Empty want: it is good; else its first problem has that.
+func judged(t *testing.T, ca *authority, founder *node, name, want string, add func(*builder)) {
+	t.Helper()
+	b := &builder{t: t}
+	b.add(ledger.Swarm{SwarmID: swarmID, Admit: "operator", Admitted: []ledger.Admitted{{Node: founder.name, PeerID: founder.id}}})
+	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
+	b.add(founder.register(t, ca))
+	add(b)
+	r := verify(t, b.bytes, optionsOf(ca))
+	switch {
+	case want == "" && !r.Good():
+		t.Errorf("%s: %v", name, r.Problems)
+	case want != "" && (r.Good() || !strings.Contains(r.Problems[0].Error(), want)):
+		t.Errorf("%s: %v", name, r.Problems)
 	}
 }
 
@@ -249,17 +255,6 @@ func TestSNsThatNobodyInvited(t *testing.T) {
 			b.add(claims(joiner, 1, op.id))
 		}},
 	} {
-		b := &builder{t: t}
-		b.add(ledger.Swarm{SwarmID: swarmID, Admit: "operator", Admitted: []ledger.Admitted{{Node: founder.name, PeerID: founder.id}}})
-		b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
-		b.add(founder.register(t, ca))
-		tt.add(b)
-		r := verify(t, b.bytes, optionsOf(ca))
-		switch {
-		case tt.want == "" && !r.Good():
-			t.Errorf("%s: %v", tt.name, r.Problems)
-		case tt.want != "" && (r.Good() || !strings.Contains(r.Problems[0].Error(), tt.want)):
-			t.Errorf("%s: %v", tt.name, r.Problems)
-		}
+		judged(t, ca, founder, tt.name, tt.want, tt.add)
 	}
 }
