@@ -260,7 +260,7 @@ func FuzzTabulate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var one, two swarmv1.NodeLinks
 		if proto.Unmarshal(a, &one) != nil || proto.Unmarshal(b, &two) != nil {
-			t.Skip()
+			return
 		}
 		table := pairs.Tabulate([]pairs.Node{
 			{Name: "a", Role: "sl", Links: pairs.Bound(&one)}, {Name: "b", Role: "sl", Links: pairs.Bound(&two)}, sn("sn"),
