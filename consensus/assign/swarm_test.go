@@ -314,16 +314,11 @@ func (h *host) goOn(k key, p *program) {
 // reconcile compares what is committed with what there is, and returns the report.
 func (h *host) reconcile() assign.HostReport {
 	report, wanted := assign.HostReport{Node: h.name}, map[key]bool{}
-	board := h.swarm.log.View().Tasks.Whole()
-	for _, id := range board.LiveIDs() {
-		a := board.Assignments[id]
-		for i, m := range a.Members {
-			if m.Node != h.name || m.Cleaned {
-				continue
-			}
-			k := key{id, a.Epoch, i}
-			p := h.member(a, m, k)
-			r := assign.MemberReport{Assignment: id, Epoch: a.Epoch, Report: task.Report{Member: uint32(i), State: p.state, Code: p.code, Text: p.text}}
+	for _, a := range task.HostedOn(h.swarm.log.View().Tasks, h.name) {
+		for _, m := range a.Members {
+			k := key{a.ID, a.Epoch, int(m.Index)}
+			p := h.member(m, k)
+			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text}}
 			if p.state == task.Exited || p.state == task.Refused || p.state == task.Stopped {
 				r.Cleaned = true
 				delete(h.has, k)
@@ -342,20 +337,19 @@ func (h *host) reconcile() assign.HostReport {
 }
 
 // member has one member do what it may, and no more.
-func (h *host) member(a *task.Assignment, m task.Member, k key) *program {
+func (h *host) member(m task.HostedMember, k key) *program {
 	p := h.has[k]
-	goes := (a.Phase == task.Preparing || a.Phase == task.Running) && !m.Bad() && !m.Succeeded()
 	switch {
-	case !goes && p != nil && p.state == task.Exited:
+	case m.Stop && p != nil && p.state == task.Exited:
 		return p
-	case !goes:
+	case m.Stop:
 		return &program{state: task.Stopped}
 	case p == nil && m.State == task.Placed:
 		h.has[k] = &program{state: task.Asked, until: time.Now().Add(time.Duration(h.rng.IntN(4)) * time.Second)}
 		return h.has[k]
 	case p == nil:
 		return &program{state: task.Exited, code: -1, text: "it is gone: its host was restarted"}
-	case p.state == task.Prepared && a.Started(m.Group):
+	case p.state == task.Prepared && m.Start:
 		p.state, p.until = task.Started, time.Now().Add(time.Duration(h.rng.IntN(10))*time.Second)
 	}
 	return p

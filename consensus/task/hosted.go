@@ -1,0 +1,49 @@
+package task
+
+import "github.com/swarmd/swarmd/consensus/ledger"
+
+// Hosted is an assignment as a host sees it that has members in it. It is all that a host knows of assignments: what runs on it and is in
+// no Hosted of its own is to end.
+type Hosted struct {
+	Request
+
+	Epoch   uint32
+	Phase   Phase
+	Members []HostedMember // those of the host that are not cleaned up, by index
+	Order   *ledger.Order  // what the operator signed; nil: nobody did
+}
+
+// HostedMember is a host's own member.
+type HostedMember struct {
+	Index uint32 // in the epoch
+	Group string
+	Peers uint32 // that it counts for
+	State State  // the last one that was committed of it: what the host has reported and repeats
+	// Start says that the barrier before it is passed: it may start.
+	Start bool
+	// Stop says that nothing of it is to run any more, but for what has ended by itself: there is a verdict, the epoch was withdrawn, or the
+	// member has ended.
+	Stop bool
+}
+
+// HostedOn returns what a node is to know as a host, those first that were made first.
+func HostedOn(b *Board, node string) (all []Hosted) {
+	for _, id := range b.LiveIDs() {
+		a := b.Assignments[id]
+		h := Hosted{Request: a.Request, Epoch: a.Epoch, Phase: a.Phase, Order: a.Order}
+		for i, m := range a.Members {
+			if m.Node != node || m.Cleaned {
+				continue
+			}
+			goes := a.Phase == Preparing || a.Phase == Running
+			h.Members = append(h.Members, HostedMember{
+				Index: uint32(i), Group: m.Group, Peers: m.Peers, State: m.State, Start: a.Started(m.Group), //nolint:gosec // at most MaxMembers
+				Stop: !goes || m.State.ended(),
+			})
+		}
+		if len(h.Members) > 0 {
+			all = append(all, h)
+		}
+	}
+	return all
+}
