@@ -97,7 +97,7 @@ func (s *sessionService) explainTerms(contract string, mine state.Terms, err err
 	if c == nil || c.Terms == nil {
 		return err
 	}
-	if d := termsDifference(mine, *c.Terms); d != "" {
+	if d := messages.TermsDifference(mine, *c.Terms); d != "" {
 		more := *refusal
 		more.Message = d + ": " + more.Message
 		return &more
