@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
+	"github.com/swarmd/swarmd/internal/rpc/tasks"
 )
 
 // asking is a request that changes the swarm.
@@ -34,6 +35,9 @@ func askings() map[string]asking {
 		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{}, &swarmv1.AdmitNodeRequest{}, &swarmv1.InviteNodeRequest{},
 		&swarmv1.PauseContractRequest{}, &swarmv1.ResumeContractRequest{}, &swarmv1.EndContractRequest{},
 	} {
+		all[methodOf(m)] = m
+	}
+	for _, m := range tasks.Asked() {
 		all[methodOf(m)] = m
 	}
 	return all
@@ -64,6 +68,12 @@ func (s *orders) challengeOperator(operator Caller) *swarmv1.ChallengeResponse {
 // order carries out what an operator asks for, after a look at its form. Whether it is genuine Vet finds out.
 func (s *orders) order(ctx context.Context, m asking) (state.Result, error) {
 	return s.orderBy(ctx, m, s.propose)
+}
+
+// Order is order for services that are packages of their own.
+func (s *orders) Order(ctx context.Context, m tasks.Asking) error {
+	_, err := s.order(ctx, m)
+	return err
 }
 
 // orderBy is order by another way than to propose. An order that was carried out is no failure, though the leader could not say
@@ -184,6 +194,9 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 		return state.InviteNode{
 			Node: m.GetName(), SPIFFEID: m.GetSpiffeId(), Key: m.GetKey(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By, AtMS: atMS, Order: o,
 		}, nil
+	}
+	if c := tasks.Command(m, o, atMS); c != nil {
+		return c, nil
 	}
 	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))
 }

@@ -163,6 +163,15 @@ func TestAnSNCanChangeNothingOfAnOrder(t *testing.T) {
 		state.PauseContract{Contract: "c"},
 		state.ResumeContract{HaltOrder: state.HaltOrder{Contract: "c"}, KeepPace: true},
 		state.EndContract{Contract: "c"},
+		state.CreateTask{Task: "t"},
+		state.EditTask{Task: "t"},
+		state.FinaliseTask{Task: "t"},
+		state.DeleteTask{Task: "t"},
+		state.CreateTaskrunner{Taskrunner: "t"},
+		state.ResetTaskrunner{Taskrunner: "t"},
+		state.DeleteTaskrunner{Taskrunner: "t"},
+		state.AssignTask{},
+		state.CancelAssignment{Assignment: "7"},
 	} {
 		if _, err := s.server.Vet(c); rpc.ReasonOf(err) != "ORDER_MISSING" {
 			t.Errorf("%s of an SN's own making: %v", c.Type(), err)

@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
+	"github.com/swarmd/swarmd/internal/rpc/tasks"
 	"github.com/swarmd/swarmd/internal/version"
 )
 
@@ -204,6 +205,7 @@ func (s *Server) newServices() *http.ServeMux {
 	mux.Handle(swarmv1connect.NewNodeServiceHandler(&nodeService{shared: s.shared, orders: s.orders, healths: healths, nonces: nonce.New(s.cfg.Now)}, opts...))
 	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths, stopping: s.stopping}, opts...))
 	mux.Handle(swarmv1connect.NewContractServiceHandler(&contractService{shared: s.shared, orders: s.orders, healths: healths}, opts...))
+	mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks.New(s.cfg.Core, s.orders), opts...))
 	mux.Handle(swarmv1connect.NewModelServiceHandler(&modelService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(&ledgerService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewBackupServiceHandler(&backupService{shared: s.shared, busy: make(chan struct{}, 1)}, opts...))

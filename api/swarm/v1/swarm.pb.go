@@ -8192,6 +8192,1080 @@ func (x *EndContractResponse) GetContract() *ContractView {
 	return nil
 }
 
+// Task is what hosts can be asked to carry out.
+type Task struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type            string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // RUN_SWARM, MAKE_USER_CONTAINER, PULL_IMAGE or MAKE_SWARM_USER_CONTENT; ROOT_TASK of the root task alone
+	Author          string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	Prereq          string                 `protobuf:"bytes,4,opt,name=prereq,proto3" json:"prereq,omitempty"`   // another task, or ROOTTASK
+	Outcome         string                 `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"` // what it makes, such as the name of an image
+	Status          string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`   // REGISTERED or FINALIZED
+	Digest          string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`   // hex SHA-256 of name, type, author, prereq, outcome and definition; empty until the task is finalised
+	By              string                 `protobuf:"bytes,8,opt,name=by,proto3" json:"by,omitempty"`           // SPIFFE ID of who made it
+	CreatedUnixMs   int64                  `protobuf:"varint,9,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
+	FinalisedUnixMs int64                  `protobuf:"varint,10,opt,name=finalised_unix_ms,json=finalisedUnixMs,proto3" json:"finalised_unix_ms,omitempty"` // 0: it is not
+	Bytes           uint32                 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`                                              // of its definition
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Task) Reset() {
+	*x = Task{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Task) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Task) ProtoMessage() {}
+
+func (x *Task) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Task.ProtoReflect.Descriptor instead.
+func (*Task) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+}
+
+func (x *Task) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Task) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Task) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Task) GetPrereq() string {
+	if x != nil {
+		return x.Prereq
+	}
+	return ""
+}
+
+func (x *Task) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Task) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Task) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Task) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Task) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+func (x *Task) GetFinalisedUnixMs() int64 {
+	if x != nil {
+		return x.FinalisedUnixMs
+	}
+	return 0
+}
+
+func (x *Task) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type CreateTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // 1 to 128 of A-Z a-z 0-9 . _ -
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Author        string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`   // at most 160 bytes of one line
+	Prereq        string                 `protobuf:"bytes,4,opt,name=prereq,proto3" json:"prereq,omitempty"`   // a task that is there, or ROOTTASK
+	Outcome       string                 `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"` // at most 160 bytes of one line
+	Order         *Order                 `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTaskRequest) Reset() {
+	*x = CreateTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTaskRequest) ProtoMessage() {}
+
+func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
+func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+}
+
+func (x *CreateTaskRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateTaskRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CreateTaskRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *CreateTaskRequest) GetPrereq() string {
+	if x != nil {
+		return x.Prereq
+	}
+	return ""
+}
+
+func (x *CreateTaskRequest) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *CreateTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type CreateTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTaskResponse) Reset() {
+	*x = CreateTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTaskResponse) ProtoMessage() {}
+
+func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
+func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *CreateTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+type EditTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"` // the first that is written, from 1; at most the one behind the last
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`  // lines, divided by line feeds; at most 1 MiB in all of a task
+	Order         *Order                 `protobuf:"bytes,4,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditTaskRequest) Reset() {
+	*x = EditTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditTaskRequest) ProtoMessage() {}
+
+func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
+func (*EditTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+}
+
+func (x *EditTaskRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EditTaskRequest) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *EditTaskRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *EditTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type EditTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditTaskResponse) Reset() {
+	*x = EditTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditTaskResponse) ProtoMessage() {}
+
+func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
+func (*EditTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+}
+
+func (x *EditTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+type FinaliseTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // of the task that was read; empty: as it is
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinaliseTaskRequest) Reset() {
+	*x = FinaliseTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinaliseTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinaliseTaskRequest) ProtoMessage() {}
+
+func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
+func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+}
+
+func (x *FinaliseTaskRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FinaliseTaskRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *FinaliseTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type FinaliseTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinaliseTaskResponse) Reset() {
+	*x = FinaliseTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinaliseTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinaliseTaskResponse) ProtoMessage() {}
+
+func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
+func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+}
+
+func (x *FinaliseTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+type DeleteTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // also if it is finalised
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteTaskRequest) Reset() {
+	*x = DeleteTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteTaskRequest) ProtoMessage() {}
+
+func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
+func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+}
+
+func (x *DeleteTaskRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteTaskRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *DeleteTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type DeleteTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteTaskResponse) Reset() {
+	*x = DeleteTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteTaskResponse) ProtoMessage() {}
+
+func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
+func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+}
+
+type GetTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTaskRequest) Reset() {
+	*x = GetTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTaskRequest) ProtoMessage() {}
+
+func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
+func (*GetTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+}
+
+func (x *GetTaskRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type GetTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Definition    []byte                 `protobuf:"bytes,2,opt,name=definition,proto3" json:"definition,omitempty"` // UTF-8; each line ends with a line feed
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`         // that the task has, or will have if it is finalised as it is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTaskResponse) Reset() {
+	*x = GetTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTaskResponse) ProtoMessage() {}
+
+func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
+func (*GetTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+}
+
+func (x *GetTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *GetTaskResponse) GetDefinition() []byte {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
+func (x *GetTaskResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+type ListTasksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTasksRequest) Reset() {
+	*x = ListTasksRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTasksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTasksRequest) ProtoMessage() {}
+
+func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
+func (*ListTasksRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+}
+
+type ListTasksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tasks         []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTasksResponse) Reset() {
+	*x = ListTasksResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTasksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTasksResponse) ProtoMessage() {}
+
+func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
+func (*ListTasksResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+}
+
+func (x *ListTasksResponse) GetTasks() []*Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+// Taskrunner is a name under which one task at a time is carried out.
+type Taskrunner struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Status        string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`                                       // IDLE, ASSIGNED, RUNNING, COMPLETE or ERROR
+	CreatedUnixMs int64                  `protobuf:"varint,3,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"` // 0: it was there from the start
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Taskrunner) Reset() {
+	*x = Taskrunner{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Taskrunner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Taskrunner) ProtoMessage() {}
+
+func (x *Taskrunner) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
+func (*Taskrunner) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+}
+
+func (x *Taskrunner) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Taskrunner) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Taskrunner) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+type CreateTaskrunnerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // 1 to 128 of A-Z a-z 0-9 . _ -
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTaskrunnerRequest) Reset() {
+	*x = CreateTaskrunnerRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTaskrunnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTaskrunnerRequest) ProtoMessage() {}
+
+func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
+func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+}
+
+func (x *CreateTaskrunnerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateTaskrunnerRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type CreateTaskrunnerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taskrunner    *Taskrunner            `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTaskrunnerResponse) Reset() {
+	*x = CreateTaskrunnerResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTaskrunnerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTaskrunnerResponse) ProtoMessage() {}
+
+func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
+func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+}
+
+func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return nil
+}
+
+type DeleteTaskrunnerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteTaskrunnerRequest) Reset() {
+	*x = DeleteTaskrunnerRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteTaskrunnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteTaskrunnerRequest) ProtoMessage() {}
+
+func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
+func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+}
+
+func (x *DeleteTaskrunnerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteTaskrunnerRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type DeleteTaskrunnerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteTaskrunnerResponse) Reset() {
+	*x = DeleteTaskrunnerResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteTaskrunnerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteTaskrunnerResponse) ProtoMessage() {}
+
+func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
+func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+}
+
+type ListTaskrunnersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTaskrunnersRequest) Reset() {
+	*x = ListTaskrunnersRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTaskrunnersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTaskrunnersRequest) ProtoMessage() {}
+
+func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
+func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+}
+
+type ListTaskrunnersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taskrunners   []*Taskrunner          `protobuf:"bytes,1,rep,name=taskrunners,proto3" json:"taskrunners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTaskrunnersResponse) Reset() {
+	*x = ListTaskrunnersResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTaskrunnersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTaskrunnersResponse) ProtoMessage() {}
+
+func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
+func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+}
+
+func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
+	if x != nil {
+		return x.Taskrunners
+	}
+	return nil
+}
+
 // ErrorReason travels as an error detail: clients match on it and never on text.
 type ErrorReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8203,7 +9277,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8215,7 +9289,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8228,7 +9302,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -8945,7 +10019,77 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
 	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"I\n" +
 	"\x13EndContractResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"=\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xa2\x02\n" +
+	"\x04Task\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x16\n" +
+	"\x06prereq\x18\x04 \x01(\tR\x06prereq\x12\x18\n" +
+	"\aoutcome\x18\x05 \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\tR\x06status\x12\x16\n" +
+	"\x06digest\x18\a \x01(\tR\x06digest\x12\x0e\n" +
+	"\x02by\x18\b \x01(\tR\x02by\x12&\n" +
+	"\x0fcreated_unix_ms\x18\t \x01(\x03R\rcreatedUnixMs\x12*\n" +
+	"\x11finalised_unix_ms\x18\n" +
+	" \x01(\x03R\x0ffinalisedUnixMs\x12\x14\n" +
+	"\x05bytes\x18\v \x01(\rR\x05bytes\"\xac\x01\n" +
+	"\x11CreateTaskRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x16\n" +
+	"\x06prereq\x18\x04 \x01(\tR\x06prereq\x12\x18\n" +
+	"\aoutcome\x18\x05 \x01(\tR\aoutcome\x12%\n" +
+	"\x05order\x18\x06 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"8\n" +
+	"\x12CreateTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.swarm.v1.TaskR\x04task\"t\n" +
+	"\x0fEditTaskRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\rR\x04line\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12%\n" +
+	"\x05order\x18\x04 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"6\n" +
+	"\x10EditTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.swarm.v1.TaskR\x04task\"h\n" +
+	"\x13FinaliseTaskRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\":\n" +
+	"\x14FinaliseTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.swarm.v1.TaskR\x04task\"d\n" +
+	"\x11DeleteTaskRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x14\n" +
+	"\x12DeleteTaskResponse\"$\n" +
+	"\x0eGetTaskRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"m\n" +
+	"\x0fGetTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.swarm.v1.TaskR\x04task\x12\x1e\n" +
+	"\n" +
+	"definition\x18\x02 \x01(\fR\n" +
+	"definition\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\"\x12\n" +
+	"\x10ListTasksRequest\"9\n" +
+	"\x11ListTasksResponse\x12$\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x0e.swarm.v1.TaskR\x05tasks\"`\n" +
+	"\n" +
+	"Taskrunner\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12&\n" +
+	"\x0fcreated_unix_ms\x18\x03 \x01(\x03R\rcreatedUnixMs\"T\n" +
+	"\x17CreateTaskrunnerRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"P\n" +
+	"\x18CreateTaskrunnerResponse\x124\n" +
+	"\n" +
+	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
+	"taskrunner\"T\n" +
+	"\x17DeleteTaskrunnerRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x1a\n" +
+	"\x18DeleteTaskrunnerResponse\"\x18\n" +
+	"\x16ListTaskrunnersRequest\"Q\n" +
+	"\x17ListTaskrunnersResponse\x126\n" +
+	"\vtaskrunners\x18\x01 \x03(\v2\x14.swarm.v1.TaskrunnerR\vtaskrunners\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x83\x03\n" +
@@ -9037,7 +10181,37 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vEndContract\x12\x1c.swarm.v1.EndContractRequest\x1a\x1d.swarm.v1.EndContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12a\n" +
 	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x012\xcd\x01\n" +
+	"\x04swci \x012\xf2\x06\n" +
+	"\vTaskService\x12U\n" +
+	"\n" +
+	"CreateTask\x12\x1b.swarm.v1.CreateTaskRequest\x1a\x1c.swarm.v1.CreateTaskResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12O\n" +
+	"\bEditTask\x12\x19.swarm.v1.EditTaskRequest\x1a\x1a.swarm.v1.EditTaskResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12[\n" +
+	"\fFinaliseTask\x12\x1d.swarm.v1.FinaliseTaskRequest\x1a\x1e.swarm.v1.FinaliseTaskResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12U\n" +
+	"\n" +
+	"DeleteTask\x12\x1b.swarm.v1.DeleteTaskRequest\x1a\x1c.swarm.v1.DeleteTaskResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12]\n" +
+	"\aGetTask\x12\x18.swarm.v1.GetTaskRequest\x1a\x19.swarm.v1.GetTaskResponse\"\x1d\x82\xce\x18\x19\n" +
+	"\x02sn\n" +
+	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit \x01\x12a\n" +
+	"\tListTasks\x12\x1a.swarm.v1.ListTasksRequest\x1a\x1b.swarm.v1.ListTasksResponse\"\x1b\x82\xce\x18\x17\n" +
+	"\x02sn\n" +
+	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit\x12g\n" +
+	"\x10CreateTaskrunner\x12!.swarm.v1.CreateTaskrunnerRequest\x1a\".swarm.v1.CreateTaskrunnerResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12g\n" +
+	"\x10DeleteTaskrunner\x12!.swarm.v1.DeleteTaskrunnerRequest\x1a\".swarm.v1.DeleteTaskrunnerResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12s\n" +
+	"\x0fListTaskrunners\x12 .swarm.v1.ListTaskrunnersRequest\x1a!.swarm.v1.ListTaskrunnersResponse\"\x1b\x82\xce\x18\x17\n" +
+	"\x02sn\n" +
+	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit2\xcd\x01\n" +
 	"\fModelService\x12c\n" +
 	"\n" +
 	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse\"\x1a\x82\xce\x18\x16\n" +
@@ -9074,7 +10248,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -9188,8 +10362,28 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ResumeContractResponse)(nil),     // 109: swarm.v1.ResumeContractResponse
 	(*EndContractRequest)(nil),         // 110: swarm.v1.EndContractRequest
 	(*EndContractResponse)(nil),        // 111: swarm.v1.EndContractResponse
-	(*ErrorReason)(nil),                // 112: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 113: google.protobuf.MethodOptions
+	(*Task)(nil),                       // 112: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 113: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 114: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 115: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 116: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 117: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 118: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 119: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 120: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 121: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 122: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 123: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 124: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 125: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 126: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 127: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 128: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 129: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 130: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 131: swarm.v1.ListTaskrunnersResponse
+	(*ErrorReason)(nil),                // 132: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 133: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -9278,75 +10472,106 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	68,  // 83: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
 	13,  // 84: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
 	68,  // 85: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	113, // 86: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 87: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 88: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 89: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	45,  // 90: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	47,  // 91: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	11,  // 92: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	14,  // 93: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	16,  // 94: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	23,  // 95: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	19,  // 96: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	21,  // 97: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	34,  // 98: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	36,  // 99: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	28,  // 100: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	30,  // 101: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	39,  // 102: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	41,  // 103: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	67,  // 104: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	82,  // 105: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	84,  // 106: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	86,  // 107: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	89,  // 108: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	91,  // 109: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	102, // 110: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	106, // 111: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	108, // 112: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	110, // 113: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	104, // 114: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	95,  // 115: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	93,  // 116: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	98,  // 117: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	100, // 118: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 119: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 120: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	46,  // 121: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	48,  // 122: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	12,  // 123: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	15,  // 124: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	17,  // 125: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	24,  // 126: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	20,  // 127: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	22,  // 128: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	35,  // 129: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	37,  // 130: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	29,  // 131: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	31,  // 132: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	40,  // 133: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	42,  // 134: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	68,  // 135: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	83,  // 136: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	85,  // 137: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	87,  // 138: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	90,  // 139: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	92,  // 140: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	103, // 141: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	107, // 142: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	109, // 143: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	111, // 144: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	105, // 145: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	96,  // 146: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	94,  // 147: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	99,  // 148: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	101, // 149: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	119, // [119:150] is the sub-list for method output_type
-	88,  // [88:119] is the sub-list for method input_type
-	87,  // [87:88] is the sub-list for extension type_name
-	86,  // [86:87] is the sub-list for extension extendee
-	0,   // [0:86] is the sub-list for field type_name
+	13,  // 86: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	112, // 87: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	13,  // 88: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	112, // 89: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	13,  // 90: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	112, // 91: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	13,  // 92: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	112, // 93: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	112, // 94: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	13,  // 95: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	125, // 96: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	13,  // 97: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	125, // 98: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	133, // 99: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 100: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 101: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 102: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	45,  // 103: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	47,  // 104: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	11,  // 105: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	14,  // 106: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	16,  // 107: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	23,  // 108: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	19,  // 109: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	21,  // 110: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	34,  // 111: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	36,  // 112: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	28,  // 113: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	30,  // 114: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	39,  // 115: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	41,  // 116: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	67,  // 117: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	82,  // 118: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	84,  // 119: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	86,  // 120: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	89,  // 121: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	91,  // 122: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	102, // 123: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	106, // 124: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	108, // 125: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	110, // 126: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	104, // 127: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	113, // 128: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	115, // 129: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	117, // 130: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	119, // 131: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	121, // 132: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	123, // 133: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	126, // 134: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	128, // 135: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	130, // 136: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	95,  // 137: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	93,  // 138: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	98,  // 139: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	100, // 140: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 141: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 142: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	46,  // 143: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	48,  // 144: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	12,  // 145: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	15,  // 146: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	17,  // 147: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	24,  // 148: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	20,  // 149: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	22,  // 150: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	35,  // 151: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	37,  // 152: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	29,  // 153: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	31,  // 154: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	40,  // 155: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	42,  // 156: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	68,  // 157: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	83,  // 158: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	85,  // 159: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	87,  // 160: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	90,  // 161: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	92,  // 162: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	103, // 163: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	107, // 164: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	109, // 165: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	111, // 166: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	105, // 167: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	114, // 168: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	116, // 169: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	118, // 170: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	120, // 171: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	122, // 172: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	124, // 173: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	127, // 174: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	129, // 175: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	131, // 176: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	96,  // 177: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	94,  // 178: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	99,  // 179: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	101, // 180: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	141, // [141:181] is the sub-list for method output_type
+	101, // [101:141] is the sub-list for method input_type
+	100, // [100:101] is the sub-list for extension type_name
+	99,  // [99:100] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -9362,9 +10587,9 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   113,
+			NumMessages:   133,
 			NumExtensions: 1,
-			NumServices:   7,
+			NumServices:   8,
 		},
 		GoTypes:           file_api_swarm_v1_swarm_proto_goTypes,
 		DependencyIndexes: file_api_swarm_v1_swarm_proto_depIdxs,

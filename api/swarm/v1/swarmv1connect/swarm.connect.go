@@ -34,6 +34,8 @@ const (
 	SessionServiceName = "swarm.v1.SessionService"
 	// ContractServiceName is the fully-qualified name of the ContractService service.
 	ContractServiceName = "swarm.v1.ContractService"
+	// TaskServiceName is the fully-qualified name of the TaskService service.
+	TaskServiceName = "swarm.v1.TaskService"
 	// ModelServiceName is the fully-qualified name of the ModelService service.
 	ModelServiceName = "swarm.v1.ModelService"
 	// LedgerServiceName is the fully-qualified name of the LedgerService service.
@@ -116,6 +118,28 @@ const (
 	// ContractServiceDeleteContractProcedure is the fully-qualified name of the ContractService's
 	// DeleteContract RPC.
 	ContractServiceDeleteContractProcedure = "/swarm.v1.ContractService/DeleteContract"
+	// TaskServiceCreateTaskProcedure is the fully-qualified name of the TaskService's CreateTask RPC.
+	TaskServiceCreateTaskProcedure = "/swarm.v1.TaskService/CreateTask"
+	// TaskServiceEditTaskProcedure is the fully-qualified name of the TaskService's EditTask RPC.
+	TaskServiceEditTaskProcedure = "/swarm.v1.TaskService/EditTask"
+	// TaskServiceFinaliseTaskProcedure is the fully-qualified name of the TaskService's FinaliseTask
+	// RPC.
+	TaskServiceFinaliseTaskProcedure = "/swarm.v1.TaskService/FinaliseTask"
+	// TaskServiceDeleteTaskProcedure is the fully-qualified name of the TaskService's DeleteTask RPC.
+	TaskServiceDeleteTaskProcedure = "/swarm.v1.TaskService/DeleteTask"
+	// TaskServiceGetTaskProcedure is the fully-qualified name of the TaskService's GetTask RPC.
+	TaskServiceGetTaskProcedure = "/swarm.v1.TaskService/GetTask"
+	// TaskServiceListTasksProcedure is the fully-qualified name of the TaskService's ListTasks RPC.
+	TaskServiceListTasksProcedure = "/swarm.v1.TaskService/ListTasks"
+	// TaskServiceCreateTaskrunnerProcedure is the fully-qualified name of the TaskService's
+	// CreateTaskrunner RPC.
+	TaskServiceCreateTaskrunnerProcedure = "/swarm.v1.TaskService/CreateTaskrunner"
+	// TaskServiceDeleteTaskrunnerProcedure is the fully-qualified name of the TaskService's
+	// DeleteTaskrunner RPC.
+	TaskServiceDeleteTaskrunnerProcedure = "/swarm.v1.TaskService/DeleteTaskrunner"
+	// TaskServiceListTaskrunnersProcedure is the fully-qualified name of the TaskService's
+	// ListTaskrunners RPC.
+	TaskServiceListTaskrunnersProcedure = "/swarm.v1.TaskService/ListTaskrunners"
 	// ModelServiceListModelsProcedure is the fully-qualified name of the ModelService's ListModels RPC.
 	ModelServiceListModelsProcedure = "/swarm.v1.ModelService/ListModels"
 	// ModelServiceRecordFetchProcedure is the fully-qualified name of the ModelService's RecordFetch
@@ -1081,6 +1105,308 @@ func (UnimplementedContractServiceHandler) EndContract(context.Context, *connect
 
 func (UnimplementedContractServiceHandler) DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.DeleteContract is not implemented"))
+}
+
+// TaskServiceClient is a client for the swarm.v1.TaskService service.
+type TaskServiceClient interface {
+	// CreateTask makes a task without a definition. Idempotent until something is written. Refused with TASK_TAKEN if there is another task of
+	// the name, with TASK_UNKNOWN if there is none that it needs.
+	CreateTask(context.Context, *connect.Request[v1.CreateTaskRequest]) (*connect.Response[v1.CreateTaskResponse], error)
+	// EditTask writes lines of a task's definition: it replaces those that are there and adds those that follow the last. Idempotent. Refused
+	// with TASK_FINALISED, and with TASKS_FULL where there is no room.
+	EditTask(context.Context, *connect.Request[v1.EditTaskRequest]) (*connect.Response[v1.EditTaskResponse], error)
+	// FinaliseTask fixes a task. Idempotent. Refused with TASK_OPEN if it has no definition or what it needs is not finalised, with STALE_TASK if
+	// it is not the one that was named by its digest.
+	FinaliseTask(context.Context, *connect.Request[v1.FinaliseTaskRequest]) (*connect.Response[v1.FinaliseTaskResponse], error)
+	// DeleteTask removes a task. Refused with TASK_FINALISED unless force is set, with TASK_IN_USE if another needs it or it is being carried out.
+	DeleteTask(context.Context, *connect.Request[v1.DeleteTaskRequest]) (*connect.Response[v1.DeleteTaskResponse], error)
+	// GetTask returns a task with its definition.
+	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error)
+	// ListTasks returns all tasks without their definitions: the root task, then the others by name.
+	ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error)
+	// CreateTaskrunner makes a taskrunner. Idempotent.
+	CreateTaskrunner(context.Context, *connect.Request[v1.CreateTaskrunnerRequest]) (*connect.Response[v1.CreateTaskrunnerResponse], error)
+	// DeleteTaskrunner removes a taskrunner. Idempotent. Refused with TASKRUNNER_BUSY while it carries out a task.
+	DeleteTaskrunner(context.Context, *connect.Request[v1.DeleteTaskrunnerRequest]) (*connect.Response[v1.DeleteTaskrunnerResponse], error)
+	// ListTaskrunners returns all taskrunners: the default one, then the others by name.
+	ListTaskrunners(context.Context, *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error)
+}
+
+// NewTaskServiceClient constructs a client for the swarm.v1.TaskService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewTaskServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) TaskServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	taskServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("TaskService").Methods()
+	return &taskServiceClient{
+		createTask: connect.NewClient[v1.CreateTaskRequest, v1.CreateTaskResponse](
+			httpClient,
+			baseURL+TaskServiceCreateTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("CreateTask")),
+			connect.WithClientOptions(opts...),
+		),
+		editTask: connect.NewClient[v1.EditTaskRequest, v1.EditTaskResponse](
+			httpClient,
+			baseURL+TaskServiceEditTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("EditTask")),
+			connect.WithClientOptions(opts...),
+		),
+		finaliseTask: connect.NewClient[v1.FinaliseTaskRequest, v1.FinaliseTaskResponse](
+			httpClient,
+			baseURL+TaskServiceFinaliseTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("FinaliseTask")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteTask: connect.NewClient[v1.DeleteTaskRequest, v1.DeleteTaskResponse](
+			httpClient,
+			baseURL+TaskServiceDeleteTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("DeleteTask")),
+			connect.WithClientOptions(opts...),
+		),
+		getTask: connect.NewClient[v1.GetTaskRequest, v1.GetTaskResponse](
+			httpClient,
+			baseURL+TaskServiceGetTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("GetTask")),
+			connect.WithClientOptions(opts...),
+		),
+		listTasks: connect.NewClient[v1.ListTasksRequest, v1.ListTasksResponse](
+			httpClient,
+			baseURL+TaskServiceListTasksProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("ListTasks")),
+			connect.WithClientOptions(opts...),
+		),
+		createTaskrunner: connect.NewClient[v1.CreateTaskrunnerRequest, v1.CreateTaskrunnerResponse](
+			httpClient,
+			baseURL+TaskServiceCreateTaskrunnerProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("CreateTaskrunner")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteTaskrunner: connect.NewClient[v1.DeleteTaskrunnerRequest, v1.DeleteTaskrunnerResponse](
+			httpClient,
+			baseURL+TaskServiceDeleteTaskrunnerProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("DeleteTaskrunner")),
+			connect.WithClientOptions(opts...),
+		),
+		listTaskrunners: connect.NewClient[v1.ListTaskrunnersRequest, v1.ListTaskrunnersResponse](
+			httpClient,
+			baseURL+TaskServiceListTaskrunnersProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("ListTaskrunners")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// taskServiceClient implements TaskServiceClient.
+type taskServiceClient struct {
+	createTask       *connect.Client[v1.CreateTaskRequest, v1.CreateTaskResponse]
+	editTask         *connect.Client[v1.EditTaskRequest, v1.EditTaskResponse]
+	finaliseTask     *connect.Client[v1.FinaliseTaskRequest, v1.FinaliseTaskResponse]
+	deleteTask       *connect.Client[v1.DeleteTaskRequest, v1.DeleteTaskResponse]
+	getTask          *connect.Client[v1.GetTaskRequest, v1.GetTaskResponse]
+	listTasks        *connect.Client[v1.ListTasksRequest, v1.ListTasksResponse]
+	createTaskrunner *connect.Client[v1.CreateTaskrunnerRequest, v1.CreateTaskrunnerResponse]
+	deleteTaskrunner *connect.Client[v1.DeleteTaskrunnerRequest, v1.DeleteTaskrunnerResponse]
+	listTaskrunners  *connect.Client[v1.ListTaskrunnersRequest, v1.ListTaskrunnersResponse]
+}
+
+// CreateTask calls swarm.v1.TaskService.CreateTask.
+func (c *taskServiceClient) CreateTask(ctx context.Context, req *connect.Request[v1.CreateTaskRequest]) (*connect.Response[v1.CreateTaskResponse], error) {
+	return c.createTask.CallUnary(ctx, req)
+}
+
+// EditTask calls swarm.v1.TaskService.EditTask.
+func (c *taskServiceClient) EditTask(ctx context.Context, req *connect.Request[v1.EditTaskRequest]) (*connect.Response[v1.EditTaskResponse], error) {
+	return c.editTask.CallUnary(ctx, req)
+}
+
+// FinaliseTask calls swarm.v1.TaskService.FinaliseTask.
+func (c *taskServiceClient) FinaliseTask(ctx context.Context, req *connect.Request[v1.FinaliseTaskRequest]) (*connect.Response[v1.FinaliseTaskResponse], error) {
+	return c.finaliseTask.CallUnary(ctx, req)
+}
+
+// DeleteTask calls swarm.v1.TaskService.DeleteTask.
+func (c *taskServiceClient) DeleteTask(ctx context.Context, req *connect.Request[v1.DeleteTaskRequest]) (*connect.Response[v1.DeleteTaskResponse], error) {
+	return c.deleteTask.CallUnary(ctx, req)
+}
+
+// GetTask calls swarm.v1.TaskService.GetTask.
+func (c *taskServiceClient) GetTask(ctx context.Context, req *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error) {
+	return c.getTask.CallUnary(ctx, req)
+}
+
+// ListTasks calls swarm.v1.TaskService.ListTasks.
+func (c *taskServiceClient) ListTasks(ctx context.Context, req *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error) {
+	return c.listTasks.CallUnary(ctx, req)
+}
+
+// CreateTaskrunner calls swarm.v1.TaskService.CreateTaskrunner.
+func (c *taskServiceClient) CreateTaskrunner(ctx context.Context, req *connect.Request[v1.CreateTaskrunnerRequest]) (*connect.Response[v1.CreateTaskrunnerResponse], error) {
+	return c.createTaskrunner.CallUnary(ctx, req)
+}
+
+// DeleteTaskrunner calls swarm.v1.TaskService.DeleteTaskrunner.
+func (c *taskServiceClient) DeleteTaskrunner(ctx context.Context, req *connect.Request[v1.DeleteTaskrunnerRequest]) (*connect.Response[v1.DeleteTaskrunnerResponse], error) {
+	return c.deleteTaskrunner.CallUnary(ctx, req)
+}
+
+// ListTaskrunners calls swarm.v1.TaskService.ListTaskrunners.
+func (c *taskServiceClient) ListTaskrunners(ctx context.Context, req *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error) {
+	return c.listTaskrunners.CallUnary(ctx, req)
+}
+
+// TaskServiceHandler is an implementation of the swarm.v1.TaskService service.
+type TaskServiceHandler interface {
+	// CreateTask makes a task without a definition. Idempotent until something is written. Refused with TASK_TAKEN if there is another task of
+	// the name, with TASK_UNKNOWN if there is none that it needs.
+	CreateTask(context.Context, *connect.Request[v1.CreateTaskRequest]) (*connect.Response[v1.CreateTaskResponse], error)
+	// EditTask writes lines of a task's definition: it replaces those that are there and adds those that follow the last. Idempotent. Refused
+	// with TASK_FINALISED, and with TASKS_FULL where there is no room.
+	EditTask(context.Context, *connect.Request[v1.EditTaskRequest]) (*connect.Response[v1.EditTaskResponse], error)
+	// FinaliseTask fixes a task. Idempotent. Refused with TASK_OPEN if it has no definition or what it needs is not finalised, with STALE_TASK if
+	// it is not the one that was named by its digest.
+	FinaliseTask(context.Context, *connect.Request[v1.FinaliseTaskRequest]) (*connect.Response[v1.FinaliseTaskResponse], error)
+	// DeleteTask removes a task. Refused with TASK_FINALISED unless force is set, with TASK_IN_USE if another needs it or it is being carried out.
+	DeleteTask(context.Context, *connect.Request[v1.DeleteTaskRequest]) (*connect.Response[v1.DeleteTaskResponse], error)
+	// GetTask returns a task with its definition.
+	GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error)
+	// ListTasks returns all tasks without their definitions: the root task, then the others by name.
+	ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error)
+	// CreateTaskrunner makes a taskrunner. Idempotent.
+	CreateTaskrunner(context.Context, *connect.Request[v1.CreateTaskrunnerRequest]) (*connect.Response[v1.CreateTaskrunnerResponse], error)
+	// DeleteTaskrunner removes a taskrunner. Idempotent. Refused with TASKRUNNER_BUSY while it carries out a task.
+	DeleteTaskrunner(context.Context, *connect.Request[v1.DeleteTaskrunnerRequest]) (*connect.Response[v1.DeleteTaskrunnerResponse], error)
+	// ListTaskrunners returns all taskrunners: the default one, then the others by name.
+	ListTaskrunners(context.Context, *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error)
+}
+
+// NewTaskServiceHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewTaskServiceHandler(svc TaskServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	taskServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("TaskService").Methods()
+	taskServiceCreateTaskHandler := connect.NewUnaryHandler(
+		TaskServiceCreateTaskProcedure,
+		svc.CreateTask,
+		connect.WithSchema(taskServiceMethods.ByName("CreateTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceEditTaskHandler := connect.NewUnaryHandler(
+		TaskServiceEditTaskProcedure,
+		svc.EditTask,
+		connect.WithSchema(taskServiceMethods.ByName("EditTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceFinaliseTaskHandler := connect.NewUnaryHandler(
+		TaskServiceFinaliseTaskProcedure,
+		svc.FinaliseTask,
+		connect.WithSchema(taskServiceMethods.ByName("FinaliseTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceDeleteTaskHandler := connect.NewUnaryHandler(
+		TaskServiceDeleteTaskProcedure,
+		svc.DeleteTask,
+		connect.WithSchema(taskServiceMethods.ByName("DeleteTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceGetTaskHandler := connect.NewUnaryHandler(
+		TaskServiceGetTaskProcedure,
+		svc.GetTask,
+		connect.WithSchema(taskServiceMethods.ByName("GetTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceListTasksHandler := connect.NewUnaryHandler(
+		TaskServiceListTasksProcedure,
+		svc.ListTasks,
+		connect.WithSchema(taskServiceMethods.ByName("ListTasks")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceCreateTaskrunnerHandler := connect.NewUnaryHandler(
+		TaskServiceCreateTaskrunnerProcedure,
+		svc.CreateTaskrunner,
+		connect.WithSchema(taskServiceMethods.ByName("CreateTaskrunner")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceDeleteTaskrunnerHandler := connect.NewUnaryHandler(
+		TaskServiceDeleteTaskrunnerProcedure,
+		svc.DeleteTaskrunner,
+		connect.WithSchema(taskServiceMethods.ByName("DeleteTaskrunner")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceListTaskrunnersHandler := connect.NewUnaryHandler(
+		TaskServiceListTaskrunnersProcedure,
+		svc.ListTaskrunners,
+		connect.WithSchema(taskServiceMethods.ByName("ListTaskrunners")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/swarm.v1.TaskService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case TaskServiceCreateTaskProcedure:
+			taskServiceCreateTaskHandler.ServeHTTP(w, r)
+		case TaskServiceEditTaskProcedure:
+			taskServiceEditTaskHandler.ServeHTTP(w, r)
+		case TaskServiceFinaliseTaskProcedure:
+			taskServiceFinaliseTaskHandler.ServeHTTP(w, r)
+		case TaskServiceDeleteTaskProcedure:
+			taskServiceDeleteTaskHandler.ServeHTTP(w, r)
+		case TaskServiceGetTaskProcedure:
+			taskServiceGetTaskHandler.ServeHTTP(w, r)
+		case TaskServiceListTasksProcedure:
+			taskServiceListTasksHandler.ServeHTTP(w, r)
+		case TaskServiceCreateTaskrunnerProcedure:
+			taskServiceCreateTaskrunnerHandler.ServeHTTP(w, r)
+		case TaskServiceDeleteTaskrunnerProcedure:
+			taskServiceDeleteTaskrunnerHandler.ServeHTTP(w, r)
+		case TaskServiceListTaskrunnersProcedure:
+			taskServiceListTaskrunnersHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedTaskServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedTaskServiceHandler struct{}
+
+func (UnimplementedTaskServiceHandler) CreateTask(context.Context, *connect.Request[v1.CreateTaskRequest]) (*connect.Response[v1.CreateTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.CreateTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) EditTask(context.Context, *connect.Request[v1.EditTaskRequest]) (*connect.Response[v1.EditTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.EditTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) FinaliseTask(context.Context, *connect.Request[v1.FinaliseTaskRequest]) (*connect.Response[v1.FinaliseTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.FinaliseTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) DeleteTask(context.Context, *connect.Request[v1.DeleteTaskRequest]) (*connect.Response[v1.DeleteTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.DeleteTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) GetTask(context.Context, *connect.Request[v1.GetTaskRequest]) (*connect.Response[v1.GetTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.GetTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) ListTasks(context.Context, *connect.Request[v1.ListTasksRequest]) (*connect.Response[v1.ListTasksResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.ListTasks is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) CreateTaskrunner(context.Context, *connect.Request[v1.CreateTaskrunnerRequest]) (*connect.Response[v1.CreateTaskrunnerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.CreateTaskrunner is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) DeleteTaskrunner(context.Context, *connect.Request[v1.DeleteTaskrunnerRequest]) (*connect.Response[v1.DeleteTaskrunnerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.DeleteTaskrunner is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) ListTaskrunners(context.Context, *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.ListTaskrunners is not implemented"))
 }
 
 // ModelServiceClient is a client for the swarm.v1.ModelService service.

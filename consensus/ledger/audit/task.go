@@ -1,0 +1,129 @@
+package audit
+
+import (
+	"slices"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// tasks holds records of tasks and assignments to their orders, and to what came before.
+type tasks struct {
+	*findings
+	orders *orders
+	digest map[string]string          // by task: of one that is finalised; empty: it is not
+	live   map[string]ledger.Assigned // by ID: assignments without a verdict
+}
+
+// judge is auditor.judge for records of tasks.
+func (k *tasks) judge(body ledger.Body) {
+	switch b := body.(type) {
+	case ledger.Task:
+		k.made(b)
+	case ledger.FinalTask:
+		k.final(b)
+	case ledger.DeletedTask:
+		k.deleted(b)
+	case ledger.Assigned:
+		k.assigned(b)
+	case ledger.EndedAssignment:
+		k.ended(b)
+	}
+}
+
+// known reports whether the ledger has made a task and not deleted it. A ledger that begins late may lack that.
+func (k *tasks) known(name string) bool {
+	_, there := k.digest[name]
+	if !there && !k.report.Late {
+		k.bad("task", "no record before has made task %.160q", name)
+	}
+	return there
+}
+
+func (k *tasks) made(t ledger.Task) {
+	if _, there := k.digest[t.Task]; there {
+		k.bad("task", "task %.160q was made before, and not deleted", t.Task)
+	}
+	k.digest[t.Task] = ""
+	asked := &swarmv1.CreateTaskRequest{}
+	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
+		return
+	}
+	if asked.GetName() != t.Task || asked.GetType() != t.Type || t.By != t.Order.By {
+		k.bad("task", "the operator %.160s asked for task %.160q of type %.40q", t.Order.By, asked.GetName(), asked.GetType())
+	}
+}
+
+func (k *tasks) final(t ledger.FinalTask) {
+	if k.known(t.Task) && k.digest[t.Task] != "" {
+		k.bad("task", "task %.160q was finalised before", t.Task)
+	}
+	k.digest[t.Task] = t.Digest
+	asked := &swarmv1.FinaliseTaskRequest{}
+	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
+		return
+	}
+	if asked.GetName() != t.Task || asked.GetDigest() != "" && asked.GetDigest() != t.Digest {
+		k.bad("digest", "the operator asked to finalise task %.160q with digest %.64q; an empty one is any", asked.GetName(), asked.GetDigest())
+	}
+}
+
+func (k *tasks) deleted(t ledger.DeletedTask) {
+	if k.known(t.Task) && k.digest[t.Task] != t.Digest {
+		k.bad("digest", "task %.160q had another digest", t.Task)
+	}
+	delete(k.digest, t.Task)
+	asked := &swarmv1.DeleteTaskRequest{}
+	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
+		return
+	}
+	if asked.GetName() != t.Task || t.Digest != "" && !asked.GetForce() {
+		k.bad("task", "the operator asked to delete task %.160q, by force: %t", asked.GetName(), asked.GetForce())
+	}
+}
+
+// ordered reports whether there is an order, which all records of operators' changes of tasks have.
+func (k *tasks) ordered(o *ledger.Order) bool {
+	if o == nil {
+		k.bad("order", "it is missing")
+	}
+	return o != nil
+}
+
+// assigned holds an assignment to the task, and its order to its signature and method: the API has no request for it yet.
+func (k *tasks) assigned(a ledger.Assigned) {
+	if k.known(a.Task) && k.digest[a.Task] != a.Digest {
+		k.bad("digest", "task %.160q was not finalised with this digest", a.Task)
+	}
+	if _, there := k.live[a.Assignment]; there {
+		k.bad("assignment", "assignment %.20s has no verdict yet", a.Assignment)
+	}
+	k.live[a.Assignment] = a
+	if k.ordered(a.Order) {
+		k.orders.signed(a.Order, "AssignTask")
+	}
+}
+
+// ended holds a verdict to its assignment. Operators cancel, and only the leader judges.
+func (k *tasks) ended(e ledger.EndedAssignment) {
+	a, there := k.live[e.Assignment]
+	delete(k.live, e.Assignment)
+	switch {
+	case !there && !k.report.Late:
+		k.bad("assignment", "assignment %.20s was not made, or has its verdict", e.Assignment)
+	case there && (a.Task != e.Task || a.Digest != e.Digest):
+		k.bad("task", "assignment %.20s is of another task", e.Assignment)
+	}
+	switch cancelled := e.Verdict == "cancelled"; {
+	case cancelled && k.ordered(e.Order):
+		method := "CancelAssignment"
+		if e.Order.Method == "ResetTaskrunner" {
+			method = e.Order.Method
+		}
+		k.orders.signed(e.Order, method)
+	case !cancelled && e.Order != nil:
+		k.bad("order", "operators give no verdict but cancelled")
+	case !cancelled && !slices.Contains([]string{"succeeded", "failed"}, e.Verdict):
+		k.bad("verdict", "%.40q is none", e.Verdict)
+	}
+}
