@@ -5,6 +5,7 @@
     from swarmlearning.hf_transformers import SwarmCallback  # transformers.Trainer
     from swarmlearning.sklearn import SwarmCallback  # estimators with coefficients
     from swarmlearning.arrays import SwarmCallback   # a dict of numpy arrays
+    from swarmlearning.swci import Swci              # commands for operators, no training
 
 No framework is imported before its module is.
 """
