@@ -12,10 +12,11 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
-	{"0-+", []string{"consensus/task"}}, // the state has its steps in commands
+	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/suggest", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-a", []string{"internal/policy/sentence"}}, // sentences are over patterns; the state decides by them too
+	{"0-+", []string{"consensus/task"}},           // the state has its steps in commands
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/suggest", "internal/terminal", "internal/userdirs", "internal/version",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/policy", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
 	{"0a", []string{"internal/round"}},
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
@@ -85,8 +86,12 @@ var pure = map[string][]string{
 	"identity/claim":                {"crypto/ed25519", "encoding/binary"},
 	"identity/naming":               {"fmt"},
 	"identity/pattern":              {"fmt", "slices", "strings"},
-	"consensus/ledger":              {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
-	"internal/doctor":               {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},
+	"internal/policy": {
+		"bytes", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
+	},
+	"internal/policy/sentence": {"errors", "fmt", "slices", "strings", "unicode", "unicode/utf8", "identity/pattern", "internal/suggest"},
+	"consensus/ledger":         {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
+	"internal/doctor":          {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
 		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake", "internal/text",

@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/policy/sentence"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Verdict is what a policy says to a task. The greater one lets more through.
+type Verdict int
+
+// The verdicts.
+const (
+	Refused Verdict = iota
+	Asked           // somebody is to approve it first
+	Allowed
+)
+
+// String returns the verdict in a word.
+func (v Verdict) String() string {
+	return map[Verdict]string{Refused: "refused", Asked: "asked", Allowed: "allowed"}[v]
+}
+
+// Decision is what a policy says to a request, and why.
+type Decision struct {
+	Verdict Verdict
+	// By is the sentence that lets the task through; of a refusal the one that came nearest, or the limit. It has no text if there is none.
+	By     Source
+	Reason string // of a refusal, in words
+	Remedy string // of a refusal: what the host's owner can do
+	Limits Limits // what a task that is not refused is held to
+}
+
+// String returns the decision in one line.
+func (d Decision) String() string {
+	if d.Verdict != Refused {
+		return fmt.Sprintf("%s by %s", d.Verdict, d.By)
+	}
+	return fmt.Sprintf("refused: %s; %s", d.Reason, d.Remedy)
+}
+
+const maxReason = 400 // bytes of a reason: a task's words are in it
+
+// Decide judges a request. What no sentence allows is refused, and so is what exceeds a limit.
+func (p *Policy) Decide(r Request) Decision {
+	d := p.judge(r)
+	if d.Verdict != Refused {
+		if over := p.exceeds(r); over != nil {
+			d = *over
+		}
+	}
+	d.Reason, d.Remedy = text.Clip(text.Line(d.Reason), maxReason), text.Line(d.Remedy)
+	return d
+}
+
+// judge judges who asks for what, without limits.
+func (p *Policy) judge(r Request) Decision {
+	switch {
+	case r.Submitter == "":
+		return Decision{Reason: "nobody is known to have asked for it", Remedy: "assign the task anew"}
+	case p.kind == none && r.Runtime == Process && !r.Local:
+		return Decision{
+			By: Source{Text: "no policy"}, Reason: "this host has no policy, and would run it as a process outside containers",
+			Remedy: "start the host with --policy ask, or with a policy that names who may use it",
+		}
+	case p.kind == none:
+		return Decision{Verdict: Allowed, By: Source{Text: "no policy"}}
+	case p.kind == askAlways:
+		return Decision{Verdict: Asked, By: Source{Text: "--policy ask"}}
+	}
+	a := sentence.Action{Subject: r.Submitter, Verb: sentence.Use, Resource: "host", Facts: r.known()}
+	best, nearest := Decision{}, -1
+	for _, rule := range p.rules {
+		fit := rule.Judge(a)
+		verdict := Allowed
+		if rule.ask {
+			verdict = Asked
+		}
+		switch {
+		case fit.Allows && verdict > best.Verdict:
+			best = Decision{Verdict: verdict, By: rule.at, Limits: p.limits.held}
+		case !fit.Allows && best.Verdict == Refused && fit.Near > nearest:
+			nearest = fit.Near
+			best = Decision{By: rule.at, Reason: fmt.Sprintf("%s:%d does not allow it, as %s", rule.at.File, rule.at.Line, fit.Why)}
+		}
+	}
+	if best.Verdict != Refused {
+		return best
+	}
+	if best.Reason == "" {
+		best.Reason = p.file + " has no sentence that allows anything"
+	}
+	best.Remedy = fmt.Sprintf("add to sentences in %s: %s", path.Base(p.file), r.sentence())
+	return best
+}
+
+// sentence is one that allows the request and little else. What came in words of somebody else's is left out if no sentence could have it.
+func (r Request) sentence() string {
+	var where []string
+	for _, fact := range []string{"task.type", "image.digest", "task.digest"} {
+		value := r.known()[fact]
+		if value == "" || checkValue(fact, value) != nil || fact == "task.digest" && r.ImageDigest != "" {
+			continue
+		}
+		where = append(where, fact+"="+sentence.Quote(value))
+	}
+	s := "Allow " + r.Submitter + " to use host"
+	if len(where) == 0 {
+		return s
+	}
+	return s + " where all {" + strings.Join(where, ", ") + "}"
+}

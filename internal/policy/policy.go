@@ -1,0 +1,172 @@
+// Package policy is what the owner of a host says about tasks: which ones its host carries out, after whom it asks first, and how
+// much they may take. An owner writes it as sentences in a file; Decide judges one task by them. It is pure.
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/policy/sentence"
+)
+
+// Null and Ask are what a host can be given instead of a file.
+const (
+	Null = "null" // no policy
+	Ask  = "ask"  // somebody is asked about each task
+)
+
+// Policy is what an owner of a host has said. It does not change. The zero value refuses everything.
+type Policy struct {
+	kind      kind
+	file      string
+	rules     []rule
+	limits    limits
+	approvers pattern.List
+	named     bool // the owner named the approvers
+	logs      pattern.List
+}
+
+// kind is where a policy comes from.
+type kind int
+
+const (
+	written   kind = iota // in a file
+	none                  // no policy: Null
+	askAlways             // Ask
+)
+
+// rule is a sentence, where it stands, and whether somebody is asked first.
+type rule struct {
+	sentence.Sentence
+
+	at  Source
+	ask bool
+}
+
+// Source is the part of a policy that decided.
+type Source struct {
+	File string // empty: the policy is in no file
+	Line int    // from 1
+	Text string // the sentence or the limit, as it is understood
+}
+
+// String returns file, line and text.
+func (s Source) String() string {
+	if s.File == "" {
+		return s.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", s.File, s.Line, s.Text)
+}
+
+// Unwritten returns the policy Null or Ask of a host of a trust domain.
+func Unwritten(name, domain string) (*Policy, error) {
+	p := &Policy{approvers: operators(domain, "*"), logs: operators(domain, "**")}
+	switch name {
+	case Null:
+		p.kind = none
+	case Ask:
+		p.kind = askAlways
+	default:
+		return nil, fmt.Errorf("policy %.80q: want %s, %s or a file", name, Null, Ask)
+	}
+	return p, nil
+}
+
+// operators are those of a trust domain: ** is all of them, * those with an entry of their own.
+func operators(domain, last string) pattern.List {
+	p, err := pattern.Parse("spiffe://" + domain + sharedOperator + "/" + last)
+	if err != nil {
+		return nil // no trust domain, no operators
+	}
+	return pattern.List{p}
+}
+
+// sharedOperator is the path of the SPIFFE ID that operators without an entry of their own share.
+const sharedOperator = "/swarm/swci"
+
+// String says what the policy does, in a line for the log of a host that starts.
+func (p *Policy) String() string {
+	switch p.kind {
+	case none:
+		return "no policy: this host carries out every task for container images that an operator of the swarm assigns to it. It binds no " +
+			"path of this host that a task names, opens no isolation, and runs no processes outside containers. To be asked first: --policy ask"
+	case askAlways:
+		return "asks about every task: nothing runs before one of " + orNobody(p.approvers) + " has approved it"
+	case written:
+	}
+	asks := 0
+	for _, r := range p.rules {
+		if r.ask {
+			asks++
+		}
+	}
+	words := fmt.Sprintf("%s: %s allow tasks, %d of them after an approval", p.file, count(len(p.rules), "sentence"), asks)
+	if len(p.rules) == 0 {
+		words = p.file + ": refuses every task, as it has no sentence"
+	}
+	if asks > 0 {
+		words += " by one of " + orNobody(p.approvers)
+	}
+	return words
+}
+
+func orNobody(l pattern.List) string {
+	if len(l) == 0 {
+		return "nobody"
+	}
+	return l.String()
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// Approves returns why somebody may not approve what somebody asks for; nil if it may. Both are SPIFFE IDs that the host has verified.
+func (p *Policy) Approves(approver, submitter string) error {
+	switch {
+	case approver == "" || approver == submitter:
+		return fmt.Errorf("%s asks for it: another SPIFFE ID is to approve it", submitter)
+	case !p.approvers.Match(approver):
+		return fmt.Errorf("%s is no approver of this host: its owner names %s; %s", approver, orNobody(p.approvers), p.addTo("approvers"))
+	case shared(approver) && !p.names(approver):
+		return fmt.Errorf("%s is shared by several people, so it approves only if the owner names it exactly: %s", approver, p.addTo("approvers"))
+	}
+	return nil
+}
+
+// addTo is the remedy for what a list of the policy lacks.
+func (p *Policy) addTo(list string) string {
+	if p.kind == written {
+		return "add it to " + list + " in " + path.Base(p.file)
+	}
+	return "write a policy with " + list
+}
+
+// names reports whether an approver is written out in the policy.
+func (p *Policy) names(id string) bool {
+	for _, one := range p.approvers {
+		if p.named && one.String() == id {
+			return true
+		}
+	}
+	return false
+}
+
+// shared reports whether a SPIFFE ID is the one of a whole role.
+func shared(id string) bool {
+	_, path, _ := strings.Cut(strings.TrimPrefix(id, "spiffe://"), "/")
+	return strings.Count(path, "/") < 2
+}
+
+// Logs reports whether what a task printed may leave the host to a SPIFFE ID.
+func (p *Policy) Logs(to string) bool { return p.logs.Match(to) }
+
+// words are those that sentences of a policy may use.
+func words() sentence.Vocabulary {
+	return sentence.Vocabulary{Verbs: []string{sentence.Use}, Resources: []string{"host"}, Facts: facts(), Check: checkValue}
+}

@@ -1,0 +1,367 @@
+package policy_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/policy"
+)
+
+const (
+	ann    = "spiffe://h.org/swarm/swci/ann"
+	bob    = "spiffe://h.org/swarm/swci/bob"
+	shared = "spiffe://h.org/swarm/swci"
+)
+
+func digest(c string) string { return strings.Repeat(c, 64) }
+
+// run is a task that asks for nothing but an image.
+func run() policy.Request {
+	return policy.Request{
+		Submitter: ann, Swarm: "s1", Taskrunner: "tr", Task: "train", Type: "RUN_SWARM", Digest: digest("a"),
+		Image: "reg.h.org:5000/ml/train:v1", ImageDigest: "sha256:" + digest("b"), Runtime: "docker",
+	}
+}
+
+func parse(t *testing.T, text string) *policy.Policy {
+	t.Helper()
+	p, err := policy.Parse("/etc/swarm/policy.yaml", []byte(text), "h.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func unwritten(t *testing.T, name string) *policy.Policy {
+	t.Helper()
+	p, err := policy.Unwritten(name, "h.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const basic = `
+sentences:
+  - Allow spiffe://h.org/swarm/swci/* to use host where all {task.type='RUN_SWARM',
+    image.repository='reg.h.org:5000/ml/train'}
+  - sentence: Allow spiffe://h.org/swarm/swci/bob to use host
+    ask: true
+limits:
+  cpus: 8
+  memory: 64GiB
+  gpus: 0
+  hours: 1.5
+  volumes: [data, trial-*]
+  paths: [/srv/shared]
+  networks: ["*"]
+  isolation: [ipc=host, device]
+`
+
+func TestDecide(t *testing.T) {
+	p := parse(t, basic)
+	for _, tt := range []struct {
+		name string
+		with func(*policy.Request)
+		want string
+	}{
+		{"the first sentence", func(*policy.Request) {}, "allowed by /etc/swarm/policy.yaml:3: Allow spiffe://h.org/swarm/swci/* to use host where all {"},
+		{"the one that lets more through", func(r *policy.Request) { r.Submitter = bob }, "allowed by /etc/swarm/policy.yaml:3: "},
+		{"the one that asks", func(r *policy.Request) { r.Submitter, r.Type = bob, "PULL_IMAGE" }, "asked by /etc/swarm/policy.yaml:5: Allow spiffe://h.org/swarm/swci/bob to use host"},
+		{"another organisation", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as it is for spiffe://h.org/swarm/swci/*, not for spiffe://x.org/swarm/swci/eve; " +
+			"add to sentences in policy.yaml: Allow spiffe://x.org/swarm/swci/eve to use host where all {task.type='RUN_SWARM', image.digest='sha256:" + digest("b") + "'}"},
+		{"another type", func(r *policy.Request) { r.Type, r.ImageDigest = "PULL_IMAGE", "" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as task.type is 'PULL_IMAGE', not 'RUN_SWARM'; " +
+			"add to sentences in policy.yaml: Allow " + ann + " to use host where all {task.type='PULL_IMAGE', task.digest='" + digest("a") + "'}"},
+		{"another image", func(r *policy.Request) { r.Image = "reg.h.org:5000/ml/train2@sha256:00" }, "image.repository is 'reg.h.org:5000/ml/train2', not"},
+		{"nobody", func(r *policy.Request) { r.Submitter = "" }, "refused: nobody is known to have asked"},
+		{"CPUs", func(r *policy.Request) { r.CPUs = 8.5 }, "refused: it asks for 8.5 CPUs, and this host gives 8; raise cpus under limits in policy.yaml"},
+		{"memory", func(r *policy.Request) { r.Memory = 64<<30 + 1 }, "refused: it asks for 68719476737 bytes of memory, and this host gives 68719476736;"},
+		{"a GPU", func(r *policy.Request) { r.GPUs = 1 }, "refused: it asks for 1 GPUs, and this host gives 0; raise gpus"},
+		{"hours", func(r *policy.Request) { r.Hours = 2 }, "refused: it asks for 2 hours, and this host gives 1.5; raise hours"},
+		{"all of it", func(r *policy.Request) { r.CPUs, r.Memory, r.Hours = 8, 64<<30, 1.5 }, "allowed"},
+		{"volumes", func(r *policy.Request) { r.Volumes = []string{"data", "trial-1"} }, "allowed"},
+		{"another volume", func(r *policy.Request) { r.Volumes = []string{"data2"} }, `refused: it asks for the volume "data2", which this host does not give; add it to volumes`},
+		{"a path", func(r *policy.Request) { r.Paths = []string{"/srv/shared", "/srv/shared/x"} }, "allowed"},
+		{"a path beside it", func(r *policy.Request) { r.Paths = []string{"/srv/shared2"} }, `refused: it asks for the path "/srv/shared2"`},
+		{"a way out", func(r *policy.Request) { r.Paths = []string{"/srv/shared/../../etc"} }, `refused: it asks for the path`},
+		{"a network", func(r *policy.Request) { r.Networks = []string{"lab"} }, "allowed"},
+		{"the host's network", func(r *policy.Request) { r.Networks = []string{"host"} }, `refused: it asks for the network "host"`},
+		{"another container's", func(r *policy.Request) { r.Networks = []string{"container:sn"} }, `refused: it asks for the network`},
+		{"openings", func(r *policy.Request) { r.Isolation = []string{"ipc=host", "device=/dev/kfd"} }, "allowed"},
+		{"another opening", func(r *policy.Request) { r.Isolation = []string{"ipc=shareable"} }, `refused: it asks for the opening "ipc=shareable"`},
+		{"privileged", func(r *policy.Request) { r.Isolation = []string{"privileged"} }, "add it to isolation under limits"},
+	} {
+		r := run()
+		tt.with(&r)
+		if got := p.Decide(r); !strings.Contains(got.String(), tt.want) || strings.Contains(got.String(), "\n") {
+			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
+		}
+	}
+	if held := p.Decide(run()).Limits; held != (policy.Limits{CPUs: 8, Memory: 64 << 30, Hours: 1.5}) {
+		t.Errorf("held to %+v", held)
+	}
+	if d := p.Decide(func() policy.Request { r := run(); r.CPUs = 9; return r }()); d.By.String() != "/etc/swarm/policy.yaml:8: limits: cpus: 8" {
+		t.Errorf("the limit that decided: %s", d.By)
+	}
+}
+
+// TestUnlisted holds that a policy without limits gives nothing of the host that a task names, and limits no numbers.
+func TestUnlisted(t *testing.T) {
+	p := parse(t, "sentences: ['Allow spiffe://h.org/** to use host']")
+	r := run()
+	r.CPUs, r.Memory, r.GPUs, r.Hours = 1000, 1<<40, 8, 1000
+	if d := p.Decide(r); d.Verdict != policy.Allowed {
+		t.Error(d)
+	}
+	for _, with := range []func(*policy.Request){
+		func(r *policy.Request) { r.Volumes = []string{"v"} }, func(r *policy.Request) { r.Paths = []string{"/"} },
+		func(r *policy.Request) { r.Networks = []string{"n"} }, func(r *policy.Request) { r.Isolation = []string{"ipc=host"} },
+	} {
+		r := run()
+		with(&r)
+		if d := p.Decide(r); d.Verdict != policy.Refused || !strings.HasPrefix(d.By.Text, "limits: no ") {
+			t.Errorf("%+v: %s, by %s", r, d, d.By)
+		}
+	}
+	if d := parse(t, "# nothing\n").Decide(run()); d.Verdict != policy.Refused || !strings.Contains(d.String(), "has no sentence that allows anything") {
+		t.Error(d)
+	}
+	if d := new(policy.Policy).Decide(run()); d.Verdict != policy.Refused {
+		t.Error(d)
+	}
+}
+
+// TestUnwritten holds what hosts do that have no policy, and those that ask about everything.
+func TestUnwritten(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		with      func(*policy.Request)
+		null, ask policy.Verdict
+	}{
+		{"a run", func(*policy.Request) {}, policy.Allowed, policy.Asked},
+		{"a build", func(r *policy.Request) { r.Type, r.Image, r.ImageDigest = "MAKE_USER_CONTAINER", "", "" }, policy.Allowed, policy.Asked},
+		{"by anybody", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, policy.Allowed, policy.Asked},
+		{"nobody", func(r *policy.Request) { r.Submitter = "" }, policy.Refused, policy.Refused},
+		{"a volume", func(r *policy.Request) { r.Volumes = []string{"v"} }, policy.Allowed, policy.Asked},
+		{"a path", func(r *policy.Request) { r.Paths = []string{"/srv"} }, policy.Refused, policy.Refused},
+		{"a network", func(r *policy.Request) { r.Networks = []string{"host"} }, policy.Refused, policy.Refused},
+		{"an opening", func(r *policy.Request) { r.Isolation = []string{"privileged"} }, policy.Refused, policy.Refused},
+		{"a process", func(r *policy.Request) { r.Runtime = policy.Process }, policy.Refused, policy.Asked},
+		{"a process of local", func(r *policy.Request) { r.Runtime, r.Local = policy.Process, true }, policy.Allowed, policy.Asked},
+	} {
+		r := run()
+		tt.with(&r)
+		for name, want := range map[string]policy.Verdict{policy.Null: tt.null, policy.Ask: tt.ask} {
+			d := unwritten(t, name).Decide(r)
+			if d.Verdict != want || (d.Verdict == policy.Refused) != (d.Remedy != "") {
+				t.Errorf("%s, %s: %s, want %s", name, tt.name, d, want)
+			}
+		}
+	}
+	if _, err := policy.Unwritten("nul", "h.org"); err == nil || !strings.Contains(err.Error(), "want null, ask or a file") {
+		t.Error(err)
+	}
+}
+
+// TestSays holds the lines that hosts log when they start.
+func TestSays(t *testing.T) {
+	for want, p := range map[string]*policy.Policy{
+		"no policy: this host carries out every task for container images":          unwritten(t, policy.Null),
+		"before one of spiffe://h.org/swarm/swci/* has approved it":                 unwritten(t, policy.Ask),
+		"2 sentences allow tasks, 1 of them after an approval by one of spiffe://h": parse(t, basic),
+		"refuses every task, as it has no sentence":                                 parse(t, "ask: true"),
+		"by one of nobody": parse(t, "{ask: true, approvers: [], sentences: ['Allow spiffe://h.org/** to use host']}"),
+	} {
+		if !strings.Contains(p.String(), want) {
+			t.Errorf("got %s, want %s", p, want)
+		}
+	}
+}
+
+func TestApproves(t *testing.T) {
+	named := parse(t, "approvers: [spiffe://h.org/swarm/swci, spiffe://h.org/swarm/swci/bob]")
+	wide := parse(t, "approvers: [spiffe://h.org/**]")
+	for _, tt := range []struct {
+		p    *policy.Policy
+		by   string
+		want string // empty: it may
+	}{
+		{unwritten(t, policy.Ask), bob, ""},
+		{unwritten(t, policy.Ask), ann, "another SPIFFE ID is to approve it"},
+		{unwritten(t, policy.Ask), "", "another SPIFFE ID"},
+		{unwritten(t, policy.Ask), shared, "is no approver of this host"},
+		{unwritten(t, policy.Ask), "spiffe://x.org/swarm/swci/bob", "write a policy with approvers"},
+		{named, bob, ""},
+		{named, shared, ""},
+		{named, "spiffe://h.org/swarm/swci/eve", "add it to approvers in policy.yaml"},
+		{wide, bob, ""},
+		{wide, shared, "is shared by several people"},
+		{parse(t, "approvers: []"), bob, "its owner names nobody"},
+		{new(policy.Policy), bob, "is no approver"},
+	} {
+		err := tt.p.Approves(tt.by, ann)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s by %s: %v, want %s", tt.p, tt.by, err, tt.want)
+		}
+	}
+}
+
+func TestLogs(t *testing.T) {
+	for text, want := range map[string][3]bool{
+		"":                                    {true, true, false},
+		"logs: []":                            {false, false, false},
+		"logs: [spiffe://x.org/swarm/swci/*]": {false, false, true},
+	} {
+		p := parse(t, text)
+		if got := [3]bool{p.Logs(ann), p.Logs(shared), p.Logs("spiffe://x.org/swarm/swci/eve")}; got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestErrors holds that each mistake is told with its line, and with the word that was probably meant.
+func TestErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"aks: true":                   `p.yaml:1: "aks" is no key of a policy: did you mean ask?`,
+		"rules: []":                   `p.yaml:1: "rules" is no key of a policy: want approvers, ask, limits, logs, sentences`,
+		"ask: maybe":                  "p.yaml:1: ask is true or false",
+		"ask: true\nask: true":        "p.yaml:2: ask stands there twice",
+		"- a":                         "p.yaml:1: a policy has keys and values",
+		"ask: [":                      "p.yaml:1: it is no YAML: did not find",
+		"a: b: c":                     "p.yaml:1: it is no YAML: mapping values",
+		"ask: true\n---\nask: true":   "more than one YAML document",
+		"sentences: Allow x":          "p.yaml:1: sentences is a list: each entry on a line of its own, after - ",
+		"sentences:\n- Allow\n- true": "p.yaml:2: the end where a SPIFFE ID pattern is to stand, such as spiffe://example.org/swarm/swci/*\np.yaml:3: want text",
+		"sentences:\n- {ask: true}":   "p.yaml:2: it has no sentence",
+		"sentences:\n\n- Allow spiffe://h.org/** to use hots":                             `p.yaml:3: "hots" is no resource: did you mean host?`,
+		"sentences:\n- Allow spiffe://h.org/** to manage host":                            `p.yaml:2: "manage" is no verb: want use`,
+		"sentences:\n- Allow spiffe://h.org/** to use host where task.type=RUN_SWARN":     "p.yaml:2: 'RUN_SWARN' is no task.type: did you mean RUN_SWARM?",
+		"sentences:\n- Allow spiffe://h.org/** to use host where runtime='vm'":            "'vm' is no runtime: want docker, podman, process",
+		"sentences:\n- Allow spiffe://h.org/** to use host where image.digest='sha256:1'": "'sha256:1' is no digest of an image",
+		"sentences:\n- Allow spiffe://h.org/** to use host where task.digest='sha256:1'":  "is no digest of a task: want 64 hex digits",
+		"approvers:\n- h.org":                                       "p.yaml:2: SPIFFE ID pattern",
+		"logs: spiffe://h.org/**":                                   "p.yaml:1: logs is a list",
+		"limits:\n  cpu: 1":                                         `p.yaml:2: "cpu" is no key of limits: did you mean cpus?`,
+		"limits: {cpus: 0}":                                         "cpus: 0 is out of bounds: want more than 0",
+		"limits: {cpus: -1}":                                        "out of bounds",
+		"limits: {cpus: .nan}":                                      "is no number of CPUs",
+		"limits: {cpus: NaN}":                                       "out of bounds",
+		"limits: {memory: 64 gallons}":                              `"64 gallons" is no number of bytes of memory: want bytes, such as 64GiB`,
+		"limits: {gpus: 1.5}":                                       "want a whole number",
+		"limits: {hours: [1]}":                                      "is no number of hours",
+		"limits: {paths: [srv]}":                                    "want an absolute path in which nothing is",
+		"limits: {paths: [/srv/]}":                                  "want an absolute path in which nothing is",
+		"limits: {volumes: [a/b]}":                                  "is no name",
+		"limits: {networks: ['a*b']}":                               "is no name",
+		"limits: {isolation: [privileges]}":                         `"privileges" opens no isolation: did you mean privileged?`,
+		"limits: {isolation: [unbound=all]}":                        "want one of privileged, ipc",
+		"limits: 8":                                                 "limits has keys and values",
+		"x: &a [b]\nlogs: *a":                                       "logs is a list",
+		"logs: [!x spiffe://h.org/**]":                              "want text",
+		"limits: {volumes: [" + strings.Repeat("a", 513) + "]}":     "has 513 bytes, at most 512",
+		"limits: {volumes: [" + strings.Repeat("a,", 257) + "]}":    "has 257 entries, at most 256",
+		"# " + strings.Repeat("x", policy.MaxBytes):                 "at most 65536",
+		"logs: [" + strings.Repeat("spiffe://h.org/x, ", 65) + "]":  "has 65 entries, at most 64",
+		"sentences: [" + strings.Repeat("a,", 257) + "]":            "has 257 entries, at most 256",
+		strings.Repeat("[", 20000):                                  "p.yaml:",
+		"sentences:\n- |\n  Allow spiffe://h.org/**\n  to use\n  x": `p.yaml:2: "x" is no resource: want host`,
+	} {
+		p, err := policy.Parse("p.yaml", []byte(text), "h.org")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: got %v, %v\nwant %s", text, p, err, want)
+		}
+	}
+}
+
+// TestMonotonic holds that another sentence never lets less through, and another or a lower limit, or a shorter list, never more.
+func TestMonotonic(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same ones each time
+	for range 1000 {
+		d := randomDraft(r)
+		request := randomRequest(r)
+		before := parse(t, d.text()).Decide(request)
+		more, less := d, d
+		more.sentences = slices.Insert(slices.Clone(d.sentences), r.IntN(len(d.sentences)+1), randomSentence(r))
+		if after := parse(t, more.text()).Decide(request); after.Verdict < before.Verdict {
+			t.Fatalf("%s with another sentence %s\n%s\n%+v", before, after, more.text(), request)
+		}
+		switch r.IntN(3) {
+		case 0:
+			less.cpus = 1
+		case 1:
+			less.gpus = "0"
+		case 2:
+			less.volumes = d.volumes[:len(d.volumes)/2]
+		}
+		if after := parse(t, less.text()).Decide(request); after.Verdict > before.Verdict {
+			t.Fatalf("%s with less %s\n%s\n%+v", before, after, less.text(), request)
+		}
+	}
+}
+
+type draft struct {
+	ask       bool
+	sentences []string
+	cpus      int // 0: no limit
+	gpus      string
+	volumes   []string
+}
+
+func (d draft) text() string {
+	s := "ask: " + strconv.FormatBool(d.ask) + "\nsentences:\n" + strings.Join(d.sentences, "")
+	s += "limits:\n  volumes: [" + strings.Join(d.volumes, ", ") + "]\n"
+	if d.cpus > 0 {
+		s += "  cpus: " + strconv.Itoa(d.cpus) + "\n"
+	}
+	if d.gpus != "" {
+		s += "  gpus: " + d.gpus + "\n"
+	}
+	return s
+}
+
+func randomSentence(r *rand.Rand) string {
+	s := "  - sentence: Allow " + []string{"spiffe://h.org/**", ann, bob}[r.IntN(3)] + " to use host"
+	s += []string{"", " where task.type='RUN_SWARM'", " where any {task.name='train', image.digest='sha256:" + digest("c") + "'}", " where task.name!='train'"}[r.IntN(4)]
+	return s + []string{"", "\n    ask: true", "\n    ask: false"}[r.IntN(3)] + "\n"
+}
+
+func randomDraft(r *rand.Rand) draft {
+	d := draft{ask: r.IntN(2) == 0, cpus: r.IntN(4), gpus: []string{"", "0", "2"}[r.IntN(3)], volumes: []string{"v1", "v2", "'v*'"}[r.IntN(3):]}
+	for range r.IntN(3) {
+		d.sentences = append(d.sentences, randomSentence(r))
+	}
+	return d
+}
+
+func randomRequest(r *rand.Rand) policy.Request {
+	q := run()
+	q.Submitter = []string{ann, bob, shared}[r.IntN(3)]
+	q.Type = []string{"RUN_SWARM", "PULL_IMAGE"}[r.IntN(2)]
+	q.Task = []string{"train", "other"}[r.IntN(2)]
+	q.ImageDigest = []string{"", "sha256:" + digest("c")}[r.IntN(2)]
+	q.CPUs, q.GPUs = float64(r.IntN(4)), r.IntN(3)
+	q.Volumes = []string{"v1", "v2", "x"}[:r.IntN(4)]
+	return q
+}
+
+// FuzzParse holds that no file harms the reader, and that each mistake is on a line of its own.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(basic))
+	f.Add([]byte("ask: true\napprovers: [spiffe://h.org/**]\nlogs: []\n"))
+	f.Add([]byte("a: &a [*a]\n<<: *a\n? {}\n: !!binary x\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := policy.Parse("p.yaml", data, "h.org")
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "p.yaml:") {
+					t.Fatalf("%q", err)
+				}
+			}
+			return
+		}
+		p.Decide(run())
+	})
+}

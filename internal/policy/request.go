@@ -1,0 +1,101 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/policy/sentence"
+	"github.com/swarmd/swarmd/internal/suggest"
+)
+
+// Process is the runtime of tasks without containers.
+const Process = "process"
+
+// Request is a task that a host is asked to carry out. Of paths, networks and the like it has what the task names: what the host's
+// own profile says is its owner's choice already.
+type Request struct {
+	Submitter  string // SPIFFE ID, as the host has verified it
+	Swarm      string // the swarm's ID
+	Taskrunner string
+
+	Task   string // its name
+	Type   string // such as RUN_SWARM
+	Digest string // 64 hex digits, of the finalised task
+
+	Image       string // reference, as the task has it; empty: none
+	ImageDigest string // sha256:… of what would run; empty: not known
+
+	Runtime string // docker, podman or process
+	Local   bool   // the host belongs to a swarm on one machine that swarmctl local started
+
+	CPUs   float64 // 0: it does not say
+	Memory int64   // bytes; 0: it does not say
+	GPUs   int
+	Hours  float64 // until it is stopped; 0: it does not say
+
+	Volumes   []string // names of the engine's volumes
+	Paths     []string // of the host, without symbolic links
+	Networks  []string
+	Isolation []string // what is to be opened: OPTION or OPTION=VALUE, as the engine's options are named
+}
+
+// known are the facts of a request, by the names that conditions have for them.
+func (r Request) known() map[string]string {
+	return map[string]string{
+		"task.type": r.Type, "task.name": r.Task, "task.digest": r.Digest,
+		"image.reference": r.Image, "image.repository": repository(r.Image), "image.digest": r.ImageDigest,
+		"taskrunner": r.Taskrunner, "swarm": r.Swarm, "runtime": r.Runtime,
+	}
+}
+
+func facts() []string {
+	var names []string
+	for name := range (Request{}).known() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// repository is an image's reference without tag and digest.
+func repository(reference string) string {
+	reference, _, _ = strings.Cut(reference, "@")
+	if slash, colon := strings.LastIndexByte(reference, '/'), strings.LastIndexByte(reference, ':'); colon > slash {
+		return reference[:colon]
+	}
+	return reference
+}
+
+// checkValue finds values that a fact never has.
+func checkValue(fact, value string) error {
+	switch fact {
+	case "task.type":
+		return oneOf(fact, value, "RUN_SWARM", "MAKE_USER_CONTAINER", "PULL_IMAGE", "MAKE_SWARM_USER_CONTENT")
+	case "runtime":
+		return oneOf(fact, value, "docker", "podman", Process)
+	case "task.digest":
+		if !isHex(value) {
+			return fmt.Errorf("%.80s is no digest of a task: want 64 hex digits, as swarmctl shows them", sentence.Quote(value))
+		}
+	case "image.digest":
+		if digits, ok := strings.CutPrefix(value, "sha256:"); !ok || !isHex(digits) {
+			return fmt.Errorf("%.80s is no digest of an image: want sha256: and 64 hex digits", sentence.Quote(value))
+		}
+	}
+	return nil
+}
+
+func isHex(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func oneOf(fact, value string, known ...string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	if near := suggest.Word(value, known); near != "" {
+		return fmt.Errorf("%.80s is no %s: did you mean %s?", sentence.Quote(value), fact, near)
+	}
+	return fmt.Errorf("%.80s is no %s: want %s", sentence.Quote(value), fact, strings.Join(known, ", "))
+}
