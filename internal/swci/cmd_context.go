@@ -56,10 +56,21 @@ type createdJSON struct {
 	SwarmID string `json:"swarm_id" doc:"of its swarm; pinned from now on"`
 }
 
+func (c createdJSON) words(l *lines) {
+	l.say(apiIsUp)
+	l.say("CONTEXT CREATED : " + c.Name)
+}
+
 // contextsJSON is `list contexts -o json`.
 type contextsJSON struct {
 	Contexts []Context `json:"contexts" doc:"by name"`
 	Current  string    `json:"current" doc:"name of the current one; empty when none is"`
+}
+
+func (c contextsJSON) words(l *lines) {
+	for _, x := range c.Contexts {
+		l.say(x.Name)
+	}
 }
 
 // currentJSON is `switch context NAME -o json`.
@@ -67,10 +78,14 @@ type currentJSON struct {
 	Current string `json:"current" doc:"name of the context that is now the current one"`
 }
 
+func (c currentJSON) words(l *lines) { l.say("DEFAULT CONTEXT SET TO : " + c.Current) }
+
 // deletedContextJSON is `delete context NAME -o json`.
 type deletedContextJSON struct {
 	Deleted string `json:"deleted" doc:"name of the context that was removed"`
 }
+
+func (d deletedContextJSON) words(l *lines) { l.say("CONTEXT DELETED : " + d.Deleted) }
 
 func deleteContext(_ context.Context, s *Session, args Args) error {
 	contexts, err := OpenContexts(s.Env.Getenv)
@@ -88,15 +103,10 @@ func deleteContext(_ context.Context, s *Session, args Args) error {
 	if err := errors.Join(contexts.Remove(name, c.PID), contexts.dropAgent(c.Agent, s.Env.Getenv, s.say)); err != nil {
 		return err
 	}
-	switch {
-	case s.JSON:
-		return printJSON(s.Env.Stdout, deletedContextJSON{name})
-	case s.inWords():
-		fmt.Fprintf(s.Env.Stdout, "CONTEXT DELETED : %s\n", name)
-	default:
+	return s.show(deletedContextJSON{name}, func() error {
 		fmt.Fprintf(s.Env.Stderr, "context %s is forgotten\n", name)
-	}
-	return nil
+		return nil
+	})
 }
 
 func listContexts(_ context.Context, s *Session, _ Args) error {
@@ -109,20 +119,13 @@ func listContexts(_ context.Context, s *Session, _ Args) error {
 		return err
 	}
 	current := contexts.Current()
-	if s.JSON {
-		return printJSON(s.Env.Stdout, contextsJSON{append([]Context{}, all...), current})
-	}
-	if s.inWords() {
+	return s.show(contextsJSON{append([]Context{}, all...), current}, func() error {
+		t := table{header: []string{"NAME", "CURRENT", "SNS", "IDENTITY", "SWARM"}}
 		for _, c := range all {
-			fmt.Fprintln(s.Env.Stdout, c.Name)
+			t.add(c.Name, yesNo(c.Name == current), strings.Join(c.SNs, ","), c.source(), short(c.SwarmID))
 		}
-		return nil
-	}
-	t := table{header: []string{"NAME", "CURRENT", "SNS", "IDENTITY", "SWARM"}}
-	for _, c := range all {
-		t.add(c.Name, yesNo(c.Name == current), strings.Join(c.SNs, ","), c.source(), short(c.SwarmID))
-	}
-	return t.print(s.Env.Stdout)
+		return t.print(s.Env.Stdout)
+	})
 }
 
 func switchContext(_ context.Context, s *Session, args Args) error {
@@ -136,13 +139,8 @@ func switchContext(_ context.Context, s *Session, args Args) error {
 	if s.prompt != nil {
 		s.prompt.switched = true
 	}
-	if s.JSON {
-		return printJSON(s.Env.Stdout, currentJSON{args.Value("NAME")})
-	}
-	if s.inWords() {
-		fmt.Fprintf(s.Env.Stdout, "DEFAULT CONTEXT SET TO : %s\n", args.Value("NAME"))
+	return s.show(currentJSON{args.Value("NAME")}, func() error {
+		fmt.Fprintf(s.Env.Stderr, "current context is %s\n", args.Value("NAME"))
 		return nil
-	}
-	fmt.Fprintf(s.Env.Stderr, "current context is %s\n", args.Value("NAME"))
-	return nil
+	})
 }

@@ -63,7 +63,11 @@ type contextInfoJSON struct {
 	Context  Context `json:"context" doc:"as it is saved"`
 	Current  bool    `json:"current" doc:"commands use it"`
 	Swarmctl string  `json:"swarmctl" doc:"version: as tagged, or devel"`
+
+	facts fields
 }
+
+func (c contextInfoJSON) words(l *lines) { l.facts(c.facts) }
 
 // contextVersionJSON is `get context version -o json`.
 type contextVersionJSON struct {
@@ -72,10 +76,25 @@ type contextVersionJSON struct {
 	API      string `json:"api" doc:"as in its methods' names"`
 }
 
+func (v contextVersionJSON) facts() (f fields) {
+	f.add("SWCI_VERSION", v.Swarmctl)
+	f.add("SN_VERSION", v.SN)
+	f.add("API_VERSION", v.API)
+	return f
+}
+
+func (v contextVersionJSON) words(l *lines) { l.facts(v.facts()) }
+
 // contextEnvJSON is `list context env -o json`.
 type contextEnvJSON struct {
 	Name string     `json:"name" doc:"the context's"`
 	Env  []Variable `json:"env" doc:"by key"`
+}
+
+func (e contextEnvJSON) words(l *lines) {
+	for _, v := range e.Env {
+		v.words(l)
+	}
 }
 
 // apiVersion is the API's, as in its methods' names.
@@ -96,13 +115,18 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
-	current := contexts.Current() == c.Name
-	if s.JSON {
-		return printJSON(s.Env.Stdout, contextInfoJSON{c, current, version.Read().Version})
+	info := contextInfoJSON{Context: c, Current: contexts.Current() == c.Name, Swarmctl: version.Read().Version}
+	if info.facts, err = contextFacts(s, info); err != nil {
+		return err
 	}
-	var f fields
+	return s.show(info, func() error { return info.facts.table(s.Env.Stdout) })
+}
+
+// contextFacts are what is known of a context, an agent's directory among it.
+func contextFacts(s *Session, info contextInfoJSON) (f fields, err error) {
+	c := info.Context
 	f.add("NAME", c.Name)
-	f.add("CURRENT", yesNo(current))
+	f.add("CURRENT", yesNo(info.Current))
 	for _, sn := range c.SNs {
 		host, port, err := net.SplitHostPort(sn)
 		if err != nil {
@@ -120,7 +144,7 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 		}
 		dir, err := c.Agent.dir(s.Env.Getenv)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		f.add("SPIRE_AGENT_STATE", dir)
 	}
@@ -128,8 +152,8 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 	for _, v := range c.Env {
 		f.add("ENV", v.Key+"="+v.Value)
 	}
-	f.add("SWCI_VERSION", version.Read().Version)
-	return f.show(s.Env.Stdout, s.inWords())
+	f.add("SWCI_VERSION", info.Swarmctl)
+	return f, nil
 }
 
 func getContextVersion(ctx context.Context, s *Session, args Args) error {
@@ -139,14 +163,7 @@ func getContextVersion(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("get context version: %w", err)
 		}
 		v := contextVersionJSON{version.Read().Version, swarm.GetVersion(), apiVersion}
-		if s.JSON {
-			return printJSON(s.Env.Stdout, v)
-		}
-		var f fields
-		f.add("SWCI_VERSION", v.Swarmctl)
-		f.add("SN_VERSION", v.SN)
-		f.add("API_VERSION", v.API)
-		return f.show(s.Env.Stdout, s.inWords())
+		return s.show(v, func() error { return v.facts().table(s.Env.Stdout) })
 	})
 }
 
@@ -155,26 +172,13 @@ func listContextEnv(_ context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
-	if s.JSON {
-		return printJSON(s.Env.Stdout, contextEnvJSON{c.Name, append([]Variable{}, c.Env...)})
-	}
-	if s.inWords() {
-		return printEnv(s, c.Env...)
-	}
-	t := table{header: []string{"KEY", "VALUE"}}
-	for _, v := range c.Env {
-		t.add(v.Key, v.Value)
-	}
-	return t.print(s.Env.Stdout)
-}
-
-// printEnv prints variables one a line, also those without a value.
-func printEnv(s *Session, env ...Variable) error {
-	var f fields
-	for _, v := range env {
-		f = append(f, field{v.Key, v.Value})
-	}
-	return f.show(s.Env.Stdout, true)
+	return s.show(contextEnvJSON{c.Name, append([]Variable{}, c.Env...)}, func() error {
+		t := table{header: []string{"KEY", "VALUE"}}
+		for _, v := range c.Env {
+			t.add(v.Key, v.Value)
+		}
+		return t.print(s.Env.Stdout)
+	})
 }
 
 func getContextEnv(_ context.Context, s *Session, args Args) error {
@@ -183,16 +187,13 @@ func getContextEnv(_ context.Context, s *Session, args Args) error {
 		return err
 	}
 	i, found := variable(c.Env, args.Value("KEY"))
-	switch {
-	case !found:
+	if !found {
 		return exit.New(exit.NotFound, "swarmctl list context env shows what is set", "context %s has no variable %q", c.Name, args.Value("KEY"))
-	case s.JSON:
-		return printJSON(s.Env.Stdout, c.Env[i])
-	case s.inWords():
-		return printEnv(s, c.Env[i])
 	}
-	_, err = fmt.Fprintln(s.Env.Stdout, c.Env[i].Value)
-	return err
+	return s.show(c.Env[i], func() error {
+		_, err := fmt.Fprintln(s.Env.Stdout, c.Env[i].Value)
+		return err
+	})
 }
 
 // What a context keeps is bounded: it is read with every command.
@@ -227,14 +228,10 @@ func setContextEnv(_ context.Context, s *Session, args Args) error {
 	if err := contexts.Save(c); err != nil {
 		return err
 	}
-	if s.JSON {
-		return printJSON(s.Env.Stdout, v)
-	}
-	if s.inWords() {
-		return printEnv(s, v)
-	}
-	fmt.Fprintf(s.Env.Stderr, "%s is kept in context %s\n", v.Key, c.Name)
-	return nil
+	return s.show(v, func() error {
+		fmt.Fprintf(s.Env.Stderr, "%s is kept in context %s\n", v.Key, c.Name)
+		return nil
+	})
 }
 
 // variable finds where a key is in variables that are sorted, or belongs.

@@ -72,11 +72,19 @@ type contractsJSON struct {
 	NoQuorum  *noQuorumJSON  `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
 }
 
+func (c contractsJSON) words(l *lines) {
+	for _, x := range c.Contracts {
+		l.say(x.Name)
+	}
+}
+
 // resetJSON is `reset contract NAME -o json`.
 type resetJSON struct {
 	Name string `json:"name" doc:"the contract's"`
 	Run  uint64 `json:"run" doc:"number of the run that begins, from 1"`
 }
+
+func (r resetJSON) words(l *lines) { l.say("CONTRACT RESET : " + r.Name) }
 
 // deletedJSON is `delete contract NAME -o json`.
 type deletedJSON struct {
@@ -113,28 +121,20 @@ func listContracts(ctx context.Context, s *Session, args Args) error {
 }
 
 func (s *Session) printContracts(list *swarmv1.ListContractsResponse) error {
-	if s.JSON {
-		out := contractsJSON{Contracts: []contractJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum())}
-		for _, c := range list.GetContracts() {
-			out.Contracts = append(out.Contracts, contractJSON{
-				Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetRound(), MinPeers: c.GetMinPeers(),
-				OpenSessions: c.GetOpenSessions(), EndedSessions: c.GetEndedSessions(), Created: stamp(c.GetCreatedUnixMs()),
-			})
-		}
-		return printJSON(s.Env.Stdout, out)
-	}
-	if s.inWords() {
-		for _, c := range list.GetContracts() {
-			fmt.Fprintln(s.Env.Stdout, text.Line(c.GetName()))
-		}
-		return nil
-	}
-	t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
+	out := contractsJSON{Contracts: []contractJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum())}
 	for _, c := range list.GetContracts() {
-		t.add(c.GetName(), c.GetPhase(), utoa(c.GetRun()), utoa(c.GetRound()), utoa(uint64(c.GetMinPeers())),
-			utoa(uint64(c.GetOpenSessions())), utoa(uint64(c.GetEndedSessions())))
+		out.Contracts = append(out.Contracts, contractJSON{
+			Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetRound(), MinPeers: c.GetMinPeers(),
+			OpenSessions: c.GetOpenSessions(), EndedSessions: c.GetEndedSessions(), Created: stamp(c.GetCreatedUnixMs()),
+		})
 	}
-	return t.print(s.Env.Stdout)
+	return s.show(out, func() error {
+		t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
+		for _, c := range out.Contracts {
+			t.add(c.Name, c.Phase, utoa(c.Run), utoa(c.Round), utoa(uint64(c.MinPeers)), utoa(uint64(c.OpenSessions)), utoa(uint64(c.EndedSessions)))
+		}
+		return t.print(s.Env.Stdout)
+	})
 }
 
 // statusJSON is `get contract status NAME -o json`.
@@ -161,7 +161,11 @@ type statusJSON struct {
 	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
 	Sessions      []sessionJSON `json:"sessions" doc:"by node; open and ended ones"`
 	NoQuorum      *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
+
+	facts fields
 }
+
+func (st statusJSON) words(l *lines) { l.facts(st.facts) }
 
 type warningJSON struct {
 	Reason string `json:"reason" doc:"UPPER_SNAKE, see docs/reference/warnings.md"`
@@ -207,15 +211,9 @@ func getContractStatus(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
 		}
-		switch {
-		case s.JSON:
-			err = printJSON(s.Env.Stdout, statusToJSON(status))
-		case s.inWords():
-			err = statusFields(s, status).show(s.Env.Stdout, true)
-		default:
-			err = printStatus(s, status)
-		}
-		if err != nil {
+		out := statusToJSON(status)
+		out.facts = statusFields(s, status)
+		if err := s.show(out, func() error { return printStatus(s, status) }); err != nil {
 			return err
 		}
 		if err := s.shown(status.GetNoQuorum()); err != nil {
@@ -323,15 +321,10 @@ func resetContract(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("reset contract %q: %w", name, err)
 		}
-		if s.JSON {
-			return printJSON(s.Env.Stdout, resetJSON{name, run})
-		}
-		if s.inWords() {
-			fmt.Fprintf(s.Env.Stdout, "CONTRACT RESET : %s\n", text.Line(name))
+		return s.show(resetJSON{name, run}, func() error {
+			fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", text.Line(name), run)
 			return nil
-		}
-		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", text.Line(name), run)
-		return nil
+		})
 	})
 }
 
@@ -342,11 +335,10 @@ func deleteContract(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("delete contract %q: %w", name, err)
 		}
-		if s.JSON {
-			return printJSON(s.Env.Stdout, deletedJSON{name, run})
-		}
-		fmt.Fprintf(s.Env.Stdout, "contract %s is deleted, in run %d\n", text.Line(name), run)
-		return nil
+		return s.show(deletedJSON{name, run}, func() error {
+			fmt.Fprintf(s.Env.Stdout, "contract %s is deleted, in run %d\n", text.Line(name), run)
+			return nil
+		})
 	})
 }
 

@@ -68,15 +68,10 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if err := contexts.dropAgent(old.Agent, s.Env.Getenv, s.say); err != nil {
 		return err
 	}
-	switch {
-	case s.JSON:
-		return printJSON(s.Env.Stdout, createdJSON{name, sn, target.SwarmID})
-	case s.inWords():
-		fmt.Fprintf(s.Env.Stdout, "%s\nCONTEXT CREATED : %s\n", apiIsUp, name)
-	default:
+	return s.show(createdJSON{name, sn, target.SwarmID}, func() error {
 		fmt.Fprintf(s.Env.Stderr, "context %s is swarm %s at %s\n", name, short(target.SwarmID), sn)
-	}
-	return nil
+		return nil
+	})
 }
 
 // newTarget is the swarm that a new context is to name: that of the SN which was named, or of the invitation.

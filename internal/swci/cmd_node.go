@@ -2,11 +2,11 @@ package swci
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
@@ -44,6 +44,14 @@ type nodesJSON struct {
 
 	Candidates []candidateJSON `json:"candidates" doc:"SNs that wait for an operator to admit them, and those that were admitted and have not joined, by name"`
 	Invited    []invitedJSON   `json:"invited" doc:"SNs whose invitations nobody has used yet, by name"`
+
+	rows [][]string // as the original has them
+}
+
+func (n nodesJSON) words(l *lines) {
+	for _, row := range n.rows {
+		l.row(row)
+	}
 }
 
 // forgottenJSON is `forget node NAME -o json`.
@@ -87,12 +95,10 @@ type useJSON struct {
 func listNodes(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		list, err := api.ListNodes(ctx)
-		if err == nil && s.JSON {
-			err = printJSON(s.Env.Stdout, nodesToJSON(list))
-		} else if err == nil && s.inWords() {
-			err = printNodeLines(s, list.GetNodes())
-		} else if err == nil {
-			err = s.printNodes(list)
+		if err == nil {
+			out := nodesToJSON(list)
+			out.rows = nodeRows(list.GetNodes(), s.Env.Now())
+			err = s.show(out, func() error { return s.printNodes(list) })
 		}
 		if err == nil {
 			err = s.shown(list.GetNoQuorum())
@@ -130,32 +136,27 @@ func nodePairs(nodes []*swarmv1.Node) *pairs.Table {
 	return pairs.Tabulate(there)
 }
 
-// printNodeLines prints nodes as the original does, whose Python class reads seven columns. A node's UUID is its peer ID, and its
+// nodeRows are nodes as the original shows them, whose Python class reads seven columns. A node's UUID is its peer ID, and its
 // parent the SN through which it reports. A node that is alive has been heard of just now, another one before it was found dead.
-func printNodeLines(s *Session, nodes []*swarmv1.Node) error {
+func nodeRows(nodes []*swarmv1.Node, now time.Time) [][]string {
 	peerIDs := map[string]string{}
 	for _, n := range nodes {
 		peerIDs[n.GetName()] = n.GetPeerId()
 	}
-	w := csv.NewWriter(s.Env.Stdout)
-	lines := [][]string{{"TYPE", "HOST_IP", "PORT", "CONTAINER", "UUID", "PARENT_UUID", "LAST_I_AM_ALIVE"}}
+	rows := [][]string{{"TYPE", "HOST_IP", "PORT", "CONTAINER", "UUID", "PARENT_UUID", "LAST_I_AM_ALIVE"}}
 	for _, n := range nodes {
 		kind, seen := strings.ToUpper(n.GetRole()), n.GetLiveSinceUnixMs()
 		if n.GetSentinel() {
 			kind = "SENTINEL"
 		}
 		if n.GetLive() {
-			seen = s.Env.Now().UnixMilli()
+			seen = now.UnixMilli()
 		}
-		lines = append(lines, []string{
-			kind, text.Line(n.GetHost()), strconv.FormatUint(uint64(nodePort(n)), 10), text.Line(n.GetName()), text.Line(n.GetPeerId()),
-			text.Line(peerIDs[n.GetSn()]), clockTime(seen),
+		rows = append(rows, []string{
+			kind, n.GetHost(), strconv.FormatUint(uint64(nodePort(n)), 10), n.GetName(), n.GetPeerId(), peerIDs[n.GetSn()], clockTime(seen),
 		})
 	}
-	if err := w.WriteAll(lines); err != nil {
-		return fmt.Errorf("print nodes: %w", err)
-	}
-	return nil
+	return rows
 }
 
 func nodesToJSON(list *swarmv1.ListNodesResponse) nodesJSON {

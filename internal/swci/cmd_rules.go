@@ -55,6 +55,8 @@ type ruledJSON struct {
 	Rules *rulesJSON `json:"rules" doc:"null when it has none"`
 }
 
+func (r ruledJSON) words(l *lines) { l.say("CONTRACT CREATED : " + r.Name) }
+
 // rulesJSON are a contract's rules.
 type rulesJSON struct {
 	Method          string   `json:"method" doc:"with all parameters; empty: sessions choose"`
@@ -170,20 +172,14 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 		if err := s.warnOfUnknown(ctx, api, c.GetRules().GetRequired()); err != nil {
 			return err
 		}
-		if s.JSON {
-			return printJSON(s.Env.Stdout, ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())})
-		}
-		rules := rulesText(c.GetRules())
-		if s.inWords() {
-			fmt.Fprintf(s.Env.Stdout, "CONTRACT CREATED : %s\n", text.Line(c.GetName()))
-			return nil
-		}
-		if rules == "" {
+		return s.show(ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())}, func() error {
+			if rules := rulesText(c.GetRules()); rules != "" {
+				fmt.Fprintf(s.Env.Stdout, "contract %s: %s\n", text.Line(c.GetName()), text.Line(rules))
+				return nil
+			}
 			fmt.Fprintf(s.Env.Stdout, "contract %s has no rules\n", text.Line(c.GetName()))
 			return nil
-		}
-		fmt.Fprintf(s.Env.Stdout, "contract %s: %s\n", text.Line(c.GetName()), text.Line(rules))
-		return nil
+		})
 	})
 }
 

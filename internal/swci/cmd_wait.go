@@ -41,6 +41,8 @@ type waitedJSON struct {
 	Tries int    `json:"tries" doc:"how often it was asked"`
 }
 
+func (waitedJSON) words(l *lines) { l.say(apiIsUp) }
+
 // As the original waits.
 const (
 	defaultTries = 360
@@ -67,17 +69,13 @@ func waitFor(ctx context.Context, s *Session, args Args, defaultPort string) err
 		defer s.own.keep()() // an agent that is started for it serves all tries
 	}
 	tried, err := untilUp(ctx, s, target, tries)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case s.JSON:
-		return printJSON(s.Env.Stdout, waitedJSON{sn, tried})
-	case s.inWords():
-		fmt.Fprintln(s.Env.Stdout, apiIsUp)
-	default:
-		fmt.Fprintf(s.Env.Stderr, "the SN at %s answers\n", sn)
 	}
-	return nil
+	return s.show(waitedJSON{sn, tried}, func() error {
+		fmt.Fprintf(s.Env.Stderr, "the SN at %s answers\n", sn)
+		return nil
+	})
 }
 
 // untilUp asks the target's SN until it answers. It says why it has not yet, once for each reason. A try takes as long as the time

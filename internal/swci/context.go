@@ -49,6 +49,8 @@ type Variable struct {
 	Value string `json:"value" doc:"as it was set"`
 }
 
+func (v Variable) words(l *lines) { l.fact(v.Key, v.Value) }
+
 // pinned is the swarm with its epoch.
 func (c Context) pinned() string { return first(c.Epoch, c.SwarmID) }
 

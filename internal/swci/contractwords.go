@@ -138,7 +138,11 @@ type contractInfoJSON struct {
 	Method       string     `json:"method" doc:"how models are merged, empty before the first session"`
 	MinPeers     uint32     `json:"min_peers" doc:"least number of peers of a round, 0 before the first session"`
 	LayoutDigest string     `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex; empty before the first session"`
+
+	facts fields
 }
+
+func (c contractInfoJSON) words(l *lines) { l.facts(c.facts) }
 
 func getContractInfo(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
@@ -159,12 +163,8 @@ func getContractInfo(ctx context.Context, s *Session, args Args) error {
 		}
 		info.Name, info.Created, info.Rules = c.GetName(), stamp(created), rulesToJSON(c.GetRules())
 		info.Method, info.MinPeers, info.LayoutDigest = c.GetTerms().GetMethod(), c.GetTerms().GetMinPeers(), c.GetTerms().GetLayoutDigest()
-		if s.JSON {
-			err = printJSON(s.Env.Stdout, info)
-		} else {
-			err = infoFields(info, created, c.GetRules()).show(s.Env.Stdout, s.inWords())
-		}
-		if err != nil {
+		info.facts = infoFields(info, created, c.GetRules())
+		if err := s.show(info, func() error { return info.facts.table(s.Env.Stdout) }); err != nil {
 			return err
 		}
 		if err := s.shown(status.GetNoQuorum()); err != nil {
