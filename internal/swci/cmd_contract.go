@@ -108,7 +108,7 @@ func listContracts(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		list, err := api.ListContracts(ctx)
 		if err == nil {
-			err = s.printContracts(list)
+			err = printContracts(s, list)
 		}
 		if err == nil {
 			err = s.shown(list.GetNoQuorum())
@@ -120,7 +120,7 @@ func listContracts(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
-func (s *Session) printContracts(list *swarmv1.ListContractsResponse) error {
+func printContracts(s *Session, list *swarmv1.ListContractsResponse) error {
 	out := contractsJSON{Contracts: []contractJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum())}
 	for _, c := range list.GetContracts() {
 		out.Contracts = append(out.Contracts, contractJSON{

@@ -98,7 +98,7 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 		if err == nil {
 			out := nodesToJSON(list)
 			out.rows = nodeRows(list.GetNodes(), s.Env.Now())
-			err = s.show(out, func() error { return s.printNodes(list) })
+			err = s.show(out, func() error { return printNodes(s, list) })
 		}
 		if err == nil {
 			err = s.shown(list.GetNoQuorum())
@@ -110,7 +110,7 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
-func (s *Session) printNodes(list *swarmv1.ListNodesResponse) error {
+func printNodes(s *Session, list *swarmv1.ListNodesResponse) error {
 	t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "REACH", "VERSION", "NOTE"}}
 	reach := nodePairs(list.GetNodes())
 	for _, n := range list.GetNodes() {

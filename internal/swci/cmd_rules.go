@@ -169,7 +169,7 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("create contract %q: %w", name, err)
 		}
-		if err := s.warnOfUnknown(ctx, api, c.GetRules().GetRequired()); err != nil {
+		if err := warnOfUnknown(ctx, s, api, c.GetRules().GetRequired()); err != nil {
 			return err
 		}
 		return s.show(ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())}, func() error {
@@ -184,7 +184,7 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 }
 
 // warnOfUnknown says which required SLs never registered: rightly so before they are started, or a name is misspelt.
-func (s *Session) warnOfUnknown(ctx context.Context, api client.Operator, required []string) error {
+func warnOfUnknown(ctx context.Context, s *Session, api client.Operator, required []string) error {
 	if len(required) == 0 {
 		return nil
 	}
@@ -320,7 +320,7 @@ func explainContract(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("explain contract %q: %w", name, err)
 		}
-		if err := s.printExplanation(st); err != nil {
+		if err := printExplanation(s, st); err != nil {
 			return err
 		}
 		if err := s.shown(st.GetNoQuorum()); err != nil {
@@ -330,7 +330,7 @@ func explainContract(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
-func (s *Session) printExplanation(st *swarmv1.GetContractStatusResponse) error {
+func printExplanation(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	if s.JSON {
 		c := st.GetContract()
 		return printJSON(s.Env.Stdout, explainJSON{

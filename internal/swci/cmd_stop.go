@@ -40,12 +40,12 @@ func runStop(ctx context.Context, s *Session, args Args) error {
 	}
 	root := sudo.OS()
 	if o.Sudo && root.UID() != 0 {
-		return s.stopAsRoot(root)
+		return stopAsRoot(s, root)
 	}
-	e, denied := s.stopEngine(ctx, &o)
+	e, denied := stopEngine(ctx, s, &o)
 	if errors.Is(denied, stop.ErrDenied) && root.Helps(ctx, s.Env.IsTerminal(s.Env.Stderr)) {
 		fmt.Fprintln(s.Env.Stderr, "swarmctl: the container engine's socket refuses this user: running again under sudo")
-		return s.stopAsRoot(root)
+		return stopAsRoot(s, root)
 	}
 	if e != nil {
 		defer e.Close()
@@ -67,7 +67,7 @@ func runStop(ctx context.Context, s *Session, args Args) error {
 }
 
 // stopEngine opens the engine if anything of it may be meant; the error says why there is none.
-func (s *Session) stopEngine(ctx context.Context, o *stop.Options) (*engine.Engine, error) {
+func stopEngine(ctx context.Context, s *Session, o *stop.Options) (*engine.Engine, error) {
 	if o.APLS && len(o.Args()) == 1 {
 		return nil, nil
 	}
@@ -82,7 +82,7 @@ func remedyOf(err error) string {
 }
 
 // stopAsRoot becomes the same command under sudo, which looks for this user's processes too. It returns only if that can't be.
-func (s *Session) stopAsRoot(root sudo.Sudo) error {
+func stopAsRoot(s *Session, root sudo.Sudo) error {
 	var more []string
 	if dir := stop.Registry(s.Env.Getenv); dir != "" {
 		more = []string{dir}
