@@ -26,17 +26,28 @@ type prompt struct {
 
 // runPrompt runs the prompt in this process.
 func (s *Session) runPrompt(ctx context.Context, opts *cli.Context) error {
+	p, done, err := s.openPrompt(opts)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return p.shell.Run(ctx)
+}
+
+// openPrompt prepares a session of several commands, to which run-swci's options apply. Its shell's Run takes lines from standard input,
+// its Do single ones. Without error done must be called.
+func (s *Session) openPrompt(opts *cli.Context) (p *prompt, done func(), err error) {
 	dir := opts.String("usr-dir")
 	if dir != "" {
-		var err error
 		if dir, err = userDir(dir); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
+	done = func() {}
 	if s.own != nil {
-		defer s.own.keep()()
+		done = s.own.keep()
 	}
-	p := &prompt{}
+	p = &prompt{}
 	for _, names := range s.Grammar.connectionOptions() {
 		p.given = append(p.given, typed(opts, names))
 	}
@@ -51,7 +62,7 @@ func (s *Session) runPrompt(ctx context.Context, opts *cli.Context) error {
 		cfg.Interrupts = s.Signals.Take
 	}
 	p.shell = shell.New(cfg)
-	return p.shell.Run(ctx)
+	return p, done, nil
 }
 
 // userDir returns the user directory's absolute path.

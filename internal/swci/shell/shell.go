@@ -34,7 +34,8 @@ type Config struct {
 // Shell is one session at the prompt.
 type Shell struct {
 	cfg      Config
-	n        int // commands executed
+	answers  *strings.Builder // of Do; nil: they go to cfg.Out, beside the prompt
+	n        int              // commands executed
 	failFast bool
 	over     bool
 
@@ -48,26 +49,14 @@ func New(cfg Config) *Shell { return &Shell{cfg: cfg} }
 // Run reads and executes lines until EXIT, the end of the input, or a failure after EXIT ON FAILURE, which is returned. It
 // blocks. When ctx ends its cause is returned.
 func (s *Shell) Run(ctx context.Context) error {
-	text, found, err := s.cfg.script()
-	if err != nil {
-		return err
-	}
-	if s.cfg.Dir != "" {
-		if err := os.Chdir(s.cfg.Dir); err != nil {
-			return fmt.Errorf("enter user directory: %w", err)
-		}
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.interruptible(cancel)
+	defer s.interruptible(cancel)()
 	if s.cfg.Interrupts != nil {
 		defer s.cfg.Interrupts(s.interrupt)()
 	}
-	if found {
-		err := s.follow(ctx, s.scripted(s.cfg.scriptName(), strings.NewReader(text)))
-		if err != nil && !errors.Is(err, errAbandoned) {
-			return err
-		}
+	if err := s.Begin(ctx); err != nil && !errors.Is(err, errAbandoned) {
+		return err
 	}
 	if s.over {
 		return nil
@@ -82,6 +71,24 @@ func (s *Shell) Run(ctx context.Context) error {
 		return exit.ErrInterrupted
 	}
 	return err
+}
+
+// Begin enters the user directory and runs the startup script, if there is one. It blocks. Run begins by itself; who calls Do begins
+// before.
+func (s *Shell) Begin(ctx context.Context) error {
+	text, found, err := s.cfg.script()
+	if err != nil {
+		return err
+	}
+	if s.cfg.Dir != "" {
+		if err := os.Chdir(s.cfg.Dir); err != nil {
+			return fmt.Errorf("enter user directory: %w", err)
+		}
+	}
+	if !found {
+		return nil
+	}
+	return s.follow(ctx, s.scripted(s.cfg.scriptName(), strings.NewReader(text)))
 }
 
 // errAbandoned ends a script whose command was interrupted.
@@ -132,30 +139,86 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 func (s *Shell) execute(ctx context.Context, line string) error {
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	before := s.interruptible(cancel)
-	defer func() { s.interruptible(before) }()
+	defer s.interruptible(cancel)()
 	out := &indented{w: s.cfg.Out}
-	words, err := shellwords.Split(line)
-	if err == nil {
-		err = s.cfg.Run(own, words, out)
-	}
+	err := s.run(own, line, out)
 	out.end()
-	if err != nil && own.Err() != nil {
-		err = context.Cause(own)
-	}
 	if err != nil {
-		s.complain(err)
+		s.complain(s.cfg.Out, err)
 	}
 	s.n++
 	return err
 }
 
-// interruptible names what the next SIGINT cancels, and returns what was named before.
-func (s *Shell) interruptible(next context.CancelCauseFunc) (before context.CancelCauseFunc) {
+// run hands a line's words to whoever knows the commands.
+func (s *Shell) run(ctx context.Context, line string, out io.Writer) error {
+	words, err := shellwords.Split(line)
+	if err == nil {
+		err = s.cfg.Run(ctx, words, out)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// maxAnswer bounds what Do returns, in bytes.
+const maxAnswer = 16 << 20
+
+// Do executes one line as in a script and returns what it answers, without the four blanks. It is for who asks for single lines, as web
+// mode does, and does not read Config.In. An error stands last, as `ERROR : …` and what belongs to it, and is returned too. Empty
+// lines and comments answer nothing. Do blocks as long as the command does; one call at a time.
+func (s *Shell) Do(ctx context.Context, line string) (answer []string, err error) {
+	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+		return nil, nil
+	}
+	if strings.ContainsAny(line, "\n\r") || len(line) > maxLine {
+		err = exit.New(exit.Usage, "", "a command is one line of %d bytes at most", maxLine)
+	}
+	s.answers = &strings.Builder{}
+	defer func() { s.answers = nil }()
+	if err == nil {
+		err = s.run(ctx, line, &bounded{s.answers})
+	}
+	if err != nil {
+		if said := s.answers.String(); said != "" && !strings.HasSuffix(said, "\n") {
+			s.answers.WriteByte('\n')
+		}
+		s.complain(s.answers, err)
+		s.over = s.over || s.failFast
+	}
+	s.n++
+	if text := strings.TrimSuffix(s.answers.String(), "\n"); text != "" {
+		answer = strings.Split(text, "\n")
+	}
+	return answer, err
+}
+
+// Over reports whether EXIT has been executed, or a command has failed while EXIT ON FAILURE was on.
+func (s *Shell) Over() bool { return s.over }
+
+// bounded refuses what goes beyond maxAnswer.
+type bounded struct{ b *strings.Builder }
+
+// Write implements io.Writer.
+func (w *bounded) Write(p []byte) (int, error) {
+	if w.b.Len()+len(p) > maxAnswer {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return w.b.Write(p)
+}
+
+// interruptible names what the next SIGINT cancels, until restore.
+func (s *Shell) interruptible(next context.CancelCauseFunc) (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, s.cancel = s.cancel, next
-	return before
+	before := s.cancel
+	s.cancel = next
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cancel = before
+	}
 }
 
 func (s *Shell) interrupt() {
@@ -171,25 +234,37 @@ func (s *Shell) Exit() { s.over = true }
 func (s *Shell) ExitOnFailure(on bool) { s.failFast = on }
 
 // Report shows what a command of the shell itself did, as the original does: beside another prompt.
-func (s *Shell) Report(line string) { fmt.Fprintln(s.cfg.Out, s.prompt()+text.Line(line)) }
+func (s *Shell) Report(line string) {
+	if s.answers != nil {
+		fmt.Fprintln(s.answers, text.Line(line))
+		return
+	}
+	fmt.Fprintln(s.cfg.Out, s.prompt()+text.Line(line))
+}
 
 // Print shows text as it is, not indented.
-func (s *Shell) Print(text string) { fmt.Fprint(s.cfg.Out, text) }
+func (s *Shell) Print(text string) {
+	if s.answers != nil {
+		s.answers.WriteString(text)
+		return
+	}
+	fmt.Fprint(s.cfg.Out, text)
+}
 
 func (s *Shell) prompt() string { return fmt.Sprintf("SWCI:%d > ", s.n) }
 
 // selfNamed matches the program's name before a command: at the prompt it is not typed.
 var selfNamed = regexp.MustCompile(`\bswarmctl ([a-z]|[A-Z]+\b)`)
 
-func (s *Shell) complain(err error) {
+func (s *Shell) complain(w io.Writer, err error) {
 	for i, line := range strings.Split(err.Error(), "\n") {
 		if i == 0 {
 			line = "ERROR : " + line
 		}
-		fmt.Fprintln(s.cfg.Out, text.Line(selfNamed.ReplaceAllString(line, "$1")))
+		fmt.Fprintln(w, text.Line(selfNamed.ReplaceAllString(line, "$1")))
 	}
 	if hint := exit.Hint(err); hint != "" {
-		fmt.Fprintln(s.cfg.Out, "    hint: "+text.Line(selfNamed.ReplaceAllString(hint, "$1")))
+		fmt.Fprintln(w, "    hint: "+text.Line(selfNamed.ReplaceAllString(hint, "$1")))
 	}
 }
 

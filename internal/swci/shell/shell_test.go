@@ -49,6 +49,10 @@ func (f *fixture) run(ctx context.Context, words []string, out io.Writer) error 
 	switch words[0] {
 	case "say":
 		fmt.Fprintln(out, strings.Join(words[1:], "|"))
+	case "much":
+		fmt.Fprint(out, "some, and ")
+		_, err := out.Write(bytes.Repeat([]byte("x"), 1<<24))
+		return err
 	case "begin":
 		fmt.Fprint(out, "no end of line")
 	case "fail":
@@ -101,6 +105,46 @@ and more; usage: fail
 	got = strings.ReplaceAll(got, "\x1b[2J", "") // the fixture's command prints what it is given
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+}
+
+// TestDo asks for single lines, as web mode does.
+func TestDo(t *testing.T) {
+	f := setup("never read")
+	s := shell.New(f.cfg)
+	f.shell = s
+	for _, tt := range []struct {
+		line string
+		want []string
+		code int
+	}{
+		{"  say one two ", []string{"one|two"}, 0},
+		{"", nil, 0},
+		{"# say it", nil, 0},
+		{"begin", []string{"no end of line"}, 0},
+		{"cd /nowhere", []string{"ERROR : change directory: chdir /nowhere: no such file or directory"}, exit.Failed},
+		{"say 'a", []string{"ERROR : a quote is not closed"}, exit.Failed},
+		{"say a\nsay b", []string{"ERROR : a command is one line of 65536 bytes at most"}, exit.Usage},
+		{"much", []string{"some, and ", "ERROR : the answer has more than 16777216 bytes"}, exit.Failed},
+		{"fail", []string{"ERROR : it failed", "and more; usage: fail", "    hint: try: say sorry"}, exit.Conflict},
+		{"strict", []string{"EXIT ON FAILURE IS TURNED ON"}, 0},
+	} {
+		got, err := s.Do(t.Context(), tt.line)
+		if exit.Code(err) != tt.code {
+			t.Errorf("%q: %v, want code %d", tt.line, err, tt.code)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.line, diff)
+		}
+		if s.Over() {
+			t.Errorf("%q ends the shell", tt.line)
+		}
+	}
+	if _, err := s.Do(t.Context(), "fail"); err == nil || !s.Over() {
+		t.Errorf("a failure that was not to be: %v, over: %v", err, s.Over())
+	}
+	if f.out.Len() > 0 {
+		t.Errorf("beside the answers: %q", f.out.String())
 	}
 }
 
