@@ -239,26 +239,11 @@ func (s *orders) vetOrder(c state.Ordered) (state.Command, error) {
 
 // proveOrder returns the SPIFFE ID of the operator whose SVID, as this SN's trust bundle has it now, signed the order.
 func (s *orders) proveOrder(swarmID string, o *ledger.Order) (string, error) {
-	if s.cfg.Source == nil || len(o.Chain) == 0 {
-		return "", fmt.Errorf("%w: no certificate to check it by", ErrOrderRefused)
-	}
-	chain, err := identity.ParseChain(o.Chain)
-	if err != nil {
-		return "", fmt.Errorf("%w: its SVID: %w", ErrOrderRefused, err)
-	}
-	proven, err := identity.VerifyChain(s.cfg.Source, chain)
+	id, err := identity.ProveOrder(s.cfg.Source, identity.Order{
+		SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
+	}, o.Chain, o.Signature)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrOrderRefused, err)
 	}
-	id, err := identity.ParseIDString(proven.String())
-	if err != nil || id.Role() != identity.RoleSWCI {
-		return "", fmt.Errorf("%w: %s is no operator", ErrOrderRefused, proven)
-	}
-	message := identity.OrderMessage(identity.Order{
-		SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
-	})
-	if err := identity.VerifySVIDSignature(chain[0], message, o.Signature); err != nil {
-		return "", fmt.Errorf("%w: the key of %s did not sign this request for this swarm", ErrOrderRefused, proven)
-	}
-	return proven.String(), nil
+	return id.String(), nil
 }
