@@ -1,0 +1,482 @@
+package consent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/consent"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+)
+
+const (
+	swarmID = "0123456789abcdef0123456789abcdef"
+	host    = "swop-0"
+	ann     = "/swarm/swci/ann"
+	bob     = "/swarm/swci/bob"
+)
+
+// world is a host with its bundle, operators, and what an SN shows.
+type world struct {
+	t         *testing.T
+	authority *rpctest.Authority
+	svids     map[string]*rpctest.Source // by path
+	policy    policy
+	dir       string
+	journal   *consent.Journal
+}
+
+// policy is what the owner thinks.
+type policy struct{ consent.Verdict }
+
+// Decide implements consent.Policy.
+func (p *policy) Decide(string, *task.Hosted, *task.Task) consent.Verdict { return p.Verdict }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, svids: map[string]*rpctest.Source{}, dir: t.TempDir(), policy: policy{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}}}
+	var err error
+	if w.authority, err = rpctest.NewAuthority("a.example"); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// svid is that of a path, for an hour from when it was first asked for.
+func (w *world) svid(path string) *rpctest.Source {
+	w.t.Helper()
+	if w.svids[path] == nil {
+		w.svids[path] = issue(w.t, w.authority, path)
+	}
+	return w.svids[path]
+}
+
+func issue(t *testing.T, a *rpctest.Authority, path string) *rpctest.Source {
+	t.Helper()
+	s, err := a.Issue(path, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// guard is that of a host that is started, or started again.
+func (w *world) guard() *consent.Guard {
+	w.t.Helper()
+	if w.journal != nil {
+		if err := w.journal.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	var err error
+	if w.journal, err = consent.OpenJournal(w.dir, slog.New(slog.DiscardHandler)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if w.journal != nil {
+			_ = w.journal.Close()
+		}
+	})
+	return consent.New(consent.Config{
+		Verifier: w.verifier(), SwarmID: func() string { return swarmID }, Policy: &w.policy, Journal: w.journal, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func (w *world) verifier() consent.Verifier {
+	w.t.Helper()
+	domains, err := w.authority.Domains()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Assigned: readRequest}
+}
+
+func readRequest(raw []byte) (q task.Request, err error) { return q, json.Unmarshal(raw, &q) }
+
+// pull is a task with its definition.
+func pull() *task.Task {
+	t := &task.Task{Name: "pull", Type: task.PullImage, Prereq: task.Root, Definition: []byte("Contents:\n")}
+	t.Digest = t.Sum()
+	return t
+}
+
+// request is what an operator asks for.
+func request() task.Request {
+	return task.Request{
+		ID: "7", Task: "pull", Digest: pull().Digest, Taskrunner: "tr", Groups: []task.Group{{Name: "peers", Peers: 2, Least: 1}}, Retries: 1,
+		ExpiresMS: time.Now().Add(24 * time.Hour).UnixMilli(),
+	}
+}
+
+// order is a request that an operator has signed.
+func (w *world) order(by *rpctest.Source, swarm, method string, request any) *ledger.Order {
+	w.t.Helper()
+	raw, err := json.Marshal(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	svid, err := by.GetX509SVID()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o := &ledger.Order{
+		By: svid.ID.String(), Method: method, Request: raw, AskedMS: time.Now().UnixMilli(), Nonce: []byte{1, 2}, Chain: identity.RawChain(svid),
+		Witnessed: ledger.Witness{Length: 3, Hash: strings.Repeat("a", 64)},
+	}
+	o.Signature, err = identity.SignWithSVID(svid, identity.OrderMessage(identity.Order{
+		SwarmID: swarm, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
+	}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// assigned is what an honest SN shows of a request of an operator.
+func (w *world) assigned(q task.Request, by string) *task.Hosted {
+	w.t.Helper()
+	return &task.Hosted{
+		Request: q, Epoch: 1, Phase: task.Preparing, Order: w.order(w.svid(by), swarmID, "AssignTask", q),
+		Members: []task.HostedMember{{Group: "peers", Peers: 1, State: task.Placed}},
+	}
+}
+
+// TestALyingSN: whatever an SN changes of what an operator has signed, the host refuses it and says what is wrong.
+func TestALyingSN(t *testing.T) {
+	foreign, err := rpctest.NewAuthority("a.example") // the name is right, the key is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := rpctest.NewAuthority("b.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, want string
+		lie        func(w *world, h *task.Hosted, shown *task.Task)
+	}{
+		{"honest", "", func(*world, *task.Hosted, *task.Task) {}},
+		{"an honest one of a shared entry", "", func(w *world, h *task.Hosted, _ *task.Task) { *h = *w.assigned(request(), "/swarm/swci") }},
+		{"another definition under the name", "shows another task pull than the operator signed", func(_ *world, _ *task.Hosted, shown *task.Task) {
+			shown.Definition = []byte("Contents: evil\n")
+		}},
+		{"another definition with its digest", "signed task digest", func(_ *world, h *task.Hosted, shown *task.Task) {
+			shown.Definition = []byte("Contents: evil\n")
+			shown.Digest = shown.Sum()
+			h.Digest = shown.Digest
+		}},
+		{"another task", `signed task "pull"`, func(_ *world, h *task.Hosted, shown *task.Task) { h.Task, shown.Name = "evil", "evil" }},
+		{"other words of the task", "shows another task pull", func(_ *world, _ *task.Hosted, shown *task.Task) { shown.Outcome = "evil" }},
+		{"no digest signed", "signed no digest", func(w *world, h *task.Hosted, _ *task.Task) {
+			q := request()
+			q.Digest = ""
+			*h = *w.assigned(q, ann)
+			h.Digest = pull().Digest
+		}},
+		{"another ID", `signed assignment "7"`, func(_ *world, h *task.Hosted, _ *task.Task) { h.ID = "8" }},
+		{"another taskrunner", "signed taskrunner", func(_ *world, h *task.Hosted, _ *task.Task) { h.Taskrunner = "evil" }},
+		{"other hosts", "signed hosts", func(_ *world, h *task.Hosted, _ *task.Task) { h.Hosts = []string{host} }},
+		{"this host, which was not named", "signed for other hosts than swop-0", func(w *world, h *task.Hosted, _ *task.Task) {
+			q := request()
+			q.Hosts = []string{"swop-1"}
+			*h = *w.assigned(q, ann)
+		}},
+		{"more peers", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) {
+			h.Groups = []task.Group{{Name: "peers", Peers: 99, Least: 1}}
+		}},
+		{"more members than peers", "signed for 2 peers in group peers", func(_ *world, h *task.Hosted, _ *task.Task) {
+			h.Members = slices.Repeat(h.Members, 3)
+		}},
+		{"a member of another group", "signed for no group", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members[0].Group = "evil" }},
+		{"a start without order", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) { h.InOrder = true }},
+		{"more retries", "signed retries", func(_ *world, h *task.Hosted, _ *task.Task) { h.Retries = 9 }},
+		{"no time-out", "signed retries and time-out", func(_ *world, h *task.Hosted, _ *task.Task) { h.TimeoutMS = 5 }},
+		{"a placement too many", "signed for 1 retries, and this is placement 3", func(_ *world, h *task.Hosted, _ *task.Task) { h.Epoch = 3 }},
+		{"a later expiry", "signed expiry", func(_ *world, h *task.Hosted, _ *task.Task) { h.ExpiresMS++ }},
+		{"an expired order", "has expired at", func(w *world, h *task.Hosted, _ *task.Task) {
+			q := request()
+			q.ExpiresMS = time.Now().UnixMilli()
+			*h = *w.assigned(q, ann)
+		}},
+		{"no expiry", "no expiry", func(w *world, h *task.Hosted, _ *task.Task) {
+			q := request()
+			q.ExpiresMS = 0
+			*h = *w.assigned(q, ann)
+		}},
+		{"an expiry without end", "at most 7 days", func(w *world, h *task.Hosted, _ *task.Task) {
+			q := request()
+			q.ExpiresMS = 1<<63 - 1
+			*h = *w.assigned(q, ann)
+		}},
+		{"no order", "shows no operator's order", func(_ *world, h *task.Hosted, _ *task.Task) { h.Order = nil }},
+		{"an order for something else", `order is for "CancelAssignment"`, func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.order(w.svid(ann), swarmID, "CancelAssignment", request())
+		}},
+		{"an order with another method's name", "did not sign", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.order(w.svid(ann), swarmID, "CancelAssignment", request())
+			h.Order.Method = "AssignTask"
+		}},
+		{"an order of another swarm", "did not sign this request for this swarm", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.order(w.svid(ann), "ffff", "AssignTask", h.Request)
+		}},
+		{"an order that was changed", "did not sign", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Hosts = []string{host}
+			h.Order.Request = w.order(w.svid(ann), swarmID, "AssignTask", h.Request).Request
+		}},
+		{"an order with blanks", "has blanks", func(_ *world, h *task.Hosted, _ *task.Task) { h.Order.Request = append(h.Order.Request, ' ') }},
+		{"an order without end", "at most 65536", func(_ *world, h *task.Hosted, _ *task.Task) { h.Order.Request = make([]byte, 1<<20) }},
+		{"an order of an SN", "is no operator", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.order(w.svid("/swarm/sn/evil"), swarmID, "AssignTask", h.Request)
+		}},
+		{"an authority that made itself", "proves nothing", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.order(issue(w.t, foreign, ann), swarmID, "AssignTask", h.Request)
+		}},
+		{"another swarm's bundle", "proves nothing", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.order(issue(w.t, other, ann), swarmID, "AssignTask", h.Request)
+		}},
+		{"the ID of another in the order", "", func(_ *world, h *task.Hosted, _ *task.Task) {
+			h.Order.By, h.By = "spiffe://a.example"+bob, "spiffe://a.example"+bob
+		}},
+		{"no task", "shows no task pull", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				shown, h := pull(), w.assigned(request(), ann)
+				if tt.lie == nil {
+					shown = nil
+				} else {
+					tt.lie(w, h, shown)
+				}
+				got := w.guard().Ask(h, shown)
+				e, known := w.journal.Find(h.ID)
+				switch {
+				case tt.want == "" && (got != consent.Answer{Decision: consent.Allowed} || !known || !strings.HasPrefix(e.By, "spiffe://a.example/swarm/swci") || strings.HasSuffix(e.By, "bob")):
+					t.Errorf("got %v, and the journal has %+v", got, e)
+				case tt.want != "" && (got.Decision != consent.Refused || !strings.Contains(got.Words, tt.want)):
+					t.Errorf("got %v, want a refusal with %q", got, tt.want)
+				case tt.want != "" && known:
+					t.Errorf("the journal has %+v", e)
+				}
+			})
+		})
+	}
+}
+
+// TestOnlyAcceptedDomains: a bundle that is there for other ends makes nobody an operator here.
+func TestOnlyAcceptedDomains(t *testing.T) {
+	w := newWorld(t)
+	other, err := rpctest.NewAuthority("b.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := w.verifier()
+	if v.Source, err = w.authority.Issue("/swarm/swop/"+host, time.Hour, other); err != nil {
+		t.Fatal(err)
+	}
+	h := w.assigned(request(), ann)
+	h.Order = w.order(issue(t, other, ann), swarmID, "AssignTask", h.Request)
+	if by, err := v.Verify(h, swarmID, time.Now()); err == nil || !strings.Contains(err.Error(), "not accepted") {
+		t.Errorf("%v, %v", by, err)
+	}
+	if v.Domains, err = w.authority.Domains("b.example"); err != nil {
+		t.Fatal(err)
+	}
+	if by, err := v.Verify(h, swarmID, time.Now()); err != nil || by.String() != "spiffe://b.example"+ann {
+		t.Errorf("%v, %v", by, err)
+	}
+}
+
+// TestOnce: a host carries an assignment out once in each placement that the operator has signed for, whatever SNs forget.
+func TestOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g := w.guard()
+		first := w.assigned(request(), ann)
+		ask := func(epoch uint32, want string) {
+			t.Helper()
+			h := *first
+			h.Epoch = epoch
+			got := g.Ask(&h, pull())
+			if want == "" && got.Decision != consent.Allowed || want != "" && (got.Decision != consent.Refused || !strings.Contains(got.Words, want)) {
+				t.Errorf("placement %d: %v, want %q", epoch, got, want)
+			}
+		}
+		end := func(epoch uint32) {
+			t.Helper()
+			if err := g.Ended("7", epoch, "exited\nwith 0"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(1) // of what it does not know it says nothing
+		ask(1, "")
+		ask(1, "")
+		g = w.guard() // started again
+		time.Sleep(2 * time.Hour)
+		ask(1, "") // the operator's SVID has ended, and what has begun goes on
+		end(2)
+		ask(1, "")
+		end(1)
+		end(1)
+		ask(1, "carried it out before")
+		ask(2, "")
+		ask(1, "placement 1 of it has passed")
+		g = w.guard()
+		end(2)
+		ask(2, "carried it out before")
+		ask(3, "signed for 1 retries")
+		if e, _ := w.journal.Find("7"); e.Words != "exited with 0" || e.EndedMS == 0 || e.By != "spiffe://a.example"+ann {
+			t.Errorf("the journal has %+v", e)
+		}
+		again := w.assigned(request(), ann) // signed anew, at another time
+		if got := g.Ask(again, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "another order under its ID") {
+			t.Errorf("another order under the ID: %v", got)
+		}
+	})
+}
+
+// TestItBeginsBeforeItsExpiry: what was begun goes on beyond it, and a later placement does not begin.
+func TestItBeginsBeforeItsExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g, h := w.guard(), w.assigned(request(), ann)
+		if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+			t.Fatal(got)
+		}
+		time.Sleep(25 * time.Hour)
+		if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+			t.Errorf("what was begun: %v", got)
+		}
+		h.Epoch = 2
+		if got := g.Ask(h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "has expired") {
+			t.Errorf("the next placement: %v", got)
+		}
+	})
+}
+
+// TestThePolicyDecides: until it was begun, as the owner thinks now.
+func TestThePolicyDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g, h := w.guard(), w.assigned(request(), ann)
+		for _, tt := range []struct {
+			says consent.Verdict
+			want consent.Answer
+		}{
+			{consent.Verdict{Decision: consent.Asked, Sentence: "ask"}, consent.Answer{Decision: consent.Asked, Words: "waits for approval: swarmctl approve task pull on swop-0"}},
+			{consent.Verdict{Decision: consent.Refused, Sentence: "no sentence allows it"}, consent.Answer{
+				Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no sentence allows it",
+			}},
+			{consent.Verdict{}, consent.Answer{Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: "}},
+			{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow"}, consent.Answer{Decision: consent.Allowed}},
+			{consent.Verdict{Decision: consent.Refused}, consent.Answer{Decision: consent.Allowed}}, // it was begun
+		} {
+			w.policy.Verdict = tt.says
+			for range 2 {
+				if got := g.Ask(h, pull()); got != tt.want {
+					t.Errorf("%v: got %v, want %v", tt.says, got, tt.want)
+				}
+			}
+			g = w.guard()
+		}
+		e, _ := w.journal.Find("7")
+		if e.Decision != consent.Allowed || e.Sentence != "Allow" || e.Epoch != 1 {
+			t.Errorf("the journal has %+v", e)
+		}
+	})
+}
+
+// TestWordsFit: what a host says of a member's state is taken by the swarm, however long a sentence is.
+func TestWordsFit(t *testing.T) {
+	w := newWorld(t)
+	w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: strings.Repeat("<é\x1b[31m\n", 4000)}
+	got := w.guard().Ask(w.assigned(request(), ann), pull())
+	raw, err := json.Marshal(got.Words)
+	if err != nil || len(raw)-2 > task.MaxText || strings.ContainsAny(got.Words, "\x1b\n") || got.Decision != consent.Refused {
+		t.Errorf("%d bytes: %v, %v", len(raw), got, err)
+	}
+}
+
+// TestNothingBeginsThatIsNotKept: where the journal can't be written nothing begins.
+func TestNothingBeginsThatIsNotKept(t *testing.T) {
+	w := newWorld(t)
+	g := w.guard()
+	if err := w.journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "write journal") {
+		t.Errorf("got %v", got)
+	}
+	w.journal = nil
+	if _, err := consent.OpenJournal(filepath.Join(w.dir, "gone"), slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a journal in no directory is opened")
+	}
+}
+
+// FuzzOrder: whatever bytes an SN shows, only what an operator has signed is proven, as it was signed.
+func FuzzOrder(f *testing.F) {
+	w := &world{svids: map[string]*rpctest.Source{}}
+	var err error
+	if w.authority, err = rpctest.NewAuthority("a.example"); err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range []string{ann, "/swarm/swop/" + host} {
+		if w.svids[path], err = w.authority.Issue(path, time.Hour); err != nil {
+			f.Fatal(err)
+		}
+	}
+	domains, err := w.authority.Domains()
+	if err != nil {
+		f.Fatal(err)
+	}
+	v := consent.Verifier{Source: w.svids["/swarm/swop/"+host], Domains: domains, Node: host, Assigned: readRequest}
+	svid, err := w.svids[ann].GetX509SVID()
+	if err != nil {
+		f.Fatal(err)
+	}
+	honest := task.Hosted{Request: request(), Epoch: 1, Members: []task.HostedMember{{Group: "peers", Peers: 1}}}
+	raw, err := json.Marshal(honest.Request)
+	if err != nil {
+		f.Fatal(err)
+	}
+	honest.Order = &ledger.Order{Method: "AssignTask", Request: raw, AskedMS: 1, Nonce: []byte{1}, Chain: identity.RawChain(svid)}
+	message := func(o *ledger.Order) []byte {
+		return identity.OrderMessage(identity.Order{SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS})
+	}
+	signed := message(honest.Order)
+	if honest.Order.Signature, err = identity.SignWithSVID(svid, signed); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := v.Verify(&honest, swarmID, time.Now()); err != nil {
+		f.Fatal(err)
+	}
+	seed, err := json.Marshal(honest)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, shown []byte) {
+		var h task.Hosted
+		if json.Unmarshal(shown, &h) != nil {
+			return
+		}
+		if _, err := v.Verify(&h, swarmID, time.Now()); err != nil {
+			return
+		}
+		same := h.Request
+		same.By = honest.By
+		if !bytes.Equal(message(h.Order), signed) || !reflect.DeepEqual(same, honest.Request) || h.Epoch == 0 || h.Epoch > 2 {
+			t.Errorf("proven: %s", shown)
+		}
+	})
+}

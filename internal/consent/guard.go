@@ -1,0 +1,180 @@
+package consent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Policy is what the host's owner thinks of assignments.
+type Policy interface {
+	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID.
+	Decide(by string, h *task.Hosted, t *task.Task) Verdict
+}
+
+// Verdict is what a policy says.
+type Verdict struct {
+	Decision Decision // Allowed, Asked or Refused
+	Sentence string   // which of the owner's sentences says so, or why none does
+}
+
+// Answer is what a guard says.
+type Answer struct {
+	Decision Decision // Allowed, Asked for not yet, or Refused
+	// Words are one line for the member's state, of at most task.MaxText bytes as it is encoded; empty if it is allowed.
+	Words string
+}
+
+// Config is what a Guard works with.
+type Config struct {
+	Verifier
+
+	SwarmID func() string
+	Policy  Policy
+	Journal *Journal
+	Log     *slog.Logger
+}
+
+// Guard decides which assignments a host carries out. It is safe for concurrent use.
+type Guard struct {
+	cfg Config
+
+	mu sync.Mutex
+}
+
+// New returns a guard.
+func New(cfg Config) *Guard { return &Guard{cfg: cfg} }
+
+// Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
+// restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
+// What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. It waits for the disk.
+func (g *Guard) Ask(h *task.Hosted, t *task.Task) Answer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	e, known := g.cfg.Journal.Find(h.ID)
+	next, words, err := g.judge(e, known, h, t, now)
+	switch {
+	case err != nil: // nothing is journaled of what proves nothing
+		return Answer{Refused, line(err.Error())}
+	case next == e:
+		return next.answer(words)
+	}
+	if err := g.cfg.Journal.put(next, now.UnixMilli()); err != nil {
+		g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
+		return Answer{Asked, line("waits: " + err.Error())}
+	}
+	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", next.By, "decision", string(next.Decision),
+		"sentence", next.Sentence, "approver", next.Approver, "epoch", h.Epoch)
+	return next.answer(words)
+}
+
+func (e *Entry) answer(words string) Answer {
+	switch e.Decision {
+	case Allowed, Approved:
+		return Answer{Decision: Allowed}
+	case Asked, Refused:
+	}
+	return Answer{e.Decision, line(words)}
+}
+
+// judge returns what is to stand in the journal of an assignment, and in words why it is not allowed. An entry that stays as it was is that
+// of an assignment that goes on, or waits on.
+func (g *Guard) judge(e Entry, known bool, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
+	asked, err := g.received(&e, known, h, now)
+	if err != nil {
+		return e, "", err
+	}
+	if e.running() && e.Epoch == h.Epoch {
+		return e, "", nil
+	}
+	switch {
+	case h.Epoch < e.Epoch:
+		return e, "", fmt.Errorf("placement %d of it has passed on this host: %d was begun", h.Epoch, e.Epoch)
+	case h.Epoch == e.Epoch:
+		return e, "", errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
+	}
+	if err := sameTask(&asked, t); err != nil {
+		return e, "", err
+	}
+	if err := timely(asked.ExpiresMS, now); err != nil {
+		return e, "", err
+	}
+	return g.decide(e, h, t, now)
+}
+
+// received holds an assignment to its order, which is proven when it is seen for the first time. It returns what was asked.
+func (g *Guard) received(e *Entry, known bool, h *task.Hosted, now time.Time) (task.Request, error) {
+	if err := formed(h); err != nil {
+		return task.Request{}, err
+	}
+	sum := sumOf(h.Order, g.cfg.SwarmID())
+	switch {
+	case known && e.Order != sum:
+		return task.Request{}, errors.New("this host has received another order under its ID: assign the task under a new ID")
+	case known:
+		return g.cfg.held(h)
+	}
+	by, err := g.cfg.Verify(h, g.cfg.SwarmID(), now)
+	if err != nil {
+		return task.Request{}, err
+	}
+	*e = Entry{
+		Assignment: h.ID, Order: sum, By: by.String(), Task: h.Task, Digest: h.Digest, Taskrunner: h.Taskrunner,
+		ReceivedMS: now.UnixMilli(), ExpiresMS: h.ExpiresMS,
+	}
+	return g.cfg.held(h)
+}
+
+// sameTask holds the definition that an SN shows to the digest that was signed.
+func sameTask(asked *task.Request, t *task.Task) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("the SN shows no task %.128s", asked.Task)
+	case t.Name != asked.Task || t.Sum() != asked.Digest:
+		return fmt.Errorf("the SN shows another task %.128s than the operator signed: its digest is %.12s…, not %.12s…", asked.Task, t.Sum(), asked.Digest)
+	}
+	return nil
+}
+
+// decide asks the policy.
+func (g *Guard) decide(e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
+	v := g.cfg.Policy.Decide(e.By, h, t)
+	if e.Decision != v.Decision || e.Sentence != v.Sentence {
+		e.Decision, e.Sentence, e.DecidedMS = v.Decision, v.Sentence, now.UnixMilli()
+	}
+	switch v.Decision {
+	case Allowed:
+		e.begin(h.Epoch, now)
+		return e, "", nil
+	case Asked:
+		return e, fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node), nil
+	case Refused, Approved:
+	}
+	e.Decision = Refused
+	return e, fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, v.Sentence), nil
+}
+
+// Ended says that nothing of an assignment runs any more on this host in an epoch, in words for the journal: it is not allowed in that epoch
+// again. Of what was not begun it says nothing.
+func (g *Guard) Ended(assignment string, epoch uint32, words string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e, known := g.cfg.Journal.Find(assignment)
+	if !known || e.Epoch != epoch || !e.running() {
+		return nil
+	}
+	now := time.Now().UnixMilli()
+	e.EndedMS, e.Words = now, text.Line(words)
+	return g.cfg.Journal.put(e, now)
+}
+
+// line makes a text fit into the state of a member.
+func line(s string) string { return state.Clip(text.Line(strings.ToValidUTF8(s, "?")), task.MaxText) }

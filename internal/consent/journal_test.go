@@ -1,0 +1,209 @@
+package consent_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/consent"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// TestACrashLeavesPartOfALine: it is cut off, and what stood before it counts.
+func TestACrashLeavesPartOfALine(t *testing.T) {
+	for name, part := range map[string]string{
+		"half a line": `{"assignment":"8","ord`, "zeros": strings.Repeat("\x00", 4096), "a whole entry without its end": "again",
+		"a long part": strings.Repeat("x", 128<<10),
+	} {
+		w := newWorld(t)
+		if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+			t.Fatal(got)
+		}
+		path := filepath.Join(w.dir, consent.JournalName)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if part == "again" {
+			part = string(bytes.TrimSuffix(bytes.Replace(whole, []byte(`"7"`), []byte(`"8"`), 1), []byte("\n")))
+		}
+		if err := os.WriteFile(path, append(bytes.Clone(whole), part...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g := w.guard()
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, whole) {
+			t.Errorf("%s: %q, %v", name, now, err)
+		}
+		if _, known := w.journal.Find("8"); known {
+			t.Errorf("%s: what was not whole is known", name)
+		}
+		if err := g.Ended("7", 1, "done"); err != nil {
+			t.Error(err)
+		}
+		if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Refused {
+			t.Errorf("%s: afterwards %v", name, got)
+		}
+	}
+}
+
+// TestAJournalThatWasChanged: a host that may have forgotten what it did does not begin.
+func TestAJournalThatWasChanged(t *testing.T) {
+	const entry = `{"assignment":"7","order":"o","by":"b","task":"t","digest":"d","received_ms":1,"expires_ms":1,"decision":"allowed","decided_ms":1}` + "\n"
+	for name, text := range map[string]string{
+		"":                       entry + entry,
+		"a line that is no JSON": "x\n" + entry,
+		"an empty line":          "\n" + entry,
+		"an unknown field":       strings.Replace(entry, "{", `{"new":1,`, 1),
+		"no ID":                  strings.Replace(entry, `"7"`, `"x"`, 1),
+		"no digest":              strings.Replace(entry, `"digest":"d",`, "", 1),
+		"an unknown decision":    strings.Replace(entry, "allowed", "perhaps", 1),
+		"approved by nobody":     strings.Replace(entry, "allowed", "approved", 1),
+		"ended, not begun":       strings.Replace(entry, "}", `,"ended_ms":1}`, 1),
+		"begun in no epoch":      strings.Replace(entry, "}", `,"began_ms":1}`, 1),
+		"two on a line":          strings.TrimSuffix(entry, "\n") + entry,
+		"a long line":            `{"assignment":"` + strings.Repeat("7", 128<<10) + "\n",
+		"a long text":            strings.Replace(entry, `"o"`, `"`+strings.Repeat("o", 4096)+`"`, 1),
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, consent.JournalName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := consent.OpenJournal(dir, quiet())
+		switch {
+		case name == "" && err != nil:
+			t.Error(err)
+		case name != "" && (err == nil || !strings.Contains(err.Error(), "move the file away")):
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestAJournalIsBounded: the file is written anew when it has many lines, and what has expired long ago gives way to what is new.
+func TestAJournalIsBounded(t *testing.T) {
+	dir, many := t.TempDir(), strings.Builder{}
+	day := 24 * time.Hour
+	now := time.Now()
+	for i := range consent.MaxEntries {
+		expires := now.Add(-2 * day)
+		if i%2 == 0 {
+			expires = now.Add(day)
+		}
+		began := ""
+		if i%4 == 1 {
+			began = `,"epoch":1,"began_ms":1` // it runs
+		}
+		many.WriteString(`{"assignment":"` + strconv.Itoa(i+10) + `","order":"o","by":"b","task":"t","digest":"d","received_ms":` + strconv.Itoa(i+1) +
+			`,"expires_ms":` + strconv.FormatInt(expires.UnixMilli(), 10) + `,"decision":"allowed","decided_ms":1` + began + "}\n")
+	}
+	if err := os.WriteFile(filepath.Join(dir, consent.JournalName), []byte(many.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.dir = dir
+	if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+		t.Fatal(got)
+	}
+	w.guard()
+	if _, known := w.journal.Find("7"); !known {
+		t.Error("the new one is not known")
+	}
+	for i := range consent.MaxEntries {
+		_, known := w.journal.Find(strconv.Itoa(i + 10))
+		if gone := i%4 == 3; known == gone {
+			t.Fatalf("assignment %d: known %t", i, known)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, consent.JournalName))
+	if lines := bytes.Count(raw, []byte("\n")); err != nil || lines != consent.MaxEntries*3/4+1 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+}
+
+// TestAFullJournal: where nothing may be forgotten nothing new is taken.
+func TestAFullJournal(t *testing.T) {
+	dir, many := t.TempDir(), strings.Builder{}
+	for i := range consent.MaxEntries {
+		many.WriteString(`{"assignment":"` + strconv.Itoa(i+10) + `","order":"o","by":"b","task":"t","digest":"d","received_ms":1,"expires_ms":` +
+			strconv.FormatInt(time.Now().UnixMilli(), 10) + `,"decision":"refused","decided_ms":1}` + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(dir, consent.JournalName), []byte(many.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.dir = dir
+	if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "let new ones expire sooner") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestManyLinesOfFew: the steps of few assignments do not make the file grow for ever.
+func TestManyLinesOfFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.guard()
+		line := `{"assignment":"9","order":"o","by":"b","task":"t","digest":"d","received_ms":1,"expires_ms":1,"decision":"refused","decided_ms":1}` + "\n"
+		path := filepath.Join(w.dir, consent.JournalName)
+		if err := os.WriteFile(path, []byte(strings.Repeat(line, 1100)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g := w.guard()
+		if got := g.Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+			t.Fatal(got)
+		}
+		if err := g.Ended("7", 1, "done"); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if lines := bytes.Count(raw, []byte("\n")); err != nil || lines != 3 {
+			t.Errorf("%d lines, %v", lines, err)
+		}
+		w.guard()
+		if e, _ := w.journal.Find("7"); e.EndedMS == 0 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// FuzzJournal: whatever the file has, a journal opens with entries that keep their bounds, and opens the same again; or it does not open.
+func FuzzJournal(f *testing.F) {
+	const entry = `{"assignment":"7","order":"o","by":"b","task":"t","digest":"d","received_ms":1,"expires_ms":1,"decision":"allowed","decided_ms":1}` + "\n"
+	f.Add([]byte(entry + entry[:20]))
+	f.Add([]byte(entry + strings.Replace(entry, "}", `,"epoch":1,"began_ms":1,"ended_ms":2,"words":"x"}`, 1)))
+	f.Add([]byte("\x00\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, consent.JournalName)
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := consent.OpenJournal(dir, quiet())
+		if err != nil {
+			return
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.ReadFile(path)
+		if err != nil || !bytes.HasPrefix(raw, kept) || len(kept) > 0 && kept[len(kept)-1] != '\n' {
+			t.Fatalf("kept %q, %v", kept, err)
+		}
+		if j, err = consent.OpenJournal(dir, quiet()); err != nil {
+			t.Fatalf("it does not open again: %v", err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

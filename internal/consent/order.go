@@ -1,0 +1,164 @@
+package consent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
+)
+
+// MaxValid is how long before its expiry an order is taken at most: so long a host remembers at least what it has done.
+const MaxValid = 7 * 24 * time.Hour
+
+// skew is by how much the clocks of operator and host may differ where that does no harm.
+const skew = 10 * time.Minute
+
+// Verifier proves by this host's own means who asked for what.
+type Verifier struct {
+	Source  identity.Source  // has the trust bundles
+	Domains identity.Domains // from which operators are taken
+	Node    string           // this host's name in the swarm
+	// Assigned reads the request of an order of the method AssignTask.
+	Assigned func(request []byte) (task.Request, error)
+}
+
+// Verify returns who asked for an assignment. Its order must be signed for this swarm by an operator's SVID that this host's bundle accepts
+// now, and must say all that the SN shows of the assignment. An error says in words what is wrong.
+func (v *Verifier) Verify(h *task.Hosted, swarmID string, now time.Time) (identity.ID, error) {
+	if err := formed(h); err != nil {
+		return identity.ID{}, err
+	}
+	by, err := v.prove(h.Order, swarmID)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	asked, err := v.held(h)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	return by, timely(asked.ExpiresMS, now)
+}
+
+// formed holds the order of an assignment to its bounds.
+func formed(h *task.Hosted) error {
+	if h.Order == nil {
+		return errors.New("the SN shows no operator's order for it")
+	}
+	return wellFormed(h.Order, "AssignTask")
+}
+
+// held returns what the order of an assignment says, to which it holds what the SN shows. Who signed it is not its matter.
+func (v *Verifier) held(h *task.Hosted) (task.Request, error) {
+	asked, err := v.Assigned(h.Order.Request)
+	if err != nil {
+		return task.Request{}, fmt.Errorf("its order can't be read: %w", err)
+	}
+	return asked, v.hold(&asked, h)
+}
+
+// wellFormed holds an order to its bounds and to the one form in which requests are signed.
+func wellFormed(o *ledger.Order, method string) error {
+	if o.Method != method {
+		return fmt.Errorf("its order is for %.40q, not for %s", o.Method, method)
+	}
+	if err := state.CheckOrder(o); err != nil {
+		return err
+	}
+	if again, err := json.Marshal(o.Request); err != nil || !bytes.Equal(again, o.Request) {
+		return errors.New("its order has blanks, or characters that are to be escaped")
+	}
+	return nil
+}
+
+// prove returns who signed an order.
+func (v *Verifier) prove(o *ledger.Order, swarmID string) (identity.ID, error) {
+	by, err := identity.ProveOrder(v.Source, signedOf(o, swarmID), o.Chain, o.Signature)
+	if err != nil {
+		return identity.ID{}, fmt.Errorf("its order proves nothing: %w", err)
+	}
+	return v.Domains.Check(by.SPIFFE(), identity.RoleSWCI)
+}
+
+func signedOf(o *ledger.Order, swarmID string) identity.Order {
+	return identity.Order{
+		SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
+	}
+}
+
+// sumOf identifies an order by all that is signed of it.
+func sumOf(o *ledger.Order, swarmID string) string {
+	sum := sha256.Sum256(identity.OrderMessage(signedOf(o, swarmID)))
+	return hex.EncodeToString(sum[:])
+}
+
+// hold holds what the SN shows of an assignment to what the operator signed.
+func (v *Verifier) hold(asked *task.Request, h *task.Hosted) error {
+	differs := func(what string, signed, shown any) error {
+		return fmt.Errorf("the operator signed %s %.80q, the SN shows %.80q", what, fmt.Sprint(signed), fmt.Sprint(shown))
+	}
+	switch {
+	case asked.ID != h.ID:
+		return differs("assignment", asked.ID, h.ID)
+	case asked.Task != h.Task:
+		return differs("task", asked.Task, h.Task)
+	case asked.Digest == "":
+		return errors.New("the operator signed no digest of the task: an SN could put another task in its place; assign it by its digest")
+	case asked.Digest != h.Digest:
+		return differs("task digest", asked.Digest, h.Digest)
+	case asked.Taskrunner != h.Taskrunner:
+		return differs("taskrunner", asked.Taskrunner, h.Taskrunner)
+	case !slices.Equal(asked.Hosts, h.Hosts):
+		return differs("hosts", asked.Hosts, h.Hosts)
+	case len(asked.Hosts) > 0 && !slices.Contains(asked.Hosts, v.Node):
+		return fmt.Errorf("the operator signed for other hosts than %s: %.160q", v.Node, asked.Hosts)
+	case !slices.Equal(asked.Groups, h.Groups) || asked.InOrder != h.InOrder:
+		return differs("groups", asked.Groups, h.Groups)
+	case asked.Retries != h.Retries || asked.TimeoutMS != h.TimeoutMS:
+		return differs("retries and time-out", []any{asked.Retries, asked.TimeoutMS}, []any{h.Retries, h.TimeoutMS})
+	case asked.ExpiresMS != h.ExpiresMS:
+		return differs("expiry", asked.ExpiresMS, h.ExpiresMS)
+	case h.Epoch == 0 || h.Epoch > asked.Retries+1:
+		return fmt.Errorf("the operator signed for %d retries, and this is placement %d", asked.Retries, h.Epoch)
+	}
+	return holdMembers(asked, h.Members)
+}
+
+// holdMembers bounds what a host carries out of an assignment by what was asked of all hosts together.
+func holdMembers(asked *task.Request, members []task.HostedMember) error {
+	mine := map[string]uint32{}
+	for _, m := range members {
+		i := slices.IndexFunc(asked.Groups, func(g task.Group) bool { return g.Name == m.Group })
+		if i < 0 {
+			return fmt.Errorf("the operator signed for no group %.80q", m.Group)
+		}
+		if mine[m.Group]++; mine[m.Group] > asked.Groups[i].Peers {
+			return fmt.Errorf("the operator signed for %d peers in group %s, and this host alone is to have more members in it", asked.Groups[i].Peers, m.Group)
+		}
+	}
+	return nil
+}
+
+// timely holds an order to its expiry.
+func timely(expiresMS int64, now time.Time) error {
+	if expiresMS <= 0 {
+		return errors.New("its order has no expiry: assign it with one, at most 7 days away")
+	}
+	ends := time.UnixMilli(min(expiresMS, math.MaxInt64/int64(time.Millisecond)))
+	switch {
+	case !now.Before(ends):
+		return fmt.Errorf("its order has expired at %s: assign it again", ends.UTC().Format(time.RFC3339))
+	case ends.Sub(now) > MaxValid+skew:
+		return fmt.Errorf("its order expires at %s: assign it with an expiry of at most 7 days", ends.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
