@@ -1,0 +1,117 @@
+package taskfile_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/taskfile"
+)
+
+// head is a task file's without its body.
+const head = "Name: x\nTaskType: %s\nAuthor: a\nPrereq: ROOTTASK\nOutcome: o\nBody:\n"
+
+func runSwarm(lines ...string) string {
+	return fmt.Sprintf(head, "RUN_SWARM") + "  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+// Each file is refused with one line that names the file's line and what to do.
+func TestRefusesBadTasks(t *testing.T) {
+	pull := fmt.Sprintf(head, "PULL_IMAGE") + "  OrgAndReg: o\n  RepoName: r\n"
+	for _, tt := range []struct{ name, file, want string }{
+		{"empty", "", "f:1: the file is empty"},
+		{"comment alone", "# nothing\n", "f:1: the file is empty"},
+		{"null", "---\n", "f:2: the file is null: write its fields, one a line: Name, TaskType, Author, Prereq, Outcome, Body"},
+		{"list", "- Name: x\n", "f:1: the file is a list: write its fields, one a line: Name, TaskType, Author, Prereq, Outcome, Body"},
+		{"no YAML", "Name: x\nBody: [\n", "f:2: it is no YAML: did not find expected node content"},
+		{"tab", "Name: x\n\tAuthor: y\n", "f:2: it is no YAML: found a tab character that violates indentation; use blanks, not tabs, before a field"},
+		{"unquoted", "Name: @x\n", "f:1: it is no YAML: found character that cannot start any token; use blanks, not tabs, before a field, and quote a text that begins with @, ` or %"},
+		{"no UTF-8", "Name: \xff\n", "f:1: it is no YAML: invalid leading UTF-8 octet"},
+		{"two documents", pull + "  Tag: t\n  Auth: null\n---\nName: y\n", "f:11: a second document begins: give each task a file of its own"},
+		{"unknown type", strings.Replace(pull, "PULL_IMAGE", "PULL_IMAGES", 1), `f:2: TaskType "PULL_IMAGES" is not known: did you mean PULL_IMAGE?`},
+		{"far from any type", strings.Replace(pull, "PULL_IMAGE", "x", 1), `f:2: TaskType "x" is not known: use MAKE_SWARM_USER_CONTENT, MAKE_USER_CONTAINER, PULL_IMAGE or RUN_SWARM`},
+		{"unknown field", strings.Replace(pull, "Author", "Athor", 1), "f:3: unknown field Athor: did you mean Author?"},
+		{"unknown field of a body", pull + "  Tagg: t\n", "f:9: unknown field Tagg in Body: did you mean Tag?"},
+		{"missing", strings.Replace(pull, "  RepoName: r\n", "", 1), "f:7: Body.RepoName is missing"},
+		{"no body", "Name: x\nTaskType: PULL_IMAGE\nAuthor: a\nPrereq: ROOTTASK\nOutcome: o\n", "f:1: Body is missing"},
+		{"null where text belongs", strings.Replace(pull, "RepoName: r", "RepoName:", 1), "f:8: Body.RepoName is empty: write text"},
+		{"a map where text belongs", strings.Replace(pull, "RepoName: r", "RepoName: {a: b}", 1), "f:8: Body.RepoName is a map: write text"},
+		{"name", strings.Replace(pull, "Name: x", "Name: two words", 1), `f:1: Name is "two words": use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit`},
+		{"the root task", strings.Replace(pull, "Name: x", "Name: ROOTTASK", 1), "f:1: Name is ROOTTASK, which every swarm has: choose another (and 1 more of its lines can't be read)"},
+		{"its own prerequisite", strings.Replace(pull, "ROOTTASK", "x", 1), "f:4: Prereq is the task itself: name another, or ROOTTASK"},
+		{"author", strings.Replace(pull, "Author: a", "Author: "+strings.Repeat("a", 161), 1), "f:3: Author has 161 bytes, at most 160 are kept"},
+		{"control character", strings.Replace(pull, "Author: a", `Author: "a\u0007"`, 1), `f:3: Author has the control character '\a': leave it out`},
+		{"long text", strings.Replace(pull, "RepoName: r", "RepoName: "+strings.Repeat("r", 5000), 1), "f:8: Body.RepoName has 5000 bytes, at most 4096 are read"},
+		{"REMOTE", fmt.Sprintf(head, "MAKE_USER_CONTAINER") + "  BuildContext: null\n  BuildType: REMOTE\n  BuildSteps: [FROM a]\n", "f:8: Body.BuildType REMOTE was never made: use INLINE"},
+		{"a step that is a map", fmt.Sprintf(head, "MAKE_USER_CONTAINER") + "  BuildContext: null\n  BuildType: INLINE\n  BuildSteps:\n  - ENV A: b\n", "f:10: Body.BuildSteps[0] is a map: write text"},
+		{"no steps", fmt.Sprintf(head, "MAKE_USER_CONTAINER") + "  BuildContext: null\n  BuildType: INLINE\n  BuildSteps: []\n", "f:9: Body.BuildSteps is empty: write lines of a Dockerfile"},
+		{"operation", fmt.Sprintf(head, "MAKE_SWARM_USER_CONTENT") + "  ContentType: BUILDCONTENT\n  OpsList:\n  - {Operation: UNPACK, Target: a}\n", `f:9: Body.OpsList[0].Operation "UNPACK" is not known: use DOWNLOAD or EXTRACT`},
+		{"variable", runSwarm("Command: c", "Entrypoint: e", "WorkingDir: /w", "Envvars: [\"A B\": 1]", "PrivateContent: null", "SharedContent: null"), `f:10: Body.Envvars has the name "A B": use one word without =`},
+		{"mount", runSwarm("Command: c", "Entrypoint: e", "WorkingDir: /w", "Envvars: null", "PrivateContent: null", "SharedContent: [{Src: a, Tgt: b, MType: TMPFS}]"), `f:12: Body.SharedContent[0].MType "TMPFS" is not known: use BIND or VOLUME`},
+		{"tag", "Name: !!python/object:os.system x\n", "f:1: the tag !!python/object:os.system is not supported: leave it out"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			task, _, err := taskfile.ReadTask("f", []byte(tt.file))
+			if task != nil || fmt.Sprint(err) != tt.want {
+				t.Errorf("got %v, %v\nwant %s", task, err, tt.want)
+			}
+			if found := taskfile.LintTask("f", []byte(tt.file)); len(found) == 0 {
+				t.Error("lint finds nothing")
+			}
+		})
+	}
+}
+
+// What costs more than a task file can be worth is refused before it costs it.
+func TestBoundsFiles(t *testing.T) {
+	for _, tt := range []struct{ name, file, want string }{
+		{"size", strings.Repeat("#", taskfile.MaxFile+1), "f:1: the file has 1048577 bytes, at most 1048576 are read"},
+		{"values", "[" + strings.Repeat("a,", 1<<16) + "]", "f:1: the file has more lists, maps and lines than a task or profile can need"},
+		{"depth", strings.Repeat("[", 100) + strings.Repeat("]", 100), "f:1: more than 32 values are nested here"},
+		{"great depth", strings.Repeat("[", 60000), "f:1: it is no YAML: exceeded max depth of 10000"},
+		{"fields", "{" + strings.Repeat("a: b, ", 2000) + "}", "f:1: the file has 2000 fields, at most 1024 are read"},
+		{"a list within itself", "groupname: g\nnodes: &n\n- slnodedef: *n\n", "f:2: nodes[0].slnodedef is a list"},
+		{"aliases", "groupname: &a [x" + strings.Repeat(",x", 1000) + "]\ntaskrunner: t\nnetwork: n\nenvvars: null\nnodes: [&n {slnodedef: {usrcontaineropts: [&d {device: *a}" + strings.Repeat(",*d", 1000) + "]}}" + strings.Repeat(",*n", 1000) + "]\n", "values: write them out"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var said []string
+			for _, f := range taskfile.LintProfile("f", []byte(tt.file)) {
+				said = append(said, f.Error())
+			}
+			if all := strings.Join(said, "\n"); !strings.Contains(all, tt.want) {
+				t.Errorf("got %.2000s\nwant %s", all, tt.want)
+			}
+			if _, _, err := taskfile.ReadProfile("f", []byte(tt.file)); err == nil {
+				t.Error("it is read")
+			}
+		})
+	}
+}
+
+func TestRefusesBadProfiles(t *testing.T) {
+	raw := string(testdata(t, "profiles")["swop1_profile.yaml"])
+	for _, tt := range []struct{ old, with, want string }{
+		{"groupname: demo-swop1", "groupname: demo/swop1", `groupname is "demo/swop1"`},
+		{"groupname: demo-swop1", "groupnam: demo-swop1", "f:1: unknown field groupnam: did you mean groupname?"},
+		{"network: host-1-net", "", "f:1: network is missing"},
+		{"mgrtype: DOCKER", "mgrtype: PODMAN", `f:5: resourcemgr.mgrtype "PODMAN" is not known: use DOCKER`},
+		{"port: 30304", "port: 70000", `f:16: apisrv.locator.port is a number "70000": give a number from 1 to 65535`},
+		{"idx: 1", "idx: 0", "nodes[1] has idx 0, which another node has: count from 0"},
+		{"idx: 1", "idx: one", `nodes[1].slnodedef.idx is text "one": give a number from 0 to 1024`},
+		{"aType: CAPATH", "aType: CERTS", `aType "CERTS" is not known: did you mean CERT?`},
+		{"mType: VOLUME", "mType: VOL", `mType "VOL" is not known: use BIND or VOLUME`},
+		{"src: spire-agent-sock", "", "nodes[1].slnodedef.identity[0].attribute.src is missing"},
+		{"        idx: 1\n", "        idx: 1\n    - slnodedef :\n      idx: 2\n    - slnodedef :\n        idx: 3\n", "nodes[2].slnodedef is empty: indent what belongs to it"},
+	} {
+		file := strings.Replace(raw, tt.old, tt.with, 1)
+		if _, _, err := taskfile.ReadProfile("f", []byte(file)); file == raw || err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %s", tt.with, err, tt.want)
+		}
+	}
+	for _, nodes := range []string{"nodes: []\n", "nodes:\n", ""} {
+		file := raw[:strings.Index(raw, "nodes:\n")] + nodes
+		if _, _, err := taskfile.ReadProfile("f", []byte(file)); err == nil {
+			t.Errorf("%q is read", nodes)
+		}
+	}
+}
