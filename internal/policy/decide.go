@@ -21,7 +21,7 @@ const (
 
 // String returns the verdict in a word.
 func (v Verdict) String() string {
-	return map[Verdict]string{Refused: "refused", Asked: "asked", Allowed: "allowed"}[v]
+	return map[Verdict]string{Refused: "refused", Asked: "ask", Allowed: "allowed"}[v]
 }
 
 // Decision is what a policy says to a request, and why.
@@ -36,8 +36,12 @@ type Decision struct {
 
 // String returns the decision in one line.
 func (d Decision) String() string {
-	if d.Verdict != Refused {
-		return fmt.Sprintf("%s by %s", d.Verdict, d.By)
+	switch d.Verdict {
+	case Allowed:
+		return fmt.Sprintf("allowed by %s", d.By)
+	case Asked:
+		return fmt.Sprintf("to be approved first, by %s", d.By)
+	case Refused:
 	}
 	return fmt.Sprintf("refused: %s; %s", d.Reason, d.Remedy)
 }

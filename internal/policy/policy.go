@@ -93,7 +93,7 @@ func (p *Policy) String() string {
 		return "no policy: this host carries out every task for container images that an operator of the swarm assigns to it. It binds no " +
 			"path of this host that a task names, opens no isolation, and runs no processes outside containers. To be asked first: --policy ask"
 	case askAlways:
-		return "asks about every task: nothing runs before one of " + orNobody(p.approvers) + " has approved it"
+		return "asks about every task: nothing runs before it is approved by " + p.approverNames()
 	case written:
 	}
 	asks := 0
@@ -102,21 +102,25 @@ func (p *Policy) String() string {
 			asks++
 		}
 	}
-	words := fmt.Sprintf("%s: %s allow tasks, %d of them after an approval", p.file, count(len(p.rules), "sentence"), asks)
+	words := fmt.Sprintf("%s: allows tasks by %s, %d of them after an approval", p.file, count(len(p.rules), "sentence"), asks)
 	if len(p.rules) == 0 {
 		words = p.file + ": refuses every task, as it has no sentence"
 	}
 	if asks > 0 {
-		words += " by one of " + orNobody(p.approvers)
+		words += " by " + p.approverNames()
 	}
 	return words
 }
 
-func orNobody(l pattern.List) string {
-	if len(l) == 0 {
+// approverNames says who may approve.
+func (p *Policy) approverNames() string {
+	switch {
+	case len(p.approvers) > 0:
+		return p.approvers.String()
+	case p.named:
 		return "nobody"
 	}
-	return l.String()
+	return "operators of this host's own trust domain"
 }
 
 func count(n int, what string) string {
@@ -132,7 +136,7 @@ func (p *Policy) Approves(approver, submitter string) error {
 	case approver == "" || approver == submitter:
 		return fmt.Errorf("%s asks for it: another SPIFFE ID is to approve it", submitter)
 	case !p.approvers.Match(approver):
-		return fmt.Errorf("%s is no approver of this host: its owner names %s; %s", approver, orNobody(p.approvers), p.addTo("approvers"))
+		return fmt.Errorf("%s is no approver of this host: these are %s; %s", approver, p.approverNames(), p.addTo("approvers"))
 	case shared(approver) && !p.names(approver):
 		return fmt.Errorf("%s is shared by several people, so it approves only if the owner names it exactly: %s", approver, p.addTo("approvers"))
 	}

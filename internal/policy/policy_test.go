@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +71,7 @@ func TestDecide(t *testing.T) {
 	}{
 		{"the first sentence", func(*policy.Request) {}, "allowed by /etc/swarm/policy.yaml:3: Allow spiffe://h.org/swarm/swci/* to use host where all {"},
 		{"the one that lets more through", func(r *policy.Request) { r.Submitter = bob }, "allowed by /etc/swarm/policy.yaml:3: "},
-		{"the one that asks", func(r *policy.Request) { r.Submitter, r.Type = bob, "PULL_IMAGE" }, "asked by /etc/swarm/policy.yaml:5: Allow spiffe://h.org/swarm/swci/bob to use host"},
+		{"the one that asks", func(r *policy.Request) { r.Submitter, r.Type = bob, "PULL_IMAGE" }, "to be approved first, by /etc/swarm/policy.yaml:5: Allow spiffe://h.org/swarm/swci/bob to use host"},
 		{"another organisation", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as it is for spiffe://h.org/swarm/swci/*, not for spiffe://x.org/swarm/swci/eve; " +
 			"add to sentences in policy.yaml: Allow spiffe://x.org/swarm/swci/eve to use host where all {task.type='RUN_SWARM', image.digest='sha256:" + digest("b") + "'}"},
 		{"another type", func(r *policy.Request) { r.Type, r.ImageDigest = "PULL_IMAGE", "" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as task.type is 'PULL_IMAGE', not 'RUN_SWARM'; " +
@@ -169,11 +170,11 @@ func TestUnwritten(t *testing.T) {
 // TestSays holds the lines that hosts log when they start.
 func TestSays(t *testing.T) {
 	for want, p := range map[string]*policy.Policy{
-		"no policy: this host carries out every task for container images":          unwritten(t, policy.Null),
-		"before one of spiffe://h.org/swarm/swci/* has approved it":                 unwritten(t, policy.Ask),
-		"2 sentences allow tasks, 1 of them after an approval by one of spiffe://h": parse(t, basic),
-		"refuses every task, as it has no sentence":                                 parse(t, "ask: true"),
-		"by one of nobody": parse(t, "{ask: true, approvers: [], sentences: ['Allow spiffe://h.org/** to use host']}"),
+		"no policy: this host carries out every task for container images":       unwritten(t, policy.Null),
+		"before it is approved by spiffe://h.org/swarm/swci/*":                   unwritten(t, policy.Ask),
+		"allows tasks by 2 sentences, 1 of them after an approval by spiffe://h": parse(t, basic),
+		"refuses every task, as it has no sentence":                              parse(t, "ask: true"),
+		"by nobody": parse(t, "{ask: true, approvers: [], sentences: ['Allow spiffe://h.org/** to use host']}"),
 	} {
 		if !strings.Contains(p.String(), want) {
 			t.Errorf("got %s, want %s", p, want)
@@ -199,7 +200,7 @@ func TestApproves(t *testing.T) {
 		{named, "spiffe://h.org/swarm/swci/eve", "add it to approvers in policy.yaml"},
 		{wide, bob, ""},
 		{wide, shared, "is shared by several people"},
-		{parse(t, "approvers: []"), bob, "its owner names nobody"},
+		{parse(t, "approvers: []"), bob, "these are nobody"},
 		{new(policy.Policy), bob, "is no approver"},
 	} {
 		err := tt.p.Approves(tt.by, ann)
@@ -252,8 +253,8 @@ func TestErrors(t *testing.T) {
 		"limits: {memory: 64 gallons}":                              `"64 gallons" is no number of bytes of memory: want bytes, such as 64GiB`,
 		"limits: {gpus: 1.5}":                                       "want a whole number",
 		"limits: {hours: [1]}":                                      "is no number of hours",
-		"limits: {paths: [srv]}":                                    "want an absolute path in which nothing is",
-		"limits: {paths: [/srv/]}":                                  "want an absolute path in which nothing is",
+		"limits: {paths: [srv]}":                                    "want an absolute path",
+		"limits: {paths: [/srv/]}":                                  "want an absolute path",
 		"limits: {volumes: [a/b]}":                                  "is no name",
 		"limits: {networks: ['a*b']}":                               "is no name",
 		"limits: {isolation: [privileges]}":                         `"privileges" opens no isolation: did you mean privileged?`,
@@ -272,6 +273,34 @@ func TestErrors(t *testing.T) {
 		p, err := policy.Parse("p.yaml", []byte(text), "h.org")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: got %v, %v\nwant %s", text, p, err, want)
+		}
+	}
+}
+
+// TestExample holds that the example of the documents says what its comments say.
+func TestExample(t *testing.T) {
+	const file = "../../docs/operations/policy.yaml"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Parse(file, data, "hospital-a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run()
+	for _, tt := range []struct {
+		by, image string
+		want      policy.Verdict
+	}{
+		{"spiffe://hospital-b.example/swarm/swci/trials", r.ImageDigest, policy.Asked},
+		{"spiffe://hospital-b.example/swarm/swci/other", r.ImageDigest, policy.Refused},
+		{"spiffe://hospital-a.example/swarm/swci/anna", r.ImageDigest, policy.Asked},
+		{"spiffe://hospital-a.example/swarm/swci/anna", "sha256:2b1c9f0d4f1f5a2c8f6e3d7b9a0c1e2f3a4b5c6d7e8f90112233445566778899", policy.Allowed},
+	} {
+		r.Submitter, r.ImageDigest = tt.by, tt.image
+		if d := p.Decide(r); d.Verdict != tt.want {
+			t.Errorf("%s with %s: %s, want %s", tt.by, tt.image, d, tt.want)
 		}
 	}
 }
