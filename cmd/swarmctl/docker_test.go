@@ -58,9 +58,9 @@ func TestPromptInAContainer(t *testing.T) {
 	}{
 		{"a script, then what is piped in", "list nodes\nls absent\npwd\nexit\n", []string{
 			"SWCI:0 > # in the container\nSWCI:0 > cd /platform/swarm/usr\nSWCI:0 > Current Directory : /platform/swci/usr\nSWCI:1 > ls\n    data\n    my-init\n",
-			"SWCI:3 > list nodes\n    TYPE,", "    SENTINEL,127.0.0.1,", "\nERROR : list files: stat absent: no such file", "SWCI:6 > exit\n",
+			"SWCI:3 > list nodes\n    TYPE,", "    SENTINEL,127.0.0.1,", "\nERROR : stdin:2: list files: stat absent: no such file", "SWCI:6 > exit\n",
 		}, 0},
-		{"a failure that was not to be", "exit on failure\nlst nodes\npwd\n", []string{"ERROR : unknown command \"lst nodes\""}, 1},
+		{"a failure that was not to be", "exit on failure\nlst nodes\npwd\n", []string{"ERROR : stdin:2: unknown command \"lst nodes\""}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -97,6 +97,10 @@ func (g *Grammar) about(words []string) ([]*Command, error) {
 // helpWidth is how many columns help takes.
 const helpWidth = 100
 
+const usage = `usage: swarmctl COMMAND [OPTIONS]
+       swarmctl                     the SWCI shell, on a terminal
+       swarmctl -f FILE             a script: one command a line; also from a pipe`
+
 // firstSteps are what most people look for in the list of commands.
 const firstSteps = `First steps
   swarmctl new my-project             a training program, with the command that runs it
@@ -105,7 +109,7 @@ const firstSteps = `First steps
   swarmctl explain contract NAME      see what a training waits for`
 
 func (g *Grammar) overview(w io.Writer) {
-	fmt.Fprintf(w, "swarmctl operates a swarm, and runs whole swarms on this machine.\n\nusage: swarmctl COMMAND [OPTIONS]\n\n%s\n", firstSteps)
+	fmt.Fprintf(w, "swarmctl operates a swarm, and runs whole swarms on this machine.\n\n%s\n\n%s\n", usage, firstSteps)
 	group := ""
 	for _, c := range g.commands {
 		if c.Group != group {

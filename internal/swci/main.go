@@ -110,6 +110,9 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 		args = []string{"version"}
 	}
 	s.argv = args
+	if l, found := s.Grammar.bare(args); found {
+		return s.runBare(ctx, l)
+	}
 	l, err := s.Grammar.split(args)
 	c := s.Grammar.named(l.Words)
 	if err == nil && c != nil && c.compiled.keywords()[0] == promptWord {

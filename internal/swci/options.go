@@ -93,6 +93,11 @@ func (g *Grammar) options(l cmdline.Line, c *Command) (*cli.Context, error) {
 	if c != nil {
 		flags = append(flags, c.Flags...)
 	}
+	return options(l, flags, c)
+}
+
+// options returns the values of flags. c is the command that they belong to, nil for none.
+func options(l cmdline.Line, flags []cli.Flag, c *Command) (*cli.Context, error) {
 	table := cmdline.NewTable(flags...)
 	argv := []string{"swarmctl"}
 	for _, o := range l.Options {

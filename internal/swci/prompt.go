@@ -14,7 +14,6 @@ import (
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
-	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // prompt is what a session at the SWCI prompt has beyond single commands.
@@ -26,7 +25,7 @@ type prompt struct {
 
 // runPrompt runs the prompt in this process.
 func (s *Session) runPrompt(ctx context.Context, opts *cli.Context) error {
-	p, done, err := s.openPrompt(opts)
+	p, done, err := s.openPrompt(opts, "-")
 	if err != nil {
 		return err
 	}
@@ -35,8 +34,8 @@ func (s *Session) runPrompt(ctx context.Context, opts *cli.Context) error {
 }
 
 // openPrompt prepares a session of several commands, to which run-swci's options apply. Its shell's Run takes lines from standard input,
-// its Do single ones. Without error done must be called.
-func (s *Session) openPrompt(opts *cli.Context) (p *prompt, done func(), err error) {
+// which errors name as input, or - for what has no name; its Do takes single ones. Without error done must be called.
+func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done func(), err error) {
 	dir := opts.String("usr-dir")
 	if dir != "" {
 		if dir, err = userDir(dir); err != nil {
@@ -52,11 +51,8 @@ func (s *Session) openPrompt(opts *cli.Context) (p *prompt, done func(), err err
 		p.given = append(p.given, typed(opts, names))
 	}
 	cfg := shell.Config{
-		In: s.Env.Stdin, Out: s.Env.Stdout, Dir: dir, Script: opts.String("init-script-name"),
+		In: s.Env.Stdin, Name: input, Out: s.Env.Stdout, Dir: dir, Script: opts.String("init-script-name"), TTY: s.interactive(),
 		Run: func(ctx context.Context, words []string, out io.Writer) error { return s.atPrompt(ctx, p, words, out) },
-	}
-	if in, ok := s.Env.Stdin.(*os.File); ok {
-		cfg.TTY = terminal.Is(in) && s.Env.IsTerminal(s.Env.Stdout)
 	}
 	if s.Signals != nil {
 		cfg.Interrupts = s.Signals.Take
@@ -112,7 +108,7 @@ func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out i
 }
 
 // connectionOptions are the global options that hold for a whole session, by what they say: which swarm is meant, which
-// trust domains are accepted, and who asks.
+// trust domains are accepted, in which form answers come, and who asks.
 func (g *Grammar) connectionOptions() [][]string {
 	var identity []string
 	for _, f := range g.global {
@@ -122,7 +118,7 @@ func (g *Grammar) connectionOptions() [][]string {
 			identity = append(identity, name)
 		}
 	}
-	return [][]string{{"sn", "context"}, {"trust-domain"}, {"spiffe-prefix"}, identity}
+	return [][]string{{"sn", "context"}, {"trust-domain"}, {"spiffe-prefix"}, {"o"}, identity}
 }
 
 // gives reports whether a line has one of the global options, under any of its names.

@@ -25,6 +25,16 @@ const lateTries = 4
 // whom, by command.
 func atPrompt(t *testing.T, typed string, args ...string) (out string, targets []string, err error) {
 	t.Helper()
+	out, errs, targets, err := execute(t, typed, append([]string{"run-swci"}, args...)...)
+	if errs != "" {
+		t.Errorf("standard error at the prompt: %s", errs)
+	}
+	return out, targets, err
+}
+
+// execute is atPrompt for any line.
+func execute(t *testing.T, typed string, args ...string) (out, stderr string, targets []string, err error) {
+	t.Helper()
 	state, asked := t.TempDir(), map[string]int{}
 	var b, errs bytes.Buffer
 	env := swci.Env{
@@ -49,11 +59,8 @@ func atPrompt(t *testing.T, typed string, args ...string) (out string, targets [
 		}
 		return answering(t, &fakeAPI{}), func() {}, nil
 	}
-	err = swci.Execute(t.Context(), append([]string{"run-swci"}, args...), &swci.Session{Env: env, Connect: connect})
-	if errs.Len() > 0 {
-		t.Errorf("standard error at the prompt: %s", errs.String())
-	}
-	return b.String(), targets, err
+	err = swci.Execute(t.Context(), args, &swci.Session{Env: env, Connect: connect})
+	return b.String(), errs.String(), targets, err
 }
 
 func TestPrompt(t *testing.T) {
@@ -102,17 +109,17 @@ SWCI:4 > list contexts -o table
     NAME     CURRENT  SNS            IDENTITY         SWARM
     Example  yes      node-sn:30304  /run/agent.sock  s
 SWCI:5 > RESET CONTRACT defaultbb.cqdb.sml.hpe
-ERROR : reset contract "defaultbb.cqdb.sml.hpe": 2 sessions are open
+ERROR : stdin:6: reset contract "defaultbb.cqdb.sml.hpe": 2 sessions are open
     hint: use force
 SWCI:6 > reset contract c FORCE
     CONTRACT RESET : c
 SWCI:7 > DELETE CONTRACT c force
     contract c is deleted, in run 3
 SWCI:8 > get contract status d
-ERROR : get contract status of "d": no contract "d"
+ERROR : stdin:9: get contract status of "d": no contract "d"
     hint: list contracts shows what there is
 SWCI:9 > lst nodes
-ERROR : unknown command "lst nodes"
+ERROR : stdin:10: unknown command "lst nodes"
     hint: did you mean "list nodes"?
 SWCI:10 > help HELP
 
@@ -188,17 +195,17 @@ func TestPromptRefusals(t *testing.T) {
 		name, typed, want string
 		args              []string
 	}{
-		{"no SN", "list nodes", "ERROR : no SN is known\n    hint: give --sn HOST:PORT, or choose a context with switch context NAME", []string{id}},
-		{"context without SN", "create context x", "ERROR : HOST is missing", []string{id}},
-		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n", []string{id}},
+		{"no SN", "list nodes", "ERROR : stdin:1: no SN is known\n    hint: give --sn HOST:PORT, or choose a context with switch context NAME", []string{id}},
+		{"context without SN", "create context x", "ERROR : stdin:1: HOST is missing", []string{id}},
+		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : stdin:1: down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n", []string{id}},
 		{"context at another port", "create context x WITH IP sn1 99\nlist contexts -o table", "sn1:99", []string{id}},
-		{"SN without a port", "list nodes", "ERROR : down:30304 does not answer", []string{id, "--sn=down"}},
+		{"SN without a port", "list nodes", "ERROR : stdin:1: down:30304 does not answer", []string{id, "--sn=down"}},
 		{"context of a bad name", "create context ../x sn1", "context name \"../x\" is not valid", []string{id}},
-		{"run-swci", "run-swci", "ERROR : run-swci is not for the prompt", nil},
-		{"sleep", "sleep -1", "ERROR : unknown option -1", nil},
-		{"sleep, no number", "sleep NaN", `ERROR : "NaN" is no number`, nil},
-		{"exit on failure", "exit on failure maybe", `ERROR : "maybe" is neither on nor off`, nil},
-		{"option of ls", "ls -x", "ERROR : unknown option -x\n    hint: ls knows -l and -a", nil},
+		{"run-swci", "run-swci", "ERROR : stdin:1: run-swci is not for the prompt", nil},
+		{"sleep", "sleep -1", "ERROR : stdin:1: unknown option -1", nil},
+		{"sleep, no number", "sleep NaN", `ERROR : stdin:1: "NaN" is no number`, nil},
+		{"exit on failure", "exit on failure maybe", `ERROR : stdin:1: "maybe" is neither on nor off`, nil},
+		{"option of ls", "ls -x", "ERROR : stdin:1: unknown option -x\n    hint: ls knows -l and -a", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,7 +222,7 @@ func TestRunSWCIRefusals(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"a failure that was not to be", "standard input:2: the command failed", nil},
+		{"a failure that was not to be", "stdin:2: the command failed", nil},
 		{"an unknown option", "unknown option --usr-dri", []string{"--usr-dri", "x"}},
 		{"a user directory that is not there", "--usr-dir: /no/such: bad path", []string{"--usr-dir", "/no/such"}},
 		{"a script without user directory", "--init-script-name: x: bad file", []string{"--init-script-name", "x"}},

@@ -20,6 +20,9 @@ func (g *Grammar) WriteReference(w io.Writer) {
 taken in any case, names as typed. Options may stand before, between and after the words, as `+"`--option value`"+` or
 `+"`--option=value`"+`; `+"`--`"+` ends them. Data goes to standard output, everything else to standard error.
 
+Without a command, on a terminal, `+"`swarmctl`"+` is the [SWCI shell](swci.md). `+"`swarmctl -f FILE`"+` runs a script, one command a line, as does
+`+"`swarmctl`"+` with a pipe as standard input.
+
 `)
 	group := ""
 	for _, c := range g.commands {

@@ -18,7 +18,6 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
-	"github.com/swarmd/swarmd/internal/terminal"
 	"github.com/swarmd/swarmd/internal/version"
 )
 
@@ -163,8 +162,7 @@ func (s *Session) boxOptions(c *cli.Context) (*start.SWCI, error) {
 	if err != nil {
 		return nil, &exit.Error{Status: exit.Usage, Err: err}
 	}
-	in, ok := s.Env.Stdin.(*os.File)
-	o.Container.TTY = ok && terminal.Is(in) && s.Env.IsTerminal(s.Env.Stdout)
+	o.Container.TTY = s.interactive()
 	target, err := s.anyTarget(c)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,10 @@ type reply struct {
 	reports []string // behind another prompt
 }
 
-var promptLine = regexp.MustCompile(`^SWCI:\d+ > (.*)$`)
+var (
+	promptLine  = regexp.MustCompile(`^SWCI:\d+ > (.*)$`)
+	scriptError = regexp.MustCompile(`^ERROR : (?:stdin|swci-init):\d+: (.*)$`)
+)
 
 // answers reads a transcript line by line. commands are the lines that were typed.
 func answers(t *testing.T, transcript string, commands []string) (out []reply) {
@@ -45,7 +48,12 @@ func answers(t *testing.T, transcript string, commands []string) (out []reply) {
 		case m != nil:
 			out[len(out)-1].reports = append(out[len(out)-1].reports, m[1])
 		case strings.HasPrefix(line, "ERROR : "):
-			out[len(out)-1].errs = append(out[len(out)-1].errs, strings.TrimPrefix(line, "ERROR : "))
+			m := scriptError.FindStringSubmatch(line)
+			if m == nil {
+				t.Errorf("an error without a place: %q", line)
+				continue
+			}
+			out[len(out)-1].errs = append(out[len(out)-1].errs, m[1])
 		case strings.HasPrefix(line, "    "):
 			out[len(out)-1].lines = append(out[len(out)-1].lines, line[4:])
 		case line != "":
@@ -290,7 +298,7 @@ func TestWaitForIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		out, _, err := atPrompt(t, "WAIT FOR hanging 30304 360\n", "--identity=/run/agent.sock")
-		if took := time.Since(start); err != nil || took != 30*time.Minute || !strings.Contains(out, "ERROR : hanging:30304 has not answered, try 360 of 360") {
+		if took := time.Since(start); err != nil || took != 30*time.Minute || !strings.Contains(out, "ERROR : stdin:1: hanging:30304 has not answered, try 360 of 360") {
 			t.Errorf("%v after %v:\n%s", err, took, out)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -20,16 +21,20 @@ const maxLine = 64 << 10
 
 // input opens what follows the startup script: a terminal, or lines from elsewhere, which are treated as a script's.
 func (s *Shell) input(ctx context.Context) (reader, func(), error) {
+	name := s.cfg.Name
+	if name == "" || name == "-" {
+		name = "stdin"
+	}
 	f, isFile := s.cfg.In.(*os.File)
 	if !isFile {
-		return s.scripted("standard input", s.cfg.In), func() {}, nil
+		return s.scripted(name, s.cfg.In), func() {}, nil
 	}
 	in, err := newBreakable(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !s.cfg.TTY {
-		return s.scripted("standard input", in), in.close, nil
+		return s.scripted(name, in), in.close, nil
 	}
 	c := &console{f: f, out: s.cfg.Out}
 	c.term = term.NewTerminal(struct {
@@ -61,12 +66,16 @@ func (s *script) next(prompt string) (string, error) {
 		case err == nil:
 			err = io.EOF
 		case errors.Is(err, bufio.ErrTooLong):
-			err = fmt.Errorf("%s has more than %d bytes", s.place(), maxLine)
+			err = fmt.Errorf("%s: the line has more than %d bytes", s.place(), maxLine)
 		}
 		return "", err
 	}
-	fmt.Fprintln(s.out, prompt+text.Line(s.lines.Text()))
-	return s.lines.Text(), nil
+	line := s.lines.Text()
+	if s.n == 1 {
+		line = strings.TrimPrefix(line, "\ufeff") // editors of Windows begin a file with it
+	}
+	fmt.Fprintln(s.out, prompt+text.Line(line))
+	return line, nil
 }
 
 func (s *script) place() string { return fmt.Sprintf("%s:%d", s.name, s.n) }

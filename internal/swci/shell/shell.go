@@ -19,10 +19,11 @@ import (
 
 // Config is what a shell needs of the outside world.
 type Config struct {
-	In  io.Reader // a file (terminal, pipe) is given up when the context ends; another reader is not
-	Out io.Writer // everything: lines as read, results, errors
-	TTY bool      // In and Out are one terminal: lines are edited there and not echoed again
-	Dir string    // user directory, absolute; becomes the working directory; "" for none
+	In   io.Reader // a file (terminal, pipe) is given up when the context ends; another reader is not
+	Name string    // of In, in errors; "" or - for standard input
+	Out  io.Writer // everything: lines as read, results, errors
+	TTY  bool      // In and Out are one terminal: lines are edited there and not echoed again
+	Dir  string    // user directory, absolute; becomes the working directory; "" for none
 	// Script is the startup script, a file directly in Dir. Empty: DefaultScript, if there is one.
 	Script string
 	// Run executes one command. Its output is shown indented.
@@ -36,6 +37,7 @@ type Shell struct {
 	cfg      Config
 	answers  *strings.Builder // of Do; nil: they go to cfg.Out, beside the prompt
 	n        int              // commands executed
+	lines    int              // that were read
 	failFast bool
 	over     bool
 
@@ -114,20 +116,19 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 		if err != nil {
 			return fmt.Errorf("read command: %w", err)
 		}
+		s.lines++
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		err = s.execute(ctx, line)
+		err = s.execute(ctx, line, in.place())
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case s.failFast && in.place() == "":
+			return exit.New(exit.Failed, "", "the command failed, and EXIT ON FAILURE is on")
 		case s.failFast:
-			where := "the prompt"
-			if in.place() != "" {
-				where = in.place()
-			}
-			return exit.New(exit.Failed, "", "stopped at %s: the command failed, and EXIT ON FAILURE is on", where)
+			return exit.New(exit.Failed, "", "%s: the command failed, and EXIT ON FAILURE is on", in.place())
 		case errors.Is(err, exit.ErrInterrupted) && in.place() != "":
 			return errAbandoned
 		}
@@ -135,8 +136,8 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 	return nil
 }
 
-// execute runs one command line and shows its results.
-func (s *Shell) execute(ctx context.Context, line string) error {
+// execute runs one command line and shows its results. place is where it stands, "" if somebody has typed it.
+func (s *Shell) execute(ctx context.Context, line, place string) error {
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer s.interruptible(cancel)()
@@ -144,7 +145,7 @@ func (s *Shell) execute(ctx context.Context, line string) error {
 	err := s.run(own, line, out)
 	out.end()
 	if err != nil {
-		s.complain(s.cfg.Out, err)
+		s.complain(s.cfg.Out, place, err)
 	}
 	s.n++
 	return err
@@ -184,7 +185,7 @@ func (s *Shell) Do(ctx context.Context, line string) (answer []string, err error
 		if said := s.answers.String(); said != "" && !strings.HasSuffix(said, "\n") {
 			s.answers.WriteByte('\n')
 		}
-		s.complain(s.answers, err)
+		s.complain(s.answers, "", err)
 		s.over = s.over || s.failFast
 	}
 	s.n++
@@ -193,6 +194,9 @@ func (s *Shell) Do(ctx context.Context, line string) (answer []string, err error
 	}
 	return answer, err
 }
+
+// Lines returns how many lines have been read, those of a startup script among them.
+func (s *Shell) Lines() int { return s.lines }
 
 // Over reports whether EXIT has been executed, or a command has failed while EXIT ON FAILURE was on.
 func (s *Shell) Over() bool { return s.over }
@@ -256,8 +260,11 @@ func (s *Shell) prompt() string { return fmt.Sprintf("SWCI:%d > ", s.n) }
 // selfNamed matches the program's name before a command: at the prompt it is not typed.
 var selfNamed = regexp.MustCompile(`\bswarmctl ([a-z]|[A-Z]+\b)`)
 
-func (s *Shell) complain(w io.Writer, err error) {
+func (s *Shell) complain(w io.Writer, place string, err error) {
 	for i, line := range strings.Split(err.Error(), "\n") {
+		if i == 0 && place != "" {
+			line = place + ": " + line
+		}
 		if i == 0 {
 			line = "ERROR : " + line
 		}

@@ -77,7 +77,7 @@ func (f *fixture) run(ctx context.Context, words []string, out io.Writer) error 
 func TestTranscript(t *testing.T) {
 	f := setup("# a comment\n\n  say one 'two three'\nbegin\nfail\nsay 'open\nstrict\nsay \x1b[2Jlast\nfail\nsay never\n")
 	err := f.start(t.Context())
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "standard input:9") {
+	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "stdin:9: ") {
 		t.Errorf("error: %v", err)
 	}
 	want := `SWCI:0 > # a comment
@@ -87,17 +87,17 @@ SWCI:0 >   say one 'two three'
 SWCI:1 > begin
     no end of line
 SWCI:2 > fail
-ERROR : it failed
+ERROR : stdin:5: it failed
 and more; usage: fail
     hint: try: say sorry
 SWCI:3 > say 'open
-ERROR : a quote is not closed
+ERROR : stdin:6: a quote is not closed
 SWCI:4 > strict
 SWCI:4 > EXIT ON FAILURE IS TURNED ON
 SWCI:5 > say last
     last
 SWCI:6 > fail
-ERROR : it failed
+ERROR : stdin:9: it failed
 and more; usage: fail
     hint: try: say sorry
 `
@@ -210,7 +210,7 @@ func TestUserDirectoryByItsOldNames(t *testing.T) {
 	if err := f.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "ERROR : change directory: chdir absent", "ERROR : unknown option -x"} {
+	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "ERROR : stdin:6: change directory: chdir absent", "ERROR : stdin:7: unknown option -x"} {
 		if !strings.Contains(f.out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, f.out.String())
 		}
@@ -231,7 +231,7 @@ func TestCtrlCEndsACommandAndItsScript(t *testing.T) {
 	if err := f.start(t.Context()); err != nil {
 		t.Error(err)
 	}
-	want := "SWCI:0 > hang\nERROR : interrupted\nSWCI:1 > say prompt\n    prompt\n"
+	want := "SWCI:0 > hang\nERROR : swci-init:1: interrupted\nSWCI:1 > say prompt\n    prompt\n"
 	if diff := cmp.Diff(want, f.out.String()); diff != "" {
 		t.Error(diff)
 	}
