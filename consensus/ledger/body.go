@@ -41,6 +41,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	FinalTask{}.Kind():       decodeAs[FinalTask],
 	DeletedTask{}.Kind():     decodeAs[DeletedTask],
 	Assigned{}.Kind():        decodeAs[Assigned],
+	Approval{}.Kind():        decodeAs[Approval],
 	EndedAssignment{}.Kind(): decodeAs[EndedAssignment],
 }
 

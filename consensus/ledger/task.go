@@ -45,6 +45,21 @@ type Assigned struct {
 // Kind implements Body.
 func (Assigned) Kind() string { return "assigned" }
 
+// Approval is an operator's word on whether a host carries out an assignment. The host decides whether that counts.
+type Approval struct {
+	Assignment string `json:"assignment"`
+	Task       string `json:"task"`
+	Digest     string `json:"digest"`
+	Host       string `json:"host"`
+	Refused    bool   `json:"refused,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	By         string `json:"by"` // SPIFFE ID
+	Order      *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Approval) Kind() string { return "approval" }
+
 // EndedAssignment is the verdict on an assignment.
 type EndedAssignment struct {
 	Assignment string   `json:"assignment"`

@@ -69,6 +69,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	AssignTask{}.Type():       decodeAs[AssignTask],
 	CancelAssignment{}.Type(): decodeAs[CancelAssignment],
 	MoveAssignments{}.Type():  decodeAs[MoveAssignments],
+	ApproveTask{}.Type():      decodeAs[ApproveTask],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

@@ -41,6 +41,7 @@ var _ = []Ordered{
 	DeleteTaskrunner{},
 	AssignTask{},
 	CancelAssignment{},
+	ApproveTask{},
 }
 
 // OrderOf implements Ordered.

@@ -109,6 +109,41 @@ func TestHostsSeeTheOrder(t *testing.T) {
 	}
 }
 
+// TestApprovalsStandInTheLedger, with their orders, and hosts see them.
+func TestApprovalsStandInTheLedger(t *testing.T) {
+	c := state.ApproveTask{
+		Assignment: "7", Task: "pull", Digest: pullDigestOf(t), Taskrunner: "tr", Host: "swop-0", Refuse: true, Reason: "not today", By: "spiffe://a.example/swarm/swci/bob", AtMS: 11,
+		Order: anOrder("RefuseTask"),
+	}
+	s, lines, _ := chained(t, append(assigned(), moves(placed("swop-0")), c, c)...)
+	_, body, err := ledger.Parse(lines[len(lines)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ledger.Approval{
+		Assignment: "7", Task: "pull", Digest: c.Digest, Host: "swop-0", Refused: true, Reason: "not today", By: c.By, Order: c.Order,
+	}
+	if d := cmp.Diff(ledger.Body(want), body); d != "" {
+		t.Errorf("the record differs (-want +got):\n%s", d)
+	}
+	hosted := task.HostedOn(s.Tasks, "swop-0")
+	if d := cmp.Diff([]task.Approval{{Number: 1, Host: "swop-0", Refuse: true, Reason: "not today", By: c.By, AtMS: 11, Order: c.Order}}, hosted[0].Approvals); d != "" {
+		t.Errorf("the host sees another one (-want +got):\n%s", d)
+	}
+	checkWhole(t, s, 64<<10)
+	if _, _, err := s.WithRoom(s.Size() + 10).Apply(state.ApproveTask{
+		Assignment: "7", Task: "pull", Digest: c.Digest, Taskrunner: "tr", Host: "swop-0", By: "spiffe://a.example/swarm/swci/eve",
+	}); state.ReasonOf(err) != state.ReasonStateFull {
+		t.Errorf("a full state: %v", err)
+	}
+}
+
+func pullDigestOf(t *testing.T) string {
+	t.Helper()
+	s, _, _ := chained(t, assigned()...)
+	return s.Tasks.Assignments["7"].Digest
+}
+
 // TestMembersAreLiveHosts: a member is put on a registered SWOP that lives and is not banned, by the key that it has.
 func TestMembersAreLiveHosts(t *testing.T) {
 	s, _, _ := chained(t, append(assigned(), state.SetLive{Node: "swop-1", AtMS: 8})...)

@@ -74,6 +74,8 @@ type Assignment struct {
 	EndedMS   int64    `json:"ended_ms,omitempty"` // when it got its verdict
 	// Order is what the operator signed, for hosts: they believe no SN about who asks for what. It goes when the assignment is over.
 	Order *ledger.Order `json:"order,omitempty"`
+	// Approvals are what operators have said on the parts of hosts whose owners ask, oldest first, for these hosts. They go with the order.
+	Approvals []Approval `json:"approvals,omitempty"`
 }
 
 // Live reports whether the assignment is not over.
@@ -153,7 +155,7 @@ func (a *Assignment) Due() bool {
 	}
 	switch {
 	case a.Phase == Preparing:
-		return !slices.ContainsFunc(a.Members, func(m Member) bool { return m.State == Placed || m.State == Asked })
+		return !slices.ContainsFunc(a.Members, Member.early)
 	case a.Phase == Running && a.InOrder && int(a.Passed) < len(a.Groups):
 		last := a.Groups[a.Passed-1].Name
 		return !slices.ContainsFunc(a.Members, func(m Member) bool { return m.Group == last && (m.State == Prepared || m.State == Started) })

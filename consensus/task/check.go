@@ -40,7 +40,7 @@ func (b *Board) Check(old *Board) error {
 		return err
 	}
 	live := len(b.LiveIDs())
-	if len(b.Tasks) > MaxTasks || len(b.Taskrunners) > MaxTaskrunners+1 || live > MaxLive || len(b.Assignments)-live > MaxOver || b.definitions() > MaxDefinitions {
+	if len(b.Tasks) > MaxTasks || len(b.Taskrunners) > MaxTaskrunners+1 || live > MaxLive || len(b.Assignments)-live > MaxOver || definitions(b) > MaxDefinitions || approvalBytes(b) > MaxApprovalBytes {
 		return errors.New("more tasks, taskrunners or assignments than there may be")
 	}
 	return nil
@@ -74,6 +74,9 @@ func (b *Board) checkAssignment(id string, a *Assignment) error {
 	}
 	if a.Number > b.Over || a.Live() != (a.Number == 0) {
 		return fmt.Errorf("assignment %s is number %d of %d that are over", id, a.Number, b.Over)
+	}
+	if err := a.checkApprovals(); err != nil {
+		return err
 	}
 	return a.checkMembers()
 }

@@ -167,7 +167,7 @@ func (b *Board) EditTask(name string, line uint32, text []byte) (*Board, error) 
 	if n := bytes.Count(t.Definition, []byte("\n")); len(t.Definition) > MaxDefinition || n > maxLines {
 		return b, illegal(Full, "make the task smaller", "the definition of task %s would have %d bytes in %d lines, at most %d in %d", name, len(t.Definition), n, MaxDefinition, maxLines)
 	}
-	if all := b.definitions() - len(old.Definition) + len(t.Definition); all > MaxDefinitions {
+	if all := definitions(b) - len(old.Definition) + len(t.Definition); all > MaxDefinitions {
 		return b, illegal(Full, "delete tasks that are no longer used: swarmctl delete task NAME", "all tasks together would have %d bytes, at most %d", all, MaxDefinitions)
 	}
 	if bytes.Equal(old.Definition, t.Definition) {
@@ -179,7 +179,7 @@ func (b *Board) EditTask(name string, line uint32, text []byte) (*Board, error) 
 }
 
 // definitions is how many bytes the definitions of all tasks have.
-func (b *Board) definitions() (n int) {
+func definitions(b *Board) (n int) {
 	for _, t := range b.Whole().Tasks {
 		n += len(t.Definition)
 	}

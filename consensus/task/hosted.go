@@ -11,6 +11,8 @@ type Hosted struct {
 	Phase   Phase
 	Members []HostedMember // those of the host that are not cleaned up, by index
 	Order   *ledger.Order  // what the operator signed; nil: nobody did
+	// Approvals are what operators have said on the host's part, oldest first.
+	Approvals []Approval
 }
 
 // HostedMember is a host's own member.
@@ -30,7 +32,7 @@ type HostedMember struct {
 func HostedOn(b *Board, node string) (all []Hosted) {
 	for _, id := range b.LiveIDs() {
 		a := b.Assignments[id]
-		h := Hosted{Request: a.Request, Epoch: a.Epoch, Phase: a.Phase, Order: a.Order}
+		h := Hosted{Request: a.Request, Epoch: a.Epoch, Phase: a.Phase, Order: a.Order, Approvals: a.approvals(node)}
 		for i, m := range a.Members {
 			if m.Node != node || m.Cleaned {
 				continue

@@ -47,12 +47,17 @@ type Member struct {
 	State  State  `json:"state"`
 	Code   int32  `json:"code,omitempty"` // exit code
 	Text   string `json:"text,omitempty"` // the host's words to its state
+	// Heard is the last approval that the words may be about. After another one there may be others to the same state.
+	Heard uint64 `json:"heard,omitempty"`
 	// Cleaned says that nothing of it is left on its host.
 	Cleaned bool `json:"cleaned,omitempty"`
 	// LostMS is when its host was lost before it was cleaned; 0: it was not. Its lease begins then.
 	LostMS    int64 `json:"lost_ms,omitempty"`
 	ChangedMS int64 `json:"changed_ms"` // when the state changed last
 }
+
+// early reports whether the host may still be asked.
+func (m Member) early() bool { return m.State == Placed || m.State == Asked }
 
 // Succeeded reports whether the member has done what it was there for.
 func (m Member) Succeeded() bool { return m.State == Exited && m.Code == 0 }
@@ -67,7 +72,7 @@ func (m Member) Status() string {
 		return "COMPLETE"
 	case m.Bad():
 		return "ERROR"
-	case m.State == Placed || m.State == Asked:
+	case m.early():
 		return "ASSIGNED"
 	}
 	return "RUNNING"
@@ -108,6 +113,11 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 		return Member{}, false
 	}
 	before := a.Members[r.Member]
+	if last := a.lastWord(before.Node); r.State == Asked && before.State == Asked && r.Text != before.Text && last > before.Heard && text(r.Text, MaxText) && a.allows(&before, r) {
+		m = before
+		m.Text, m.Heard = r.Text, last
+		return m, true
+	}
 	if before.Cleaned || r.State == before.State && !r.Cleaned || !text(r.Text, MaxText) {
 		return before, false
 	}
@@ -132,7 +142,7 @@ func (a *Assignment) allows(m *Member, r Report) bool {
 	case Exited:
 		return r.Code != 0 || a.Started(m.Group) || m.State == Started || m.State == Ready
 	case Refused:
-		return m.State == Placed || m.State == Asked
+		return m.early()
 	case Lost:
 		return true
 	case Stopped:

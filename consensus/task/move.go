@@ -170,7 +170,7 @@ func (a *Assignment) withdraw(why string, atMS int64) {
 // close counts an assignment that is over, and lets the oldest go that are too many.
 func (b *Board) close(a *Assignment) {
 	b.Over++
-	a.Number, a.Order = b.Over, nil
+	a.Number, a.Order, a.Approvals = b.Over, nil, nil
 	if a.Verdict == Cancelled && b.holds(a) {
 		b.setAssignment(a.Taskrunner, "")
 	}

@@ -82,7 +82,15 @@ func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board
 	name, runner := fmt.Sprint("t", rng.IntN(3)), []string{task.DefaultTaskrunner, "tr"}[rng.IntN(2)]
 	ids := b.LiveIDs()
 	if len(ids) > 0 && rng.IntN(4) > 0 {
-		m := randomMove(rng, b.Assignments[ids[rng.IntN(len(ids))]])
+		a := b.Assignments[ids[rng.IntN(len(ids))]]
+		if rng.IntN(12) == 0 {
+			word := task.Approval{Host: fmt.Sprint("n", rng.IntN(3)), Refuse: rng.IntN(2) == 0, By: fmt.Sprint("op", rng.IntN(6)), Order: &ledger.Order{Method: "ApproveTask"}}
+			if len(a.Members) > 0 {
+				word.Host = a.Members[rng.IntN(len(a.Members))].Node
+			}
+			return func(b *task.Board, _ int64) (*task.Board, error) { return b.Approve(a.Request, word) }
+		}
+		m := randomMove(rng, a)
 		return func(b *task.Board, at int64) (*task.Board, error) { return b.Move([]task.Move{m}, keyOf, at) }
 	}
 	switch rng.IntN(10) {

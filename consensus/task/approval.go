@@ -1,0 +1,156 @@
+package task
+
+import (
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
+)
+
+// Bounds of approvals.
+const (
+	// MaxApprovals is how many words there are on one host's part in an assignment, each by another operator.
+	MaxApprovals = 4
+	// MaxApprovalBytes bounds those of all live assignments together: their requests and certificates.
+	MaxApprovalBytes = 16 << 20
+
+	maxApprovalRequest = 4 << 10
+)
+
+// Approval is an operator's word on whether a host carries out an assignment. Nothing but the host itself goes by it, which has the order
+// proven and knows whose word counts.
+type Approval struct {
+	Number uint64        `json:"number"` // counts those of the assignment
+	Host   string        `json:"host"`
+	Refuse bool          `json:"refuse,omitempty"`
+	Reason string        `json:"reason,omitempty"`
+	By     string        `json:"by,omitempty"` // SPIFFE ID
+	AtMS   int64         `json:"at_ms"`
+	Order  *ledger.Order `json:"order,omitempty"`
+}
+
+// bytes is about what an approval takes.
+func (a *Approval) bytes() int {
+	n := len(a.Reason) + len(a.By) + 1024
+	if a.Order != nil {
+		n += len(a.Order.Request) + len(a.Order.Signature)
+		for _, cert := range a.Order.Chain {
+			n += len(cert)
+		}
+	}
+	return n
+}
+
+func (a *Approval) check() error {
+	switch {
+	case !naming.ValidNode(a.Host):
+		return illegal(Bad, "", "%s can't be the name of a host", clipped(a.Host))
+	case !text(a.Reason, MaxText) || !visible(a.By, maxSPIFFEID) || a.Order != nil && len(a.Order.Request) > maxApprovalRequest:
+		return illegal(Bad, "give one line of at most 256 bytes", "the approval or its reason is out of bounds")
+	}
+	return nil
+}
+
+// Approve adds an operator's word on a host's part in an assignment, which is named by its ID, task, digest and taskrunner. It replaces what
+// that operator said on it before, and changes nothing if that was the same.
+func (b *Board) Approve(of Request, word Approval) (*Board, error) {
+	if err := word.check(); err != nil {
+		return b, err
+	}
+	b = b.Whole()
+	old, id := b.Assignments[of.ID], of.ID
+	switch {
+	case old == nil || old.Task != of.Task || old.Taskrunner != of.Taskrunner:
+		return b, illegal(Unknown, "see which there are: swarmctl list taskrunners", "taskrunner %s has no assignment %s of task %s", clipped(of.Taskrunner), clipped(id), clipped(of.Task))
+	case !old.Open():
+		return b, illegal(Stale, "", "assignment %s is over: %s", id, old.Verdict)
+	case of.Digest != old.Digest:
+		return b, illegal(Stale, "read it again: swarmctl get task body "+old.Task, "task %s has another digest: %s", old.Task, old.Digest)
+	case word.By == old.By && word.By != "":
+		return b, illegal(Bad, "have somebody else do it", "%s has asked for assignment %s, and can't approve or refuse it", word.By, id)
+	case !slices.ContainsFunc(old.Members, func(m Member) bool { return m.Node == word.Host && m.early() }):
+		return b, illegal(Stale, "see who takes part in it: swarmctl get taskrunner peer status "+old.Taskrunner, "nothing of assignment %s waits on %s", id, word.Host)
+	}
+	a := old.copied()
+	if changed, err := a.hear(word); err != nil || !changed {
+		return b, err
+	}
+	next := b.draft()
+	next.Assignments[id] = a
+	if approvalBytes(next) > MaxApprovalBytes {
+		return b, illegal(Full, "wait until other assignments are over", "the approvals of all assignments would take more than %d bytes", MaxApprovalBytes)
+	}
+	return next, nil
+}
+
+// hear takes a word.
+func (a *Assignment) hear(word Approval) (changed bool, err error) {
+	words := 0
+	if n := len(a.Approvals); n > 0 {
+		word.Number = a.Approvals[n-1].Number
+	}
+	word.Number++
+	for i, x := range a.Approvals {
+		if x.Host != word.Host {
+			continue
+		}
+		if words++; x.By == word.By {
+			if x.Refuse == word.Refuse && x.Reason == word.Reason {
+				return false, nil
+			}
+			a.Approvals = slices.Delete(slices.Clone(a.Approvals), i, i+1)
+			a.Approvals = append(a.Approvals, word)
+			return true, nil
+		}
+	}
+	if words >= MaxApprovals {
+		return false, illegal(Full, "cancel the assignment", "%d operators have said whether %s carries out assignment %s already", words, word.Host, a.ID)
+	}
+	a.Approvals = append(slices.Clone(a.Approvals), word)
+	return true, nil
+}
+
+// approvals are the words on one host's part, oldest first.
+func (a *Assignment) approvals(host string) (all []Approval) {
+	for _, x := range a.Approvals {
+		if x.Host == host {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// lastWord is the number of the last word on a host's part; 0: there was none.
+func (a *Assignment) lastWord(host string) (n uint64) {
+	for _, x := range a.Approvals {
+		if x.Host == host {
+			n = x.Number
+		}
+	}
+	return n
+}
+
+// approvalBytes is about what all approvals take.
+func approvalBytes(b *Board) (n int) {
+	for _, a := range b.Assignments {
+		for i := range a.Approvals {
+			n += a.Approvals[i].bytes()
+		}
+	}
+	return n
+}
+
+func (a *Assignment) checkApprovals() error {
+	of, last := map[string]int{}, uint64(0)
+	for i := range a.Approvals {
+		x := &a.Approvals[i]
+		if x.Number <= last {
+			return illegal(Bad, "", "assignment %s has approvals in no order", a.ID)
+		}
+		last = x.Number
+		if of[x.Host]++; of[x.Host] > MaxApprovals || x.check() != nil || a.Phase == Over {
+			return illegal(Bad, "", "assignment %s has a bad approval of %s, or too many", a.ID, clipped(x.Host))
+		}
+	}
+	return nil
+}

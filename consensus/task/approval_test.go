@@ -1,0 +1,136 @@
+package task_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+func says(by, host string, refuse bool) task.Approval {
+	return task.Approval{Host: host, Refuse: refuse, By: by, Order: &ledger.Order{Method: "ApproveTask", Request: []byte("{}")}}
+}
+
+// approve has an operator say something on assignment 7.
+func approve(word task.Approval) step {
+	return func(b *task.Board) (*task.Board, error) { return b.Approve(b.Assignments["7"].Request, word) }
+}
+
+// waiting is a board with assignment 7 of ann's on the hosts h-0 and h-1, which are asked.
+func waiting(t *testing.T) *task.Board {
+	t.Helper()
+	q := asked("7", task.DefaultTaskrunner, 2)
+	q.By, q.Retries = "ann", 1
+	return after(t, pull(t), assigning(q), place("7", 0, "peers", "h-0", "h-1"), all("7", task.Asked, false))
+}
+
+// TestApproval: each host sees the words on its part, and no others, until the assignment is over.
+func TestApproval(t *testing.T) {
+	b := waiting(t)
+	b = after(t, b, approve(says("bob", "h-0", false)))
+	same, err := approve(says("bob", "h-0", false))(b)
+	if err != nil || same != b {
+		t.Errorf("a second time: changed %t, %v", same != b, err)
+	}
+	b = after(t, b, approve(says("eve", "h-1", true)), approve(says("bob", "h-0", true)), approve(says("eve", "h-0", false)))
+	for host, want := range map[string]string{"h-0": "3 bob true, 4 eve false", "h-1": "2 eve true", "h-2": ""} {
+		var got []string
+		for _, h := range task.HostedOn(b, host) {
+			for _, x := range h.Approvals {
+				got = append(got, fmt.Sprint(x.Number, " ", x.By, " ", x.Refuse))
+			}
+		}
+		if s := strings.Join(got, ", "); s != want {
+			t.Errorf("%s sees %q, want %q", host, s, want)
+		}
+	}
+	b = after(t, b, do("7", task.Judge), all("7", task.Stopped, true), do("7", task.Close))
+	if left := b.Assignments["7"].Approvals; len(left) > 0 {
+		t.Errorf("it is over, and keeps %v", left)
+	}
+}
+
+func TestApprovalsThatAreRefused(t *testing.T) {
+	b := waiting(t)
+	refused(t, b, task.Bad, approve(says("ann", "h-0", false)))
+	refused(t, b, task.Stale, approve(says("bob", "h-2", false)))
+	refused(t, b, task.Bad, approve(says("bob", "h 0", false)))
+	long := says("bob", "h-0", true)
+	long.Reason = strings.Repeat("<", 50)
+	refused(t, b, task.Bad, approve(long))
+	long = says("bob", "h-0", false)
+	long.Order.Request = bytes.Repeat([]byte("1"), 5000)
+	refused(t, b, task.Bad, approve(long))
+	for _, tt := range []struct {
+		cause  task.Cause
+		change func(of *task.Request)
+	}{
+		{task.Unknown, func(of *task.Request) { of.ID = "8" }},
+		{task.Unknown, func(of *task.Request) { of.Task = "other" }},
+		{task.Unknown, func(of *task.Request) { of.Taskrunner = "other" }},
+		{task.Stale, func(of *task.Request) { of.Digest = strings.Repeat("0", 64) }},
+	} {
+		of := b.Assignments["7"].Request
+		tt.change(&of)
+		refused(t, b, tt.cause, func(b *task.Board) (*task.Board, error) { return b.Approve(of, says("bob", "h-0", false)) })
+	}
+	b = after(t, b, approve(says("b", "h-0", false)), approve(says("c", "h-0", false)), approve(says("d", "h-0", false)), approve(says("e", "h-0", false)))
+	refused(t, b, task.Full, approve(says("f", "h-0", false)))
+	b = after(t, b, approve(says("b", "h-0", true)), all("7", task.Prepared, false))
+	refused(t, b, task.Stale, approve(says("b", "h-0", false)))
+	refused(t, after(t, b, do("7", task.Judge)), task.Stale, approve(says("b", "h-0", false)))
+}
+
+// TestApprovalsHaveABoundTogether, so that operators can't fill the state with them.
+func TestApprovalsHaveABoundTogether(t *testing.T) {
+	var hosts []string
+	for i := range 1000 {
+		hosts = append(hosts, fmt.Sprint("h-", i))
+	}
+	q := asked("7", task.DefaultTaskrunner, 1000)
+	b := after(t, pull(t), assigning(q), place("7", 0, "peers", hosts...))
+	for i := range hosts {
+		word := says("bob", hosts[i], false)
+		word.Order.Chain = [][]byte{make([]byte, 16<<10)}
+		next, err := approve(word)(b)
+		if err != nil {
+			if i < 900 {
+				t.Fatalf("approval %d: %v", i, err)
+			}
+			refused(t, b, task.Full, approve(word))
+			return
+		}
+		b = next
+	}
+	t.Error("there is no bound")
+}
+
+// TestWordsAfterAnApproval: a host that still waits may say something else after each approval, once.
+func TestWordsAfterAnApproval(t *testing.T) {
+	b := waiting(t)
+	say := func(words string, want string) {
+		t.Helper()
+		next, err := move(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "h-0", State: task.Asked, Text: words}}})(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b = next; b.Assignments["7"].Members[0].Text != want || b.Assignments["7"].Members[1].Text != "" {
+			t.Errorf("after %q the members are %+v", words, b.Assignments["7"].Members)
+		}
+	}
+	say("1", "")
+	b = after(t, b, approve(says("bob", "h-1", false)))
+	say("2", "")
+	b = after(t, b, approve(says("bob", "h-0", false)))
+	say(strings.Repeat("x", 300), "")
+	say("3", "3")
+	say("4", "3")
+	b = after(t, b, approve(says("bob", "h-0", true)))
+	say("3", "3")
+	say("4", "4")
+	b = after(t, b, approve(says("bob", "h-0", false)), all("7", task.Prepared, false))
+	say("5", "")
+}
