@@ -3,6 +3,7 @@ package consent_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -34,17 +35,26 @@ type world struct {
 	policy    policy
 	dir       string
 	journal   *consent.Journal
+	log       *bytes.Buffer
 }
 
-// policy is what the owner thinks.
+// policy is what the owner thinks, who has bob approve.
 type policy struct{ consent.Verdict }
 
 // Decide implements consent.Policy.
 func (p *policy) Decide(string, *task.Hosted, *task.Task) consent.Verdict { return p.Verdict }
 
+// Approves implements consent.Policy.
+func (*policy) Approves(approver, submitter string) error {
+	if approver == submitter || approver != "spiffe://a.example"+bob {
+		return errors.New(approver + " is no approver of this host")
+	}
+	return nil
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, svids: map[string]*rpctest.Source{}, dir: t.TempDir(), policy: policy{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}}}
+	w := &world{t: t, svids: map[string]*rpctest.Source{}, dir: t.TempDir(), log: &bytes.Buffer{}, policy: policy{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}}}
 	var err error
 	if w.authority, err = rpctest.NewAuthority("a.example"); err != nil {
 		t.Fatal(err)
@@ -88,7 +98,7 @@ func (w *world) guard() *consent.Guard {
 		}
 	})
 	return consent.New(consent.Config{
-		Verifier: w.verifier(), SwarmID: func() string { return swarmID }, Policy: &w.policy, Journal: w.journal, Log: slog.New(slog.DiscardHandler),
+		Verifier: w.verifier(), SwarmID: func() string { return swarmID }, Policy: &w.policy, Journal: w.journal, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 }
 
@@ -98,8 +108,10 @@ func (w *world) verifier() consent.Verifier {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Assigned: readRequest}
+	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Assigned: readRequest, Said: readWord}
 }
+
+func readWord(_ string, raw []byte) (w consent.Word, err error) { return w, json.Unmarshal(raw, &w) }
 
 func readRequest(raw []byte) (q task.Request, err error) { return q, json.Unmarshal(raw, &q) }
 

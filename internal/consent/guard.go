@@ -17,6 +17,8 @@ import (
 type Policy interface {
 	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID.
 	Decide(by string, h *task.Hosted, t *task.Task) Verdict
+	// Approves returns why somebody may not approve or refuse what somebody has asked for; nil if it may. Both are SPIFFE IDs.
+	Approves(approver, submitter string) error
 }
 
 // Verdict is what a policy says.
@@ -46,11 +48,15 @@ type Config struct {
 type Guard struct {
 	cfg Config
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	told map[string]string // by assignment: which words do not count, as it was logged last
 }
 
+// maxTold bounds of how many assignments that is remembered.
+const maxTold = 256
+
 // New returns a guard.
-func New(cfg Config) *Guard { return &Guard{cfg: cfg} }
+func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}} }
 
 // Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
 // restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
@@ -144,22 +150,45 @@ func sameTask(asked *task.Request, t *task.Task) error {
 	return nil
 }
 
-// decide asks the policy.
+// decide asks the policy, and hears whoever it asks. An operator's word stands once it was taken.
 func (g *Guard) decide(e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
-	v := g.cfg.Policy.Decide(e.By, h, t)
-	if e.Decision != v.Decision || e.Sentence != v.Sentence {
-		e.Decision, e.Sentence, e.DecidedMS = v.Decision, v.Sentence, now.UnixMilli()
+	v, said := g.cfg.Policy.Decide(e.By, h, t), heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
+	if said.by == "" {
+		said = g.hear(&e, h, now)
+		g.tell(h.ID, said.ignored)
 	}
-	switch v.Decision {
-	case Allowed:
-		e.begin(h.Epoch, now)
-		return e, "", nil
-	case Asked:
-		return e, fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node), nil
-	case Refused, Approved:
+	switch {
+	case said.by != "" && said.decision == Refused:
+		e.decided(Refused, said.by, said.reason, now)
+		return e, strings.TrimSuffix(fmt.Sprintf("refused by %s: %s", said.by, said.reason), ": "), nil
+	case v.Decision == Allowed:
+		e.decided(Allowed, "", v.Sentence, now)
+	case v.Decision == Asked && said.by != "":
+		e.decided(Approved, said.by, v.Sentence, now)
+	case v.Decision == Asked:
+		e.decided(Asked, "", v.Sentence, now)
+		words := fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node)
+		return e, strings.TrimSuffix(words+"; "+said.ignored, "; "), nil
+	default:
+		e.decided(Refused, "", v.Sentence, now)
+		return e, fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, v.Sentence), nil
 	}
-	e.Decision = Refused
-	return e, fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, v.Sentence), nil
+	e.begin(h.Epoch, now)
+	return e, "", nil
+}
+
+// tell logs why words on an assignment do not count, when that has changed.
+func (g *Guard) tell(assignment, ignored string) {
+	if g.told[assignment] == ignored {
+		return
+	}
+	if len(g.told) >= maxTold {
+		clear(g.told)
+	}
+	g.told[assignment] = ignored
+	if ignored != "" {
+		g.cfg.Log.Warn("an operator's word on an assignment does not count", "assignment", assignment, "err", text.Line(ignored))
+	}
 }
 
 // Ended says that nothing of an assignment runs any more on this host in an epoch, in words for the journal: it is not allowed in that epoch

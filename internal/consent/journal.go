@@ -90,6 +90,13 @@ func (e *Entry) check() error {
 	return nil
 }
 
+// decided notes a decision, if it is another one.
+func (e *Entry) decided(d Decision, approver, sentence string, now time.Time) {
+	if e.Decision != d || e.Approver != approver || e.Sentence != sentence {
+		e.Decision, e.Approver, e.Sentence, e.DecidedMS = d, approver, sentence, now.UnixMilli()
+	}
+}
+
 // begin notes that an epoch begins.
 func (e *Entry) begin(epoch uint32, now time.Time) {
 	e.Epoch, e.BeganMS, e.EndedMS, e.Words = epoch, now.UnixMilli(), 0, ""

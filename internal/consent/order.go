@@ -30,6 +30,8 @@ type Verifier struct {
 	Node    string           // this host's name in the swarm
 	// Assigned reads the request of an order of the method AssignTask.
 	Assigned func(request []byte) (task.Request, error)
+	// Said reads the request of an order of the method ApproveTask or RefuseTask.
+	Said func(method string, request []byte) (Word, error)
 }
 
 // Verify returns who asked for an assignment. Its order must be signed for this swarm by an operator's SVID that this host's bundle accepts
