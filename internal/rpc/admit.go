@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"connectrpc.com/connect"
 
@@ -38,37 +37,6 @@ func (s *nodeService) AdmitNode(ctx context.Context, req *connect.Request[swarmv
 func expected(view *state.State, name string) bool {
 	i := view.Invitations.Of(name)
 	return i != nil && i.ClaimedBy == "" || slices.ContainsFunc(view.Admissions(), func(a *state.Admission) bool { return a.Name == name })
-}
-
-// candidates are the SNs that an operator has admitted and that have not joined, and those that wait, by name.
-func candidates(view *state.State, waiting []admission.Candidate) []*swarmv1.Candidate {
-	if view.Admit == "" {
-		return nil
-	}
-	asking := map[string]admission.Candidate{}
-	for _, c := range waiting {
-		asking[c.PeerID] = c
-	}
-	var out []*swarmv1.Candidate
-	for _, a := range view.Admissions() {
-		if n := view.NodeOfKey(a.PeerID); n == nil {
-			c := asking[a.PeerID]
-			out = append(out, &swarmv1.Candidate{
-				Name: a.Name, PeerId: a.PeerID, SpiffeId: c.SPIFFEID, Host: c.Host, SinceUnixMs: a.AtMS, Admitted: true, AdmittedBy: a.By,
-			})
-		}
-		delete(asking, a.PeerID)
-	}
-	for _, c := range asking {
-		if view.Banned(c.PeerID) != nil {
-			continue // it is gone, or is told with its next try
-		}
-		out = append(out, &swarmv1.Candidate{Name: c.Name, PeerId: c.PeerID, SpiffeId: c.SPIFFEID, Host: c.Host, SinceUnixMs: c.SinceMS})
-	}
-	slices.SortFunc(out, func(a, b *swarmv1.Candidate) int {
-		return strings.Compare(a.GetName()+" "+a.GetPeerId(), b.GetName()+" "+b.GetPeerId())
-	})
-	return out
 }
 
 // askedCandidates are the SNs that wait, as the leader tells of them. What one that lies says is held to its bounds.

@@ -1,13 +1,10 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -140,17 +137,6 @@ func nobody(name string) error {
 	return &state.Error{
 		Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q, and no such peer ID", name), Remedy: "see: swarmctl list nodes",
 	}
-}
-
-// bans shows all bans, by name.
-func bans(view *state.State) []*swarmv1.Ban {
-	var out []*swarmv1.Ban
-	for _, b := range slices.SortedFunc(maps.Values(view.Bans), func(a, b *state.Ban) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PeerID, b.PeerID))
-	}) {
-		out = append(out, messages.Ban(b))
-	}
-	return out
 }
 
 // tellBans adds to the answer to a heartbeat who is banned, all of them if the node has not seen this list yet.

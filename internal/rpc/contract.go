@@ -27,7 +27,7 @@ type contractService struct {
 // ListContracts returns all contracts, sorted by name.
 func (s *contractService) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
 	view := s.cfg.Core.View()
-	out := &swarmv1.ListContractsResponse{NoQuorum: s.noQuorum(s.lost(ctx))}
+	out := &swarmv1.ListContractsResponse{NoQuorum: messages.NoQuorum(s.cfg.Name, s.lost(ctx))}
 	for _, name := range view.ContractNames() {
 		out.Contracts = append(out.Contracts, messages.Summary(view.Contracts[name]))
 	}
@@ -64,7 +64,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		why, todo = counted.Error(), counted.Remedy()
 	}
 	return connect.NewResponse(&swarmv1.GetContractStatusResponse{
-		Contract: messages.View(view, c, index), Waiting: why, NoQuorum: s.noQuorum(counted), Explanation: []string{
+		Contract: messages.View(view, c, index), Waiting: why, NoQuorum: messages.NoQuorum(s.cfg.Name, counted), Explanation: []string{
 			fmt.Sprintf("contract %s, run %d, is %s: the last round that SN %s knows is %d", c.Name, c.Run, c.Phase(), s.cfg.Name, c.Round()),
 			why + ", as SN " + s.cfg.Name + " sees it",
 			"nothing is planned or committed until then; what runs on the other side of a network split is not known here",

@@ -8,7 +8,6 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -34,13 +33,4 @@ func (s *nodeService) InviteNode(ctx context.Context, req *connect.Request[swarm
 		s.cfg.Log.WarnContext(ctx, "invited SN", "node", name, "spiffe_id", spiffeID, "invitation", out.Number, "caller", caller.ID.String())
 	}
 	return connect.NewResponse(out), nil
-}
-
-// invited are the SNs whose invitations can be claimed at a time, by name.
-func invited(view *state.State, atMS int64) []*swarmv1.Invited {
-	var out []*swarmv1.Invited
-	for _, i := range view.Invitations.Open(atMS) {
-		out = append(out, &swarmv1.Invited{Name: i.Node, SpiffeId: i.SPIFFEID, Number: i.Number, By: i.By, AtUnixMs: i.AtMS, ExpiresUnixMs: i.ExpiresMS})
-	}
-	return out
 }

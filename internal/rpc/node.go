@@ -142,8 +142,8 @@ func mayBear(id identity.ID, node state.Node) error {
 func (s *nodeService) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 	view := s.cfg.Core.View()
 	known := s.askNodes(ctx, view)
-	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: candidates(view, known.asking), NoQuorum: s.noQuorum(s.lost(ctx))}
-	out.Invited = invited(view, s.nowMS())
+	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: messages.Bans(view), Candidates: messages.Candidates(view, known.asking), NoQuorum: messages.NoQuorum(s.cfg.Name, s.lost(ctx))}
+	out.Invited = messages.Invited(view, s.nowMS())
 	for _, n := range out.Nodes {
 		n.Sn, n.Use, n.DialBack, n.Links = known.via[n.Name], messages.Use(view.UseOf(n.Name)), known.dialled[n.Name], known.links[n.Name]
 	}

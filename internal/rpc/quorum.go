@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/quorum"
 )
@@ -24,22 +23,4 @@ func (s *shared) leaderless(ctx context.Context) error {
 		return e
 	}
 	return consensus.ErrNoLeader
-}
-
-// noQuorum goes with an answer from this SN's own copy of the state; nil: the copy is as good as any.
-func (s *shared) noQuorum(e *quorum.Error) *swarmv1.NoQuorum {
-	if e == nil {
-		return nil
-	}
-	out := &swarmv1.NoQuorum{Message: e.Error(), Remedy: e.Remedy(), Sn: s.cfg.Name}
-	if !e.LeaderSeen.IsZero() {
-		out.LeaderSeenUnixMs = e.LeaderSeen.UnixMilli()
-	}
-	for _, v := range e.Answer {
-		out.Answering = append(out.Answering, v.Name)
-	}
-	for _, v := range e.Missing {
-		out.Missing = append(out.Missing, &swarmv1.MissingSN{Name: v.Name, Address: v.Address})
-	}
-	return out
 }
