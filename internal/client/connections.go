@@ -125,6 +125,7 @@ func newStubs(rt, heartbeats http.RoundTripper, sn string) *stubs {
 			swarmv1connect.NewNodeServiceClient(h, url, opt),
 			swarmv1connect.NewSessionServiceClient(h, url, opt),
 			swarmv1connect.NewContractServiceClient(h, url, opt),
+			swarmv1connect.NewTaskServiceClient(h, url, opt),
 			swarmv1connect.NewLedgerServiceClient(h, url, opt),
 			swarmv1connect.NewModelServiceClient(h, url, opt),
 			swarmv1connect.NewBackupServiceClient(h, url, opt),
