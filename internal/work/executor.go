@@ -1,0 +1,118 @@
+package work
+
+import (
+	"context"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// Label says whose something on a host is. Executors put it on all that they make.
+type Label struct {
+	Swarm, Node string // the swarm's ID, and the host's name in it
+	Assignment  string // ID
+	Epoch       uint32
+	Member      uint32 // index
+}
+
+// Job is a member that is to be carried out.
+type Job struct {
+	Label
+
+	Group      string // of the assignment
+	Peers      uint32 // that it counts for
+	Assignment task.Request
+	Task       *task.Task // its digest is that of the assignment, and its own
+}
+
+// Status is what has become of a member.
+type Status struct {
+	State task.State // Prepared, Started, Ready or Exited
+	Code  int32      // exit code
+	Text  string     // one line, see LastLines; the host bounds it
+}
+
+// Found is a member of which something is on the host.
+type Found struct {
+	Label
+	Status
+}
+
+// Executor carries out tasks of one type. Its methods may be called for several members at a time, for one member one at a time. They
+// end soon when ctx does. Find is called beside the others.
+type Executor interface {
+	// Prepare does what can be done before other members are ready to start. It is called again for one that was prepared, in full or in
+	// part, if the host was restarted. An error, in one line with its remedy, ends the member.
+	Prepare(ctx context.Context, j Job) error
+	// Start starts a member that was prepared and returns what has become of it. Work that ends by itself and leaves no program behind may
+	// be done here, and returns Exited. An error ends the member.
+	Start(ctx context.Context, j Job) (Status, error)
+	// Find returns the members of which something is on the host, of this swarm and node. What is not whole is Prepared.
+	Find(ctx context.Context) ([]Found, error)
+	// Clean ends and removes all that there is of a member. It returns nil only when nothing is left, also if nothing was there.
+	Clean(ctx context.Context, l Label) error
+}
+
+// Type is how tasks of one type are carried out.
+type Type struct {
+	Executor Executor
+	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
+	Repeats bool
+}
+
+// Swarm is what the swarm has shown of this host last.
+type Swarm interface {
+	// Hosted returns the assignments in which the host has members; known is false until there was an answer. It never goes back to what
+	// was before, also for one that a restarted host sees first: what is missing in it is ended.
+	Hosted() (all []task.Hosted, known bool)
+	// Changed returns a channel that is closed at the next change of Hosted.
+	Changed() <-chan struct{}
+}
+
+// Tasks are the swarm's tasks.
+type Tasks interface {
+	// Task returns a task by name.
+	Task(ctx context.Context, name string) (*task.Task, error)
+}
+
+// Guard speaks for the host's owner.
+type Guard interface {
+	// Consent says whether an assignment may be carried out here. It is asked before anything is prepared, and again while the answer is
+	// NotYet.
+	Consent(ctx context.Context, h task.Hosted, t *task.Task) Answer
+	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
+	// again after a restart.
+	Ended(assignment string, epoch uint32, words string) error
+}
+
+// Answer is a guard's.
+type Answer struct {
+	May May
+	Why string // one line: who is asked, or why it is refused
+}
+
+// May is what a guard allows.
+type May int
+
+// What a guard may say. Without a word it is no.
+const (
+	No May = iota
+	NotYet
+	Yes
+)
+
+// Times of the host.
+const (
+	tick       = time.Second      // the longest time between two looks at what is to be done
+	look       = 2 * time.Second  // between two looks at what there is, while something is
+	lookIdle   = 30 * time.Second // while there is nothing
+	lookLimit  = 30 * time.Second // of one look
+	blindLimit = 5 * time.Minute  // after which a member that can't be seen counts as gone
+	fetchPause = 2 * time.Second
+	fetchLimit = 30 * time.Second // for all tries to fetch a task
+	askPause   = 2 * time.Second  // between two questions to the guard
+	cleanLimit = 2 * time.Minute  // of one try to clean
+	cleanPause = time.Second      // after the first try that failed; it doubles
+	maxPause   = 30 * time.Second
+	lease      = task.LeaseMS * time.Millisecond
+)

@@ -1,0 +1,366 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// member is one of the host's, as this process knows it. All of it is the loop's.
+type member struct {
+	outcome
+
+	label  Label
+	hosted task.Hosted        // as it was shown last
+	want   *task.HostedMember // as it is committed; nil: it is not, and is to end
+	kind   string             // type of its task; empty: not known yet
+	task   *task.Task         // nil: not fetched yet
+
+	looked    bool // what there was of it was adopted
+	consented bool
+	worker    *worker // that does something for it; nil: nobody does
+	due       pace
+	since     int // the host's count when the last worker ended: looks from before tell nothing
+}
+
+// outcome is what has become of a member.
+type outcome struct {
+	state   task.State // empty: nothing was done yet
+	code    int32
+	text    string
+	cleaned bool // nothing of it is left
+}
+
+// pace says when something is due for a member.
+type pace struct {
+	began    time.Time // when this process came to know it
+	fetching time.Time // when it was first tried to fetch its task
+	next     time.Time // not before this is anything done
+	cleanAt  time.Time // not before this is it cleaned
+	failed   int       // tries to clean it
+}
+
+// worker does something for a member.
+type worker struct {
+	cancel context.CancelFunc
+	cleans bool
+}
+
+// over reports whether no other state follows.
+func (o *outcome) over() bool {
+	return o.state == task.Exited || o.state == task.Refused || o.state == task.Stopped
+}
+
+func (o *outcome) runs() bool { return o.state == task.Started || o.state == task.Ready }
+
+// exit ends the member, unless it has ended.
+func (o *outcome) exit(code int32, why string) {
+	if !o.over() {
+		o.state, o.code, o.text = task.Exited, code, clipped(why)
+	}
+}
+
+// refuse ends the member, unless it has ended.
+func (o *outcome) refuse(why string) {
+	if !o.over() {
+		o.state, o.text = task.Refused, clipped(why)
+	}
+}
+
+// take follows what an executor says.
+func (o *outcome) take(s Status) {
+	switch {
+	case s.State == task.Exited:
+		o.exit(s.Code, s.Text)
+	case s.State == task.Ready && !o.over(), s.State == task.Started && !o.over() && o.state != task.Ready:
+		o.state, o.text = s.State, clipped(s.Text)
+	}
+}
+
+// early reports whether the swarm knows of nothing that was prepared.
+func (m *member) early() bool { return m.want.State == task.Placed || m.want.State == task.Asked }
+
+// report is what the host says of a member that is committed, in a form that the state takes: another would keep it waiting for ever.
+func (m *member) report() task.Report {
+	r := task.Report{Member: m.label.Member, Node: m.label.Node, State: m.state, Code: m.code, Text: m.text, Cleaned: m.cleaned}
+	committed := m.want.State
+	switch {
+	case r.State == task.Refused && !m.early():
+		r.State, r.Code = task.Exited, -1
+	case r.State == task.Exited && r.Code == 0 && m.want.Stop && committed != task.Started && committed != task.Ready:
+		r.State, r.Text = task.Stopped, "" // that it has succeeded comes too late
+	}
+	return r
+}
+
+// act does what is to be done next for a member, or has it done.
+func (h *Host) act(ctx context.Context, m *member, now time.Time) {
+	over := h.leaseOver(now)
+	found, _ := h.seen(m)
+	switch {
+	case m.cleaned || m.want == nil && !h.known && !over:
+		return
+	case m.over() || m.want == nil || m.want.Stop:
+	case over && (m.state != "" || m.worker != nil || found != nil):
+		m.exit(-1, fmt.Sprintf("no leader of the swarm answered its host for %v", lease))
+	case m.late(now):
+		m.exit(-1, fmt.Sprintf("timed out on its host after %v", m.timeout()))
+	case over || m.worker != nil || now.Before(m.due.next):
+		return
+	case m.runs():
+		h.watch(m, now)
+	case m.state != task.Prepared:
+		h.begin(ctx, m, now)
+	case m.want.Start:
+		h.start(ctx, m)
+	}
+	if m.over() || m.want == nil || m.want.Stop {
+		h.end(ctx, m, now)
+	}
+}
+
+func (m *member) timeout() time.Duration {
+	return time.Duration(m.hosted.TimeoutMS) * time.Millisecond
+}
+
+func (m *member) late(now time.Time) bool {
+	return m.timeout() > 0 && now.Sub(m.due.began) >= m.timeout()
+}
+
+// watch follows a member that runs.
+func (h *Host) watch(m *member, now time.Time) {
+	h.unseen(m, now)
+	switch found, sure := h.seen(m); {
+	case found != nil:
+		m.take(found.Status)
+	case sure:
+		m.exit(-1, "it is gone: nothing of it is on its host any more")
+	}
+}
+
+// unseen ends a member of which nobody could say for long whether it lives.
+func (h *Host) unseen(m *member, now time.Time) {
+	if err := h.blind(m.kind, now); err != nil {
+		m.exit(-1, fmt.Sprintf("its host could not see for %v what runs: %s", blindLimit, explained(err)))
+	}
+}
+
+// begin leads a member to where it is prepared, step by step.
+func (h *Host) begin(ctx context.Context, m *member, now time.Time) {
+	switch {
+	case !m.looked:
+		h.adopt(m, now)
+	case h.older(m.label): // two epochs of an assignment would be in each other's way
+		return
+	case m.task == nil:
+		h.fetch(ctx, m, now)
+	case !m.consented:
+		h.ask(ctx, m)
+	default:
+		h.prepare(ctx, m)
+	}
+}
+
+// older reports whether there is something of another epoch of the assignment.
+func (h *Host) older(l Label) bool {
+	for other, m := range h.members {
+		if other.Assignment == l.Assignment && other.Epoch != l.Epoch && !m.cleaned {
+			return true
+		}
+	}
+	return false
+}
+
+// adopt goes on with what there is of a member from before this process. What only was prepared is prepared again.
+func (h *Host) adopt(m *member, now time.Time) {
+	found, sure := h.seen(m)
+	switch {
+	case found != nil && found.State != task.Prepared:
+		m.looked = true
+		m.take(found.Status)
+	case sure || m.early(): // nothing has started of which the swarm does not know that it was prepared
+		m.looked = true
+		if q := m.hosted.Request; m.want.State == task.Placed && q.ExpiresMS > 0 && now.UnixMilli() >= q.ExpiresMS {
+			m.refuse("it expired before this host began it")
+		}
+	default:
+		h.unseen(m, now)
+	}
+}
+
+// fetch gets the member's task, and holds it to its digest.
+func (h *Host) fetch(ctx context.Context, m *member, now time.Time) {
+	if m.due.fetching.IsZero() {
+		m.due.fetching = now
+	}
+	q := m.hosted.Request
+	h.work(ctx, m, fetchLimit, func(ctx context.Context) func(time.Time) {
+		t, err := h.cfg.Tasks.Task(ctx, q.Task)
+		return func(now time.Time) {
+			switch {
+			case err != nil && now.Sub(m.due.fetching) < fetchLimit:
+				m.due.next = now.Add(fetchPause)
+			case err != nil:
+				m.refuse(fmt.Sprintf("can't fetch task %s: %s", q.Task, explained(err)))
+			case t == nil || t.Name != q.Task || t.Digest != q.Digest || t.Sum() != q.Digest:
+				m.refuse(fmt.Sprintf("what was fetched as task %s has not its digest: it was changed on the way", q.Task))
+			default:
+				h.fetched(m, t)
+			}
+		}
+	})
+}
+
+// fetched goes on with a task.
+func (h *Host) fetched(m *member, t *task.Task) {
+	kind, known := h.cfg.Types[t.Type]
+	m.task, m.kind = t, t.Type
+	switch started := m.want != nil && (m.want.State == task.Started || m.want.State == task.Ready); {
+	case !known:
+		m.refuse(fmt.Sprintf("this host carries out no tasks of type %s", t.Type))
+	case started && !kind.Repeats:
+		m.exit(-1, "it is gone: its host was restarted, and nothing of it is left")
+	}
+}
+
+// ask asks the guard.
+func (h *Host) ask(ctx context.Context, m *member) {
+	hosted, t := m.hosted, m.task
+	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
+		answer := h.cfg.Guard.Consent(ctx, hosted, t)
+		return func(now time.Time) {
+			switch {
+			case m.over():
+			case answer.May == Yes:
+				m.state, m.consented = task.Asked, true
+			case answer.May == NotYet:
+				if m.state == "" { // the swarm takes the first words alone
+					m.state, m.text = task.Asked, clipped(answer.Why)
+				}
+				m.due.next = now.Add(askPause)
+			default:
+				m.refuse(answer.Why)
+			}
+		}
+	})
+}
+
+func (m *member) job() Job {
+	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task}
+}
+
+// prepare has the executor prepare a member.
+func (h *Host) prepare(ctx context.Context, m *member) {
+	do, job := h.cfg.Types[m.kind].Executor, m.job()
+	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
+		err := do.Prepare(ctx, job)
+		return func(time.Time) {
+			switch {
+			case m.over():
+			case err == nil:
+				m.state, m.text = task.Prepared, ""
+			default:
+				h.inVain(m, "prepared", err)
+			}
+		}
+	})
+}
+
+// start has the executor start a member.
+func (h *Host) start(ctx context.Context, m *member) {
+	do, job := h.cfg.Types[m.kind].Executor, m.job()
+	m.state = task.Started
+	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
+		status, err := do.Start(ctx, job)
+		return func(time.Time) {
+			if err != nil {
+				h.inVain(m, "started", err)
+				return
+			}
+			m.take(status)
+		}
+	})
+}
+
+// inVain ends a member whose executor could not do its work. One that was told to end is no failure.
+func (h *Host) inVain(m *member, what string, err error) {
+	if m.over() || m.want == nil || m.want.Stop {
+		return
+	}
+	h.cfg.Log.Warn("can't do this host's part of an assignment", "to_be", what, "assignment", m.label.Assignment, "epoch", m.label.Epoch, "task", m.hosted.Task, "err", err)
+	m.exit(-1, explained(err))
+}
+
+// end has all that there is of a member ended and removed, again and again until nothing is left.
+func (h *Host) end(ctx context.Context, m *member, now time.Time) {
+	if m.worker != nil {
+		if !m.worker.cleans {
+			m.worker.cancel()
+		}
+		return
+	}
+	if now.Before(m.due.cleanAt) {
+		return
+	}
+	kind := m.kind
+	h.work(ctx, m, cleanLimit, func(ctx context.Context) func(time.Time) {
+		err := h.clean(ctx, m.label, kind)
+		return func(now time.Time) {
+			if err == nil {
+				err = h.ended(m)
+			}
+			if err == nil {
+				m.cleaned, m.due.failed = true, 0
+				if !m.over() {
+					m.state, m.code, m.text = task.Stopped, 0, ""
+				}
+				return
+			}
+			if m.due.failed++; m.due.failed == 1 {
+				h.cfg.Log.Warn("can't remove yet what is left of an assignment", "assignment", m.label.Assignment, "epoch", m.label.Epoch, "err", err)
+			}
+			m.due.cleanAt = now.Add(min(cleanPause<<min(m.due.failed-1, 8), maxPause))
+		}
+	})
+	m.worker.cleans = true
+}
+
+// ended tells the guard, when nothing is left of the last member of an epoch.
+func (h *Host) ended(m *member) error {
+	for l, other := range h.members {
+		if other != m && !other.cleaned && l.Assignment == m.label.Assignment && l.Epoch == m.label.Epoch {
+			return nil
+		}
+	}
+	words := "ended by its host"
+	if m.over() {
+		words = fmt.Sprintf("%s with code %d: %s", m.state, m.code, m.text)
+	}
+	if err := h.cfg.Guard.Ended(m.label.Assignment, m.label.Epoch, words); err != nil {
+		return fmt.Errorf("keep that it has ended: %w", err)
+	}
+	return nil
+}
+
+// clean has the executor of a type clean up, or all if the type is not known.
+func (h *Host) clean(ctx context.Context, l Label, kind string) error {
+	var errs []error
+	for name, t := range h.cfg.Types {
+		if kind == "" || kind == name {
+			errs = append(errs, t.Executor.Clean(ctx, l))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// explained is an error with its remedy, in one line.
+func explained(err error) string {
+	var with interface{ Remedy() string }
+	if errors.As(err, &with) && with.Remedy() != "" {
+		return err.Error() + ": " + with.Remedy()
+	}
+	return err.Error()
+}

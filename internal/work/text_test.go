@@ -1,0 +1,39 @@
+package work_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+func TestLastLines(t *testing.T) {
+	for _, test := range []struct {
+		lines []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"a", "", " b\t", "\x1b[31mc\x1b[0m", "\xff"}, "a | b | c | \uFFFD"},
+		{[]string{"1", "2", "3", "4", "5", "6"}, "2 | 3 | 4 | 5 | 6"},
+	} {
+		if got := work.LastLines(test.lines); got != test.want {
+			t.Errorf("%q: %q, want %q", test.lines, got, test.want)
+		}
+	}
+}
+
+func FuzzLastLines(f *testing.F) {
+	f.Add("first\nlast")
+	f.Add(strings.Repeat("<é\u2028", 300) + "end")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := work.LastLines(strings.Split(text, "\n"))
+		if got != state.Clip(got, task.MaxText) {
+			t.Errorf("%q takes too much room", got)
+		}
+		if strings.ContainsAny(got, "\n\x1b\x00") {
+			t.Errorf("%q is no plain line", got)
+		}
+	})
+}
