@@ -1,0 +1,59 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/distribution/reference"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/taskfile"
+)
+
+// remedies are what to do about what engines say of registries. REGISTRY stands for its name.
+var remedies = []struct {
+	pattern *regexp.Regexp
+	help    string
+}{
+	{regexp.MustCompile(`(?i)manifest unknown|manifest for \S+ not found|name unknown|repository \S+ not found|: not found$`), "registry REGISTRY has no such image: correct OrgAndReg, RepoName or Tag"},
+	{regexp.MustCompile(`(?i)toomanyrequests|too many requests`), "wait, or give the task Auth for registry REGISTRY"},
+	{regexp.MustCompile(`(?i)x509:`), "let the engine trust registry REGISTRY: put its authority into /etc/docker/certs.d/REGISTRY/ca.crt"},
+	{regexp.MustCompile(`(?i)server gave HTTP response to HTTPS client`), "registry REGISTRY speaks no TLS: give it a certificate, or list it under insecure-registries in the engine's daemon.json"},
+	{regexp.MustCompile(`(?i)lookup \S+.*(no such host|server misbehaving)|connection refused|i/o timeout|no route to host|network is unreachable|Client\.Timeout|TLS handshake timeout`), "see that this host reaches registry REGISTRY"},
+}
+
+// refused are what engines say of passwords; of an image that is not there they often say no more.
+var refused = regexp.MustCompile(`(?i)unauthorized|authentication required|no basic auth credentials|access .*denied|incorrect username or password|forbidden`)
+
+// explain says why an image could not be fetched, and what to do about it.
+func explain(o order, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	explained := engine.Explain(fmt.Errorf("fetch image %s: %w", reference.FamiliarString(o.source), err))
+	var known *engine.Error
+	if help := o.help(err.Error()); help != "" && errors.As(explained, &known) {
+		return &engine.Error{Err: known.Err, Help: help}
+	}
+	return explained
+}
+
+// help is what to do about what an engine said; empty: the rules that hold for all of its errors say it.
+func (o order) help(said string) string {
+	domain := reference.Domain(o.source)
+	switch {
+	case refused.MatchString(said) && o.auth == (taskfile.Auth{}):
+		return fmt.Sprintf("give the task Auth for registry %s, or correct the image's name", domain)
+	case refused.MatchString(said):
+		return fmt.Sprintf("registry %s does not let these credentials fetch it: correct Auth, or the image's name", domain)
+	}
+	for _, r := range remedies {
+		if r.pattern.MatchString(said) {
+			return strings.ReplaceAll(r.help, "REGISTRY", domain)
+		}
+	}
+	return ""
+}

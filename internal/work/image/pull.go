@@ -1,0 +1,136 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// Puller is the executor of PULL_IMAGE. All of its work is done in Start, and may be done again. What was fetched in part the engine removes
+// by itself.
+type Puller struct {
+	// Open reaches the engine.
+	Open func(ctx context.Context) (*engine.Engine, error)
+	// Configs are files with passwords for registries (config.json) that the host's owner lets tasks name, as absolute paths.
+	Configs []string
+	Log     *slog.Logger
+}
+
+// order is what a task asks for.
+type order struct {
+	source  reference.Named // with a tag or a digest
+	outcome reference.Named // with a tag
+	auth    taskfile.Auth
+}
+
+// read reads a task.
+func read(t *task.Task) (o order, err error) {
+	body, err := taskfile.ReadBody(t.Type, t.Definition)
+	if err != nil {
+		return o, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	pull, ok := body.(taskfile.PullImage)
+	if !ok {
+		return o, fmt.Errorf("task %s is no %s", t.Name, task.PullImage)
+	}
+	o.auth = pull.Auth
+	if o.source, err = named(sourceOf(pull)); err != nil {
+		return o, fmt.Errorf("task %s: bad image name %.200q: %w: correct OrgAndReg, RepoName or Tag", t.Name, pull.Image(), err)
+	}
+	if o.outcome, err = named(t.Outcome); err != nil {
+		return o, fmt.Errorf("task %s: bad Outcome %.200q: %w: give it the name of an image", t.Name, t.Outcome, err)
+	}
+	if _, digested := o.outcome.(reference.Digested); digested {
+		return o, fmt.Errorf("task %s: bad Outcome %.200q: a digest can't be given to an image: give it a name with a tag", t.Name, t.Outcome)
+	}
+	return o, nil
+}
+
+// sourceOf is the image's name. A tag may be a digest.
+func sourceOf(p taskfile.PullImage) string {
+	name, tag := taskfile.PullImage{OrgAndReg: p.OrgAndReg, RepoName: p.RepoName}.Image(), p.Tag
+	switch {
+	case tag == "":
+		return name
+	case len(tag) > len(sha256) && tag[:len(sha256)] == sha256:
+		return name + "@" + tag
+	}
+	return name + ":" + tag
+}
+
+const sha256 = "sha256:"
+
+// named reads the name of an image. Without a tag and a digest it means the latest one.
+func named(name string) (reference.Named, error) {
+	n, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	return reference.TagNameOnly(n), nil
+}
+
+// Prepare sees that the task can be understood, that an engine answers, and that its password may be used here.
+func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
+	o, err := read(j.Task)
+	if err != nil {
+		return err
+	}
+	if _, err := p.login(o); err != nil {
+		return err
+	}
+	e, err := p.Open(ctx)
+	if err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// Start fetches the image. Where its name has a digest, this is what is fetched, whatever the tag says.
+func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
+	o, err := read(j.Task)
+	if err != nil {
+		return work.Status{}, err
+	}
+	login, err := p.login(o)
+	if err != nil {
+		return work.Status{}, err
+	}
+	e, err := p.Open(ctx)
+	if err != nil {
+		return work.Status{}, err
+	}
+	defer e.Close()
+	from, to := reference.FamiliarString(o.source), reference.FamiliarString(o.outcome)
+	p.Log.InfoContext(ctx, "fetching an image", "image", from, "assignment", j.Assignment.ID, "task", j.Task.Name)
+	stream, err := e.ImagePull(ctx, from, image.PullOptions{RegistryAuth: login})
+	if err != nil {
+		return work.Status{}, explain(o, err)
+	}
+	defer stream.Close()
+	if err := follow(ctx, stream, progress{log: p.Log.With("image", from)}); err != nil {
+		return work.Status{}, explain(o, err)
+	}
+	if err := e.ImageTag(ctx, from, to); err != nil {
+		return work.Status{}, engine.Explain(fmt.Errorf("name image %s: %w", to, err))
+	}
+	got, err := e.ImageInspect(ctx, to)
+	if err != nil {
+		return work.Status{}, engine.Explain(fmt.Errorf("look at image %s: %w", to, err))
+	}
+	p.Log.InfoContext(ctx, "image is there", "image", to, "id", got.ID, "bytes", got.Size)
+	return work.Status{State: task.Exited, Text: fmt.Sprintf("image %s is there: %s", to, got.ID)}, nil
+}
+
+// Find finds nothing: an image is the task's outcome, not what is left of it.
+func (p *Puller) Find(context.Context) ([]work.Found, error) { return nil, nil }
+
+// Clean has nothing to do: what was fetched in part the engine has removed, and the outcome stays.
+func (p *Puller) Clean(context.Context, work.Label) error { return nil }

@@ -1,0 +1,251 @@
+package image_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dockerimage "github.com/docker/docker/api/types/image"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/image"
+)
+
+// pull is a task on a registry.
+func pull(address, outcome, tag, auth string) work.Job {
+	t := &task.Task{
+		Name: "fetch", Type: task.PullImage, Prereq: task.Root, Outcome: outcome,
+		Definition: fmt.Appendf(nil, "OrgAndReg: %s/org\nRepoName: image\nTag: %q\nAuth: %s\n", address, tag, auth),
+	}
+	t.Digest = t.Sum()
+	return work.Job{Label: work.Label{Assignment: "7", Epoch: 1}, Task: t}
+}
+
+type lab struct {
+	t        *testing.T
+	engine   *engine.Engine
+	registry *enginetest.Registry
+	puller   *image.Puller
+	outcome  string
+}
+
+// newLab has a registry, and an engine from which the images of the test go with it.
+func newLab(t *testing.T) *lab {
+	e, r := enginetest.Engine(t), enginetest.NewRegistry(t)
+	l := &lab{t: t, engine: e, registry: r, outcome: "outcome-" + strings.ReplaceAll(r.Address, ":", "-") + ":2"}
+	l.puller = &image.Puller{Open: engine.Open, Log: slog.New(slog.DiscardHandler)}
+	t.Cleanup(func() {
+		for _, name := range []string{l.outcome, r.Address + "/org/image:1.0", r.Address + "/org/image@" + r.Digest} {
+			_, _ = e.ImageRemove(context.Background(), name, dockerimage.RemoveOptions{}) // it may not be there
+		}
+	})
+	return l
+}
+
+// fetch carries a job out.
+func (l *lab) fetch(ctx context.Context, j work.Job) (work.Status, error) {
+	if err := l.puller.Prepare(ctx, j); err != nil {
+		return work.Status{}, err
+	}
+	return l.puller.Start(ctx, j)
+}
+
+func (l *lab) there() bool {
+	_, err := l.engine.ImageInspect(l.t.Context(), l.outcome)
+	return err == nil
+}
+
+func said(err error) string {
+	var with interface{ Remedy() string }
+	if errors.As(err, &with) {
+		return fmt.Sprintf("%v: %s", err, with.Remedy())
+	}
+	return fmt.Sprint(err)
+}
+
+func TestAnImageIsFetchedAndNamed(t *testing.T) {
+	l := newLab(t)
+	for _, tag := range []string{"1.0", "1.0", l.registry.Digest, "1.0@" + l.registry.Digest, "of-old@" + l.registry.Digest} {
+		got, err := l.fetch(t.Context(), pull(l.registry.Address, l.outcome, tag, "null"))
+		if err != nil || got.State != task.Exited || got.Code != 0 || !strings.Contains(got.Text, "image "+l.outcome+" is there: sha256:") || !l.there() {
+			t.Errorf("%s: %+v, %v", tag, got, err)
+		}
+	}
+}
+
+func TestWhatCantBeFetchedIsExplained(t *testing.T) {
+	l := newLab(t)
+	config := filepath.Join(t.TempDir(), "config.json")
+	text := fmt.Sprintf(`{"auths":{"https://%s/v2/":{"auth":%q}},"credsStore":"none"}`, l.registry.Address, base64.StdEncoding.EncodeToString([]byte("ann:of:3")))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name     string
+		tag      string
+		auth     string
+		protect  bool
+		allow    bool
+		want     string
+		password string
+	}{
+		{name: "wrong tag", tag: "9.9", auth: "null", want: "/org/image:9.9: manifest unknown: registry " + l.registry.Address + " has no such image"},
+		{name: "no password", tag: "1.0", auth: "null", protect: true, want: "give the task Auth for registry " + l.registry.Address},
+		{name: "wrong password", tag: "1.0", auth: "{Username: ann, Password: four}", protect: true, want: "does not let these credentials fetch it"},
+		{name: "password", tag: "1.0", auth: "{Username: ann, Password: 'of:3'}", protect: true},
+		{name: "file that nobody allowed", tag: "1.0", auth: config, protect: true, want: "this host's owner lets no task use"},
+		{name: "file", tag: "1.0", auth: config, protect: true, allow: true},
+		{name: "bad name", tag: "a b", auth: "null", want: "bad image name"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l.registry.Protect("", "")
+			if test.protect {
+				l.registry.Protect("ann", "of:3")
+			}
+			l.puller.Configs = nil
+			if test.allow {
+				l.puller.Configs = []string{config}
+			}
+			_, err := l.fetch(t.Context(), pull(l.registry.Address, l.outcome, test.tag, test.auth))
+			t.Log(said(err))
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(said(err), test.want)) {
+				t.Errorf("want %q", test.want)
+			}
+			if strings.Contains(said(err), "of:3") || strings.Contains(said(err), "four") || strings.Contains(said(err), "\n") {
+				t.Error("it tells a password, or several lines")
+			}
+		})
+	}
+	t.Run("no registry", func(t *testing.T) {
+		if _, err := l.fetch(t.Context(), pull("127.0.0.1:1", l.outcome, "1.0", "null")); err == nil || !strings.Contains(said(err), "see that this host reaches registry 127.0.0.1:1") {
+			t.Error(said(err))
+		}
+	})
+	t.Run("no engine", func(t *testing.T) {
+		t.Setenv("DOCKER_HOST", "unix:///no/such/socket")
+		if _, err := l.fetch(t.Context(), pull(l.registry.Address, l.outcome, "1.0", "null")); err == nil || !strings.Contains(said(err), "start the engine") {
+			t.Error(said(err))
+		}
+	})
+	t.Run("bad outcome", func(t *testing.T) {
+		for _, outcome := range []string{"", "A B", "image@" + l.registry.Digest} {
+			if _, err := l.fetch(t.Context(), pull(l.registry.Address, outcome, "1.0", "null")); err == nil || !strings.Contains(said(err), "bad Outcome") {
+				t.Errorf("%q: %s", outcome, said(err))
+			}
+		}
+	})
+}
+
+// swarm is what the host of the test is shown.
+type swarm struct {
+	mu      sync.Mutex
+	h       task.Hosted
+	changed chan struct{}
+	t       *task.Task
+}
+
+func (s *swarm) Hosted() ([]task.Hosted, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []task.Hosted{s.h}, true
+}
+
+func (s *swarm) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// show replaces the member.
+func (s *swarm) show(m task.HostedMember) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.Members = []task.HostedMember{m}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *swarm) Task(context.Context, string) (*task.Task, error) { return s.t, nil }
+func (s *swarm) Ended(string, uint32, string) error               { return nil }
+func (s *swarm) Consent(context.Context, task.Hosted, *task.Task) work.Answer {
+	return work.Answer{May: work.Yes}
+}
+
+// host runs a host on the swarm until the returned function ends it.
+func (l *lab) host(s *swarm) (h *work.Host, end func()) {
+	h = work.New(work.Config{
+		SwarmID: "swarm", Node: "swop", Swarm: s, Tasks: s, Guard: s, Log: slog.New(slog.DiscardHandler),
+		Types: map[string]work.Type{task.PullImage: {Executor: l.puller, Repeats: true}},
+	})
+	ctx, cancel := context.WithCancel(l.t.Context())
+	done := make(chan error)
+	go func() { done <- h.Run(ctx) }()
+	return h, func() {
+		cancel()
+		if err := <-done; err != nil {
+			l.t.Error(err)
+		}
+	}
+}
+
+// shown is a member of the job in a state.
+func (l *lab) shown(m task.HostedMember) *swarm {
+	t := pull(l.registry.Address, l.outcome, "1.0", "null").Task
+	return &swarm{t: t, changed: make(chan struct{}), h: task.Hosted{Request: task.Request{ID: "7", Task: t.Name, Digest: t.Digest}, Epoch: 1, Phase: task.Running, Members: []task.HostedMember{m}}}
+}
+
+// await waits until the host's report has a state.
+func (l *lab) await(h *work.Host, want task.State, cleaned bool) task.Report {
+	l.t.Helper()
+	for l.t.Context().Err() == nil {
+		h.Heard(time.Now())
+		if r := h.Report(); len(r) == 1 && r[0].State == want && r[0].Cleaned == cleaned {
+			return r[0].Report
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	l.t.Fatal("the test has ended")
+	return task.Report{}
+}
+
+// TestAFetchIsStopped: in the middle of a layer the assignment is cancelled. Nothing is left, and the engine fetches no further.
+func TestAFetchIsStopped(t *testing.T) {
+	l := newLab(t)
+	waits := l.registry.Hold()
+	s := l.shown(task.HostedMember{State: task.Prepared, Start: true})
+	h, end := l.host(s)
+	defer end()
+	<-waits
+	s.show(task.HostedMember{State: task.Started, Stop: true})
+	l.await(h, task.Stopped, true)
+	if l.there() {
+		t.Error("the image is there")
+	}
+}
+
+// TestAFetchGoesOnAfterARestart: the host's process ends in the middle of a layer; the next one fetches the image.
+func TestAFetchGoesOnAfterARestart(t *testing.T) {
+	l := newLab(t)
+	waits := l.registry.Hold()
+	s := l.shown(task.HostedMember{State: task.Started, Start: true})
+	_, end := l.host(s)
+	<-waits
+	end()
+	l.registry.Release()
+	h, end := l.host(s)
+	defer end()
+	if r := l.await(h, task.Exited, true); r.Code != 0 || !l.there() {
+		t.Errorf("%+v", r)
+	}
+}
