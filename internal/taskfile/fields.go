@@ -91,11 +91,14 @@ func (f *fields) has(name string) bool { _, ok := f.values[name]; return ok }
 // want returns a text that must be there.
 func (f *fields) want(name string, r rule) string {
 	v := f.get(name, broken)
-	s := v.text(r)
-	if f.has(name) && v.n.Kind == yaml.ScalarNode && (v.null() || v.n.Value == "") {
+	switch {
+	case !f.has(name):
+		return ""
+	case v.n.Kind == yaml.ScalarNode && (v.null() || v.n.Value == ""):
 		v.find(broken, "%s is empty: write text", v.name)
+		return ""
 	}
-	return s
+	return v.text(r)
 }
 
 // may returns a text that may be null.
