@@ -19,8 +19,6 @@ func later(words []string) string {
 	}
 	switch {
 	case len(typed) == 0:
-	case typed[0] == "perfdata":
-		return "PERFDATA"
 	case len(typed) == 3 && typed[0] == "wait" && typed[1] == "for":
 		return laterWords[typed[2]]
 	case len(typed) > 1 && slices.Contains([]string{"create", "append", "finalize", "delete", "get", "list", "assign", "reset"}, typed[0]):

@@ -208,7 +208,6 @@ func TestScriptOfRelease2(t *testing.T) {
 		"list nodes",
 		"create task from taskdefs/user_env.yaml",
 		"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe",
-		"PERFDATA c",
 		"list tasks",
 		"EXIT",
 	}
@@ -250,7 +249,6 @@ func TestScriptOfRelease2(t *testing.T) {
 	for command, want := range map[string]string{
 		"create task from taskdefs/user_env.yaml":          `"create task from taskdefs/user_env.yaml": this release has no tasks yet`,
 		"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe": `"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe": this release has no task runners yet`,
-		"PERFDATA c": `"PERFDATA c": this release has no PERFDATA yet`,
 		"list tasks": `"list tasks": this release has no tasks yet`,
 	} {
 		if a := got[command]; !slices.Equal(a.errs, []string{want}) || a.lines != nil {
