@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/terminal"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // bareFlags are the options of a line without a command, beside the global ones.
@@ -62,6 +63,9 @@ func (s *Session) runBare(ctx context.Context, l cmdline.Line) error {
 		return err
 	}
 	defer done()
+	if s.interactive() && name == "" {
+		fmt.Fprintf(s.Env.Stdout, "swarmctl %s: help lists the commands, the tabulator completes them, exit or Ctrl-D leaves\n", version.Read().Version)
+	}
 	if err := p.shell.Run(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package swci
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -33,4 +35,19 @@ func ServingSNs(nodes []*swarmv1.Node, leader string) ([]invitation.SN, error) {
 // CommandOf is what a host types that is invited.
 func CommandOf(i *invitation.Invitation, role identity.Role, file string) string {
 	return commandOf(i, role, file)
+}
+
+// Candidates are the words that complete head at a prompt that was started with args.
+func Candidates(ctx context.Context, s *Session, args []string, head string) []string {
+	l, _ := s.Grammar.bare(args)
+	opts, err := options(l, s.Grammar.global, nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	p, done, err := s.openPrompt(opts, "-")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer done()
+	return candidates(ctx, s, p, head)
 }

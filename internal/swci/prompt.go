@@ -14,13 +14,15 @@ import (
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 // prompt is what a session at the SWCI prompt has beyond single commands.
 type prompt struct {
 	shell    *shell.Shell
-	given    [][]cmdline.Option // run-swci's, for each of connectionOptions
-	switched bool               // to another context than run-swci was started with
+	given    [][]cmdline.Option  // run-swci's, for each of connectionOptions
+	switched bool                // to another context than run-swci was started with
+	names    map[string][]string // found for completion since the last command, by kind
 }
 
 // runPrompt runs the prompt in this process.
@@ -52,7 +54,14 @@ func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done f
 	}
 	cfg := shell.Config{
 		In: s.Env.Stdin, Name: input, Out: s.Env.Stdout, Dir: dir, Script: opts.String("init-script-name"), TTY: s.interactive(),
-		Run: func(ctx context.Context, words []string, out io.Writer) error { return s.atPrompt(ctx, p, words, out) },
+		Run: func(ctx context.Context, words []string, out io.Writer) error {
+			p.names = nil
+			return s.atPrompt(ctx, p, words, out)
+		},
+		Complete: func(ctx context.Context, head string) []string { return candidates(ctx, s, p, head) },
+	}
+	if state, err := userdirs.Of(s.Env.Getenv).User(); err == nil {
+		cfg.History = filepath.Join(state, "swarmd", "history")
 	}
 	if s.Signals != nil {
 		cfg.Interrupts = s.Signals.Take

@@ -36,11 +36,15 @@ func (s *Shell) input(ctx context.Context) (reader, func(), error) {
 	if !s.cfg.TTY {
 		return s.scripted(name, in), in.close, nil
 	}
-	c := &console{f: f, out: s.cfg.Out}
+	c := &console{f: f, out: s.cfg.Out, width: 80}
 	c.term = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{keys{in}, s.cfg.Out}, "")
+	c.term.History = openHistory(s.cfg.History)
+	if s.cfg.Complete != nil {
+		c.term.AutoCompleteCallback = c.completer(func(head string) []string { return s.cfg.Complete(ctx, head) })
+	}
 	return c, in.close, nil
 }
 
@@ -83,9 +87,10 @@ func (s *script) place() string { return fmt.Sprintf("%s:%d", s.name, s.n) }
 // console edits lines on a terminal, with a history. The terminal is raw only while a line is typed: a command's output
 // and Ctrl-C are then as everywhere.
 type console struct {
-	f    *os.File
-	out  io.Writer
-	term *term.Terminal
+	f     *os.File
+	out   io.Writer
+	term  *term.Terminal
+	width int // of the terminal, in columns
 }
 
 func (c *console) next(prompt string) (string, error) {
@@ -97,6 +102,7 @@ func (c *console) next(prompt string) (string, error) {
 	defer func() { _ = term.Restore(fd, before) }()
 	if width, height, err := term.GetSize(fd); err == nil && width > 0 {
 		_ = c.term.SetSize(width, height)
+		c.width = width
 	}
 	c.term.SetPrompt(prompt)
 	line, err := c.term.ReadLine()
@@ -107,6 +113,22 @@ func (c *console) next(prompt string) (string, error) {
 }
 
 func (c *console) place() string { return "" }
+
+// completer is what the terminal calls with each key: the tabulator completes the line.
+func (c *console) completer(candidates func(head string) []string) func(string, int, rune) (string, int, bool) {
+	return func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		newLine, newPos, choices := complete(line, pos, candidates(line[:pos]))
+		if len(choices) > 0 {
+			var b strings.Builder
+			columns(&b, choices, c.width)
+			_, _ = c.term.Write([]byte(b.String())) // the terminal shows prompt and line again behind it
+		}
+		return newLine, newPos, true
+	}
+}
 
 // keys makes Ctrl-C clear the line that is typed: to term.Terminal it is the end of the input.
 type keys struct{ r io.Reader }

@@ -26,6 +26,10 @@ type Config struct {
 	Dir  string    // user directory, absolute; becomes the working directory; "" for none
 	// Script is the startup script, a file directly in Dir. Empty: DefaultScript, if there is one.
 	Script string
+	// History is the file that keeps what is typed on a terminal; "": none does.
+	History string
+	// Complete returns the words that may stand where the last word of head does, on a terminal; nil: lines are not completed.
+	Complete func(ctx context.Context, head string) []string
 	// Run executes one command. Its output is shown indented.
 	Run func(ctx context.Context, words []string, out io.Writer) error
 	// Interrupts has SIGINT tell what it calls with, until release; nil leaves signals alone.

@@ -1,9 +1,11 @@
 package shell_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +85,13 @@ func TestTerminal(t *testing.T) {
 	seen := &screen{more: make(chan struct{}, 1)}
 	go seen.follow(user)
 	f := setup("")
-	f.cfg.In, f.cfg.Out, f.cfg.TTY = tty, tty, true
+	f.cfg.In, f.cfg.Out, f.cfg.TTY, f.cfg.History = tty, tty, true, filepath.Join(t.TempDir(), "history")
+	f.cfg.Complete = func(_ context.Context, head string) []string {
+		if head == "say gr" {
+			return []string{"great", "hello"}
+		}
+		return []string{"hello", "great"}
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.start(t.Context()) }()
 
@@ -105,7 +113,12 @@ func TestTerminal(t *testing.T) {
 	f.interrupt() // Ctrl-C while a command runs is a signal
 	seen.await(t, "ERROR : interrupted", 1)
 	seen.await(t, "SWCI:3 > ", 1)
-	write("\x04")
+	write("say gr\t\r") // the one word that may stand there
+	seen.await(t, "    great", 1)
+	seen.await(t, "SWCI:4 > ", 1)
+	write("say \t")
+	seen.await(t, "great  hello\r\nSWCI:4 > say ", 1)
+	write("\x03\x04")
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -113,5 +126,8 @@ func TestTerminal(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("Ctrl-D does not end the prompt")
+	}
+	if kept, err := os.ReadFile(f.cfg.History); err != nil || string(kept) != "say hello\nhang\nsay great \n" {
+		t.Errorf("history: %v, %q", err, kept)
 	}
 }
