@@ -108,6 +108,9 @@ func (s sns) RoundTrip(r *http.Request) (*http.Response, error) {
 	mux.Handle(swarmv1connect.NewModelServiceHandler(h))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(h))
 	mux.Handle(swarmv1connect.NewBackupServiceHandler(h))
+	if tasks, ok := s.swarm.(swarmv1connect.TaskServiceHandler); ok {
+		mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks))
+	}
 	return rpctest.RoundTrip(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if all, err := s.swarm.GetSwarm(r.Context()); err == nil {
 			w.Header().Set(rpc.HeaderSwarmID, all.GetSwarmId())

@@ -22,7 +22,9 @@ type Command struct {
 	Shell   bool // a word of the SWCI language too; false for tools of the host
 	Prompt  bool // a word of the SWCI prompt only
 	Seed    bool // one of the original's commands: exit code 1 on any error
-	Run     func(ctx context.Context, s *Session, args Args) error
+	// Verbatim: what the last argument takes are words, also if they look like options.
+	Verbatim bool
+	Run      func(ctx context.Context, s *Session, args Args) error
 
 	compiled pattern
 }
@@ -53,7 +55,7 @@ func (g *Grammar) Commands() []*Command { return g.commands }
 // NewGrammar compiles the command table of swarmctl. An error is a mistake in the table.
 func NewGrammar() (*Grammar, error) {
 	g := &Grammar{global: globalFlags()}
-	for _, group := range [][]*Command{nodeCommands(), admitCommands(), inviteCommands(), banCommands(), healthCommands(), portCommands(), doctorCommands(), identityCommands(), contractCommands(), perfdataCommands(), haltCommands(), lintCommands(), modelCommands(), ledgerCommands(), backupCommands(), contextCommands(), contextInfoCommands(), waitCommands(), shellCommands(), hostCommands()} {
+	for _, group := range [][]*Command{nodeCommands(), admitCommands(), inviteCommands(), banCommands(), healthCommands(), portCommands(), doctorCommands(), identityCommands(), contractCommands(), perfdataCommands(), haltCommands(), taskCommands(), taskrunnerCommands(), lintCommands(), modelCommands(), ledgerCommands(), backupCommands(), contextCommands(), contextInfoCommands(), waitCommands(), shellCommands(), hostCommands()} {
 		for _, c := range group {
 			p, err := compilePattern(c.Pattern)
 			if err != nil {

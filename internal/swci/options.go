@@ -36,12 +36,26 @@ func (g *Grammar) split(args []string) (cmdline.Line, error) {
 		all = all.Add(cmdline.Originals(promptWord, all))
 	}
 	l := all.Split(args)
+	if c := g.named(l.Words); c != nil && c.Verbatim {
+		l = verbatim(all, args, len(c.compiled.parts)-1)
+	}
 	for _, o := range l.Options {
 		if known, ok := all[o.Name]; ok && !known.Bool && !o.Given {
 			return l, exit.New(exit.Usage, "", "option %s needs a value", o.Typed)
 		}
 	}
 	return l, nil
+}
+
+// verbatim takes args apart of which only what stands before the n-th word's end has options.
+func verbatim(table cmdline.Table, args []string, n int) cmdline.Line {
+	for i := range args {
+		if l := table.Split(args[:i]); len(l.Words) == n {
+			l.Words = append(l.Words, args[i:]...)
+			return l
+		}
+	}
+	return table.Split(args)
 }
 
 // forgotten returns the original's error for an option whose value looks like the next option.

@@ -206,9 +206,8 @@ func TestScriptOfRelease2(t *testing.T) {
 		"cd /platform/swarm/usr",
 		"ls()",
 		"list nodes",
-		"create task from taskdefs/user_env.yaml",
+		"ASSIGN TASK x TO tr WITH 1 PEERS",
 		"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe",
-		"list tasks",
 		"EXIT",
 	}
 	if err := os.WriteFile(filepath.Join(usr, "swci-init"), []byte(strings.Join(commands, "\n")), 0o644); err != nil {
@@ -247,9 +246,8 @@ func TestScriptOfRelease2(t *testing.T) {
 		}
 	}
 	for command, want := range map[string]string{
-		"create task from taskdefs/user_env.yaml":          `"create task from taskdefs/user_env.yaml": this release has no tasks yet`,
-		"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe": `"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe": this release has no task runners yet`,
-		"list tasks": `"list tasks": this release has no tasks yet`,
+		"ASSIGN TASK x TO tr WITH 1 PEERS":                 `"ASSIGN TASK x TO tr WITH 1 PEERS": this release has no assignments of tasks yet`,
+		"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe": `"WAIT FOR TASKRUNNER defaulttaskbb.taskdb.sml.hpe": this release has no assignments of tasks yet`,
 	} {
 		if a := got[command]; !slices.Equal(a.errs, []string{want}) || a.lines != nil {
 			t.Errorf("%s: %+v, want the error %q alone", command, a, want)

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+)
+
+// Tasks is an operator's calls about tasks, and taskrunners. Those that change nothing others may make too.
+type Tasks struct {
+	By Operator // who asks
+}
+
+// CreateTask makes a task without a definition. Repeating it does no harm until something is written. The request holds no order, as those of
+// the other methods.
+func (c Tasks) CreateTask(ctx context.Context, req *swarmv1.CreateTaskRequest) (*swarmv1.Task, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.CreateTask, proto.CloneOf(req))
+	return res.GetTask(), err
+}
+
+// EditTask writes lines of a task's definition, from a line on that counts from 1. Repeating it does no harm.
+func (c Tasks) EditTask(ctx context.Context, name string, line uint32, text string) (*swarmv1.Task, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.EditTask, &swarmv1.EditTaskRequest{Name: name, Line: line, Text: text})
+	return res.GetTask(), err
+}
+
+// FinaliseTask fixes a task: that of a digest, or with an empty one the task as it is. Repeating it does no harm.
+func (c Tasks) FinaliseTask(ctx context.Context, name, digest string) (*swarmv1.Task, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.FinaliseTask, &swarmv1.FinaliseTaskRequest{Name: name, Digest: digest})
+	return res.GetTask(), err
+}
+
+// DeleteTask removes a task; with force also one that is finalised.
+func (c Tasks) DeleteTask(ctx context.Context, name string, force bool) error {
+	_, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.DeleteTask, &swarmv1.DeleteTaskRequest{Name: name, Force: force})
+	return err
+}
+
+// CreateTaskrunner makes a taskrunner; one that is there stays as it is.
+func (c Tasks) CreateTaskrunner(ctx context.Context, name string) (*swarmv1.Taskrunner, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.CreateTaskrunner, &swarmv1.CreateTaskrunnerRequest{Name: name})
+	return res.GetTaskrunner(), err
+}
+
+// DeleteTaskrunner removes a taskrunner that is not busy.
+func (c Tasks) DeleteTaskrunner(ctx context.Context, name string) error {
+	_, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.DeleteTaskrunner, &swarmv1.DeleteTaskrunnerRequest{Name: name})
+	return err
+}
+
+// GetTask returns a task with its definition.
+func (c Tasks) GetTask(ctx context.Context, name string) (*swarmv1.GetTaskResponse, error) {
+	return call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetTask, &swarmv1.GetTaskRequest{Name: name})
+}
+
+// ListTasks returns all tasks without their definitions: the root task, then the others by name.
+func (c Tasks) ListTasks(ctx context.Context) ([]*swarmv1.Task, error) {
+	res, err := call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.ListTasks, &swarmv1.ListTasksRequest{})
+	return res.GetTasks(), err
+}
+
+// ListTaskrunners returns all taskrunners: the default one, then the others by name.
+func (c Tasks) ListTaskrunners(ctx context.Context) ([]*swarmv1.Taskrunner, error) {
+	res, err := call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.ListTaskrunners, &swarmv1.ListTaskrunnersRequest{})
+	return res.GetTaskrunners(), err
+}
