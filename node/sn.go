@@ -134,7 +134,8 @@ func (s *sn) run(ctx context.Context) error {
 	running := membership.NewRun(group.Run)
 	tasks.Go(func() error { return running.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
-	tasks.Go(func() error { return assign.New(group, log).Run(ctx) })
+	hosts := assign.New(group, log)
+	tasks.Go(func() error { return hosts.Run(ctx) })
 	tasks.Go(func() error { return s.probe(ctx, group) })
 	tasks.Go(func() error { return s.back.Run(ctx, s.host) })
 	tasks.Go(func() error {
@@ -158,7 +159,7 @@ func (s *sn) run(ctx context.Context) error {
 		if !membership.AwaitService(ctx, group, entered) {
 			return nil
 		}
-		return s.serve(ctx, group, leader, entered)
+		return s.serve(ctx, group, leader, hosts, entered)
 	})
 	return tasks.Wait()
 }
@@ -184,10 +185,10 @@ func (s *sn) vet(c state.Command) (state.Command, error) {
 	return c, nil
 }
 
-func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, entered <-chan struct{}) error {
+func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, hosts *assign.Scheduler, entered <-chan struct{}) error {
 	api, err := s.base.deps.NewAPI(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
-		Quorum: group.Quorum, Probes: s.probes, DialBack: s.back,
+		Quorum: group.Quorum, Hosts: hosts, Probes: s.probes, DialBack: s.back,
 		Health: func() *swarmv1.NodeHealth {
 			h := s.base.health.Report().Proto()
 			h.Links = s.member.Links(group.View())

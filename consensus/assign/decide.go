@@ -24,11 +24,7 @@ type HostReport struct {
 }
 
 // MemberReport is what a host says of one member.
-type MemberReport struct {
-	Assignment string
-	Epoch      uint32
-	task.Report
-}
+type MemberReport = task.MemberReport
 
 // Decide says which moves to make now: at most one for each assignment, and at most as many as a command may have.
 func Decide(in Inputs) []task.Move {

@@ -31,8 +31,6 @@ const (
 	tick = 250 * time.Millisecond
 	// proposeTimeout bounds one proposal.
 	proposeTimeout = 5 * time.Second
-	// maxHostMembers bounds what is kept of one host's report.
-	maxHostMembers = 64
 )
 
 // Scheduler carries out the leader's duties while this node leads. All methods are safe for concurrent use.
@@ -52,7 +50,7 @@ func New(raft Log, log *slog.Logger) *Scheduler {
 
 // Record takes a host's report, which replaces its last one. The caller has proven that r.Node speaks. It does not block.
 func (s *Scheduler) Record(r HostReport) {
-	r.Members = slices.Clone(r.Members[:min(len(r.Members), maxHostMembers)])
+	r.Members = slices.Clone(r.Members[:min(len(r.Members), task.MaxHosted)])
 	for i := range r.Members {
 		m := &r.Members[i]
 		m.Node, m.Text = r.Node, text.Line(m.Text)

@@ -191,8 +191,8 @@ func ValidID(s string) bool {
 	return err == nil && n > 0 && strconv.FormatUint(n, 10) == s
 }
 
-// check holds a request to its bounds.
-func (q *Request) check() error {
+// Check holds a request to its bounds.
+func (q *Request) Check() error {
 	bad := func(format string, args ...any) error {
 		return illegal(Bad, "", "assignment %s: "+format, append([]any{clipped(q.ID)}, args...)...)
 	}
@@ -235,7 +235,7 @@ func (q *Request) checkGroups(bad func(format string, args ...any) error) error 
 
 // Assign hands a finalised task to hosts, by an operator's order, which is kept as it is. An ID that was used before changes nothing.
 func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, error) {
-	if err := q.check(); err != nil {
+	if err := q.Check(); err != nil {
 		return b, err
 	}
 	b = b.Whole()

@@ -60,7 +60,7 @@ func (b *Board) checkTask(name string, t *Task) error {
 }
 
 func (b *Board) checkAssignment(id string, a *Assignment) error {
-	if a == nil || a.ID != id || a.check() != nil || !validDigest(a.Digest) || !naming.ValidContract(a.Task) {
+	if a == nil || a.ID != id || a.Check() != nil || !validDigest(a.Digest) || !naming.ValidContract(a.Task) {
 		return fmt.Errorf("bad assignment under %s", clipped(id))
 	}
 	if a.Live() && a.Taskrunner != "" && !b.holds(a) {

@@ -49,3 +49,13 @@ func HostedOn(b *Board, node string) (all []Hosted) {
 	}
 	return all
 }
+
+// MaxHosted bounds the members of which one host reports at a time.
+const MaxHosted = 64
+
+// MemberReport is what a host says of one of its members. It repeats that until it sees it committed.
+type MemberReport struct {
+	Assignment string
+	Epoch      uint32
+	Report
+}

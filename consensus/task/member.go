@@ -35,6 +35,9 @@ func (s State) stage() int {
 	return 1 + slices.Index([]State{Placed, Asked, Prepared, Started, Ready}, s)
 }
 
+// Known reports whether it is a state.
+func (s State) Known() bool { return s.stage() > 0 }
+
 // ended reports whether no other state follows.
 func (s State) ended() bool { return s == Exited || s == Refused || s == Lost || s == Stopped }
 

@@ -15,6 +15,7 @@ import (
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/assign"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/client"
@@ -40,6 +41,20 @@ type swarm struct {
 	authority *rpctest.Authority
 	core      *rpctest.Core
 	lead      *rpctest.Lead
+	hosts     hosts
+}
+
+// hosts remembers what hosts of tasks say.
+type hosts struct {
+	mu  sync.Mutex
+	all []assign.HostReport
+}
+
+// Record implements rpc.Hosts.
+func (h *hosts) Record(r assign.HostReport) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, r)
 }
 
 func newSwarm(t *testing.T, id string) *swarm {
@@ -60,7 +75,7 @@ type sn struct {
 func (s *swarm) start(name string) *sn {
 	s.t.Helper()
 	srv := must(rpc.New(rpc.Config{
-		Name: name, Core: s.core.On(name), Lead: s.lead, Caller: rpc.TLSCaller(nil), Source: s.source("/swarm/sn"), Log: slog.New(slog.DiscardHandler),
+		Name: name, Core: s.core.On(name), Lead: s.lead, Hosts: &s.hosts, Caller: rpc.TLSCaller(nil), Source: s.source("/swarm/sn"), Log: slog.New(slog.DiscardHandler),
 		Quorum: s.core.Quorum,
 		Health: func() *swarmv1.NodeHealth { return &swarmv1.NodeHealth{Name: name, Role: naming.RoleSN, Healthy: true} },
 	}))(s.t)

@@ -17,6 +17,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -34,6 +35,7 @@ type NodeInfo struct {
 	FSPort  uint32        // 0 for a node without file server
 	Runtime string        // "process" or "docker"
 	Version string        // of the program
+	Offer   *task.Offer   // of a SWOP: what it takes tasks for; nil: for nothing
 }
 
 // Registration is what it takes to register a node, now and again when the swarm refuses the token.
@@ -279,10 +281,14 @@ func (r *registrar) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.Re
 	if err != nil {
 		return nil, fmt.Errorf("sign with SVID key: %w", err)
 	}
+	node := &swarmv1.Node{
+		Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime, Version: n.Version,
+	}
+	if o := n.Offer; o != nil {
+		node.Offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers}
+	}
 	return &swarmv1.RegisterRequest{
-		Node: &swarmv1.Node{
-			Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime, Version: n.Version,
-		},
+		Node:          node,
 		NodePublicKey: public, Nonce: nonce, NodeSignature: nodeSig, SvidSignature: svidSig,
 	}, nil
 }

@@ -28,9 +28,9 @@ var (
 	errAnew = errors.New("the stream is opened anew")
 )
 
-// receive follows a stream of one SN, until it ends or take returns an error. take gets how long the SN has shown nothing new, and reports
-// whether it did now. receive returns nil when the stream is to be opened anew, at once, on the client's SN of then.
-func receive[T any](
+// followStream follows a stream of one SN, until it ends or take returns an error. take gets how long the SN has shown nothing new, and reports
+// whether it did now. followStream returns nil when the stream is to be opened anew, at once, on the client's SN of then.
+func followStream[T any](
 	ctx context.Context, c *Client, sn string, open func(context.Context, *stubs) (*connect.ServerStreamForClient[T], error),
 	take func(sn string, m *T, lagging time.Duration) (heard bool, err error),
 ) error {

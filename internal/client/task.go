@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -9,7 +12,7 @@ import (
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 )
 
-// Tasks is an operator's calls about tasks, and taskrunners. Those that change nothing others may make too.
+// Tasks is an operator's calls about tasks, taskrunners and assignments. Those that change nothing others may make too.
 type Tasks struct {
 	By Operator // who asks
 }
@@ -51,6 +54,36 @@ func (c Tasks) DeleteTaskrunner(ctx context.Context, name string) error {
 	return err
 }
 
+// ResetTaskrunner makes a taskrunner idle; what it carries out is cancelled.
+func (c Tasks) ResetTaskrunner(ctx context.Context, name, reason string) (*swarmv1.Taskrunner, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.ResetTaskrunner, &swarmv1.ResetTaskrunnerRequest{Name: name, Reason: reason})
+	return res.GetTaskrunner(), err
+}
+
+// AssignTask hands a finalised task to hosts and returns the assignment. One that is not given an ID gets one at random, so that repeating the
+// call with the ID that was returned does no harm.
+func (c Tasks) AssignTask(ctx context.Context, req *swarmv1.AssignTaskRequest) (*swarmv1.Assignment, error) {
+	req = proto.CloneOf(req)
+	if req.GetId() == "" {
+		req.Id = assignmentID()
+	}
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.AssignTask, req)
+	return res.GetAssignment(), err
+}
+
+// assignmentID is one that nobody has used.
+func assignmentID() string {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // never fails, by its contract
+	return strconv.FormatUint(max(binary.BigEndian.Uint64(raw[:]), 1), 10)
+}
+
+// CancelAssignment ends an assignment that has no verdict, and returns it.
+func (c Tasks) CancelAssignment(ctx context.Context, id, reason string) (*swarmv1.Assignment, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.CancelAssignment, &swarmv1.CancelAssignmentRequest{Id: id, Reason: reason})
+	return res.GetAssignment(), err
+}
+
 // GetTask returns a task with its definition.
 func (c Tasks) GetTask(ctx context.Context, name string) (*swarmv1.GetTaskResponse, error) {
 	return call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetTask, &swarmv1.GetTaskRequest{Name: name})
@@ -62,8 +95,25 @@ func (c Tasks) ListTasks(ctx context.Context) ([]*swarmv1.Task, error) {
 	return res.GetTasks(), err
 }
 
+// GetTaskrunner returns a taskrunner with its last assignment and the members of that.
+func (c Tasks) GetTaskrunner(ctx context.Context, name string) (*swarmv1.GetTaskrunnerResponse, error) {
+	return call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetTaskrunner, &swarmv1.GetTaskrunnerRequest{Name: name})
+}
+
 // ListTaskrunners returns all taskrunners: the default one, then the others by name.
 func (c Tasks) ListTaskrunners(ctx context.Context) ([]*swarmv1.Taskrunner, error) {
 	res, err := call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.ListTaskrunners, &swarmv1.ListTaskrunnersRequest{})
 	return res.GetTaskrunners(), err
+}
+
+// GetAssignment returns an assignment with its members.
+func (c Tasks) GetAssignment(ctx context.Context, id string) (*swarmv1.Assignment, error) {
+	res, err := call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetAssignment, &swarmv1.GetAssignmentRequest{Id: id})
+	return res.GetAssignment(), err
+}
+
+// ListAssignments returns the assignments that are kept, without hosts and members: those first that were made first.
+func (c Tasks) ListAssignments(ctx context.Context) ([]*swarmv1.Assignment, error) {
+	res, err := call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.ListAssignments, &swarmv1.ListAssignmentsRequest{})
+	return res.GetAssignments(), err
 }

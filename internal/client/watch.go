@@ -48,7 +48,7 @@ type watch struct {
 
 // stream follows one SN. It returns nil when the stream is to be opened anew, at once, on the client's SN of then.
 func (w *watch) stream(ctx context.Context, sn string) error {
-	return receive(ctx, w.client, sn, w.open, w.take)
+	return followStream(ctx, w.client, sn, w.open, w.take)
 }
 
 // misfit has the whole view asked for, of the same SN at first.

@@ -19,7 +19,7 @@ var ranks = []struct {
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/policy", "internal/reach", "internal/rpc/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
 	{"0a", []string{"internal/round"}},
-	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
+	{"0b", []string{"internal/round/onwire", "consensus/task/onwire"}}, // rounds, and what hosts see, as the API carries them
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
 	{"0+", []string{"internal/cmdline", "internal/consent", "internal/taskfile", "internal/invitation", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "internal/bridge/original/array", "merge/exchange/leafset", "merge/exchange/wire"}},

@@ -27,7 +27,7 @@ func TestNodeRoundTrip(t *testing.T) {
 	}
 	// What a node may not say of itself is not taken from the wire.
 	want.Live, want.LiveSinceMS, want.LeftReason, want.Sentinel, want.TokenHashes = false, 0, "", false, nil
-	want.Recorded, want.Proof, want.Offer = 0, nil, nil
+	want.Recorded, want.Proof = 0, nil
 	if d := cmp.Diff(got, want); d != "" {
 		t.Error(d)
 	}

@@ -70,7 +70,10 @@ func (s *orders) order(ctx context.Context, m asking) (state.Result, error) {
 	return s.orderBy(ctx, m, s.propose)
 }
 
-// Order is order for services that are packages of their own.
+// View is for services that are packages of their own, as are Order and Follow.
+func (s *orders) View() *state.State { return s.cfg.Core.View() }
+
+// Order is order.
 func (s *orders) Order(ctx context.Context, m tasks.Asking) error {
 	_, err := s.order(ctx, m)
 	return err
@@ -195,8 +198,8 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 			Node: m.GetName(), SPIFFEID: m.GetSpiffeId(), Key: m.GetKey(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By, AtMS: atMS, Order: o,
 		}, nil
 	}
-	if c := tasks.Command(m, o, atMS); c != nil {
-		return c, nil
+	if c, err := tasks.Command(m, o, atMS); c != nil || err != nil {
+		return c, err
 	}
 	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))
 }

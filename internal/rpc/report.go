@@ -12,6 +12,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/round"
@@ -91,9 +92,9 @@ func (s *sessionService) broughtBy(ctx context.Context, view *state.State) (brin
 	return bringer{n.Name, true}, nil
 }
 
-// unsigned reports whether a report says anything of a session that nobody but who hears it from the node itself can believe.
+// unsigned reports whether a report says anything that nobody but who hears it from the node itself can believe.
 func unsigned(m *swarmv1.ReportRequest) bool {
-	return slices.ContainsFunc(m.GetSessions(), func(x *swarmv1.SessionReport) bool { return len(x.GetSignature()) == 0 })
+	return len(m.GetMembers()) > 0 && len(m.GetMembersSignature()) == 0 || slices.ContainsFunc(m.GetSessions(), func(x *swarmv1.SessionReport) bool { return len(x.GetSignature()) == 0 })
 }
 
 func checkReport(m *swarmv1.ReportRequest) error {
@@ -102,6 +103,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	}
 	if h := m.GetHealth(); proto.Size(h) > maxHealth {
 		return fmt.Errorf("%w: health of %d bytes, at most %d", ErrBadRequest, proto.Size(h), maxHealth)
+	}
+	if len(m.GetMembers()) > task.MaxHosted || len(m.GetMembersSignature()) > maxSignatureBytes {
+		return fmt.Errorf("%w: report of %d members, at most %d", ErrBadRequest, len(m.GetMembers()), task.MaxHosted)
 	}
 	if len(m.GetBansSeen()) > maxShortText {
 		return fmt.Errorf("%w: bans_seen of %d bytes", ErrBadRequest, len(m.GetBansSeen()))
@@ -144,6 +148,9 @@ func boundedWays(x *swarmv1.SessionReport) bool {
 func (s *sessionService) take(ctx context.Context, view *state.State, node *state.Node, m *swarmv1.ReportRequest, by bringer) (asks []*swarmv1.AttemptAsked, bad error) {
 	s.cfg.Lead.Touch(node.Name)
 	s.healths.Take(view, node, m.GetHealth(), by.sn, s.cfg.Now())
+	if bad = s.takeMembers(view, node, m, by); bad != nil {
+		s.cfg.Log.WarnContext(ctx, "refused report of members", "node", node.Name, "passed_on_by", by.sn, "err", bad)
+	}
 	for _, x := range m.GetSessions() {
 		c := view.Contracts[x.GetContract()]
 		if c == nil || c.Sessions[x.GetSession()] == nil {

@@ -72,6 +72,8 @@ type Config struct {
 	Core Core
 	// Lead carries out the leader's duties while this SN leads.
 	Lead Lead
+	// Hosts takes what hosts of tasks report, for the leader; nil: nobody does.
+	Hosts Hosts
 	// Caller finds out who calls: [TLSCaller] of the source that [TLSConfig] was made with.
 	Caller CallerFunc
 	// Source has the trust bundles that the SVIDs of operators are held to; nil: no order is taken.
@@ -134,14 +136,14 @@ type Server struct {
 	orders   *orders
 	services *http.ServeMux
 
-	stop     sync.Once
-	stopping chan struct{}
+	stop sync.Once
 }
 
 // shared is what several services need: this SN's view, and the way to change what all agree on.
 type shared struct {
-	cfg   Config
-	rates *quota.Rates
+	cfg      Config
+	rates    *quota.Rates
+	stopping chan struct{} // closed when this SN stops
 }
 
 var (
@@ -163,9 +165,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now)}
+	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now), stopping: make(chan struct{})}
 	s := &Server{
-		shared: all, stopping: make(chan struct{}), entrance: newEntrance(all),
+		shared: all, entrance: newEntrance(all),
 		orders: &orders{shared: all, nonces: nonce.New(cfg.Now)},
 	}
 	s.services = s.newServices()
@@ -203,9 +205,9 @@ func (s *Server) newServices() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle(swarmv1connect.NewSwarmServiceHandler(&swarmService{shared: s.shared, healths: healths, version: version.Read().Version}, opts...))
 	mux.Handle(swarmv1connect.NewNodeServiceHandler(&nodeService{shared: s.shared, orders: s.orders, healths: healths, nonces: nonce.New(s.cfg.Now)}, opts...))
-	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths, stopping: s.stopping}, opts...))
+	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths}, opts...))
 	mux.Handle(swarmv1connect.NewContractServiceHandler(&contractService{shared: s.shared, orders: s.orders, healths: healths}, opts...))
-	mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks.New(s.cfg.Core, s.orders), opts...))
+	mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks.New(s.orders), opts...))
 	mux.Handle(swarmv1connect.NewModelServiceHandler(&modelService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(&ledgerService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewBackupServiceHandler(&backupService{shared: s.shared, busy: make(chan struct{}, 1)}, opts...))

@@ -16,11 +16,10 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/rpc/messages"
+	"github.com/swarmd/swarmd/internal/rpc/tasks"
 )
 
 const (
-	// keepAlive is how often an unchanged view is sent again, so that a silent stream is known to be dead.
-	keepAlive = 15 * time.Second
 	// seeWithin bounds the wait for what was committed to show in this SN's view.
 	seeWithin = 2 * time.Second
 )
@@ -33,8 +32,7 @@ type sessionService struct {
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
 	seals    seals
-	feeds    delta.Feeds     // of watched contracts
-	stopping <-chan struct{} // closed when this SN stops
+	feeds    delta.Feeds // of watched contracts
 }
 
 // OpenSession enrols a session of the calling node.
@@ -194,17 +192,6 @@ func (s *shared) see(ctx context.Context, cond func(view *state.State, index uin
 	}
 }
 
-// viewAt returns the view and the index that it shows, no higher and no lower: clients drop a view whose index is below
-// one that they have seen, and would miss what a view with too high a one hides.
-func (s *shared) viewAt() (*state.State, uint64) {
-	for {
-		index, view := s.cfg.Core.Index(), s.cfg.Core.View()
-		if s.cfg.Core.Index() == index { // it grows with each view
-			return view, index
-		}
-	}
-}
-
 // WatchContract streams the view whenever it changes, until the client goes, its SVID expires, its node is banned or this
 // SN stops.
 func (s *sessionService) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
@@ -218,53 +205,22 @@ func (s *sessionService) WatchContract(ctx context.Context, req *connect.Request
 		}
 		return unknownContract(name)
 	}
-	peerID := ""
-	if n := s.cfg.Core.View().Nodes[speaker(ctx)]; n != nil {
-		peerID = n.PeerID
-	}
 	feed, leave := s.feeds.Join(name)
 	defer leave()
-	tick := time.NewTicker(keepAlive)
-	defer tick.Stop()
 	var last uint64 // revision of what was sent last
-	leaderless := 0
-	for alive := true; ; {
-		changed := s.cfg.Core.Changed()
-		view, index := s.viewAt()
-		if err := view.CheckBan(peerID); err != nil {
-			return err
-		}
-		c := view.Contracts[name]
+	return s.Follow(ctx, func(at tasks.Sight) error {
+		c := at.View.Contracts[name]
 		if c == nil {
 			return unknownContract(name)
 		}
-		now, err := feed.Take(view, index, func() *swarmv1.ContractView { return messages.View(view, c, index) })
-		if err != nil {
+		now, err := feed.Take(at.View, at.Index, func() *swarmv1.ContractView { return messages.View(at.View, c, at.Index) })
+		if err != nil || !at.Again && now.Revision() == last {
 			return err
 		}
-		if alive || now.Revision() != last {
-			if err := sendView(stream, now, req.Msg.GetPacked(), last); err != nil {
-				return err
-			}
-			last = now.Revision()
-		}
-		alive = false
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.stopping:
-			return ErrStopping
-		case <-tick.C:
-			alive = true
-			// A view that nobody leads may be old for ever, while the swarm goes on elsewhere.
-			if leader, _, _ := s.cfg.Core.Leader(); leader != "" {
-				leaderless = 0
-			} else if leaderless++; leaderless >= 2 {
-				return s.leaderless(ctx)
-			}
-		case <-changed:
-		}
-	}
+		err = sendView(stream, now, req.Msg.GetPacked(), last)
+		last = now.Revision()
+		return err
+	})
 }
 
 // sendView sends a view to a watcher that has the one of a revision, 0 if it has none.

@@ -641,6 +641,7 @@ type Node struct {
 	Version         string                 `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`                         // that it says it runs, such as "v1.2.3 (0123456789ab)"; empty: it registered before versions were told
 	ApiService      string                 `protobuf:"bytes,18,opt,name=api_service,json=apiService,proto3" json:"api_service,omitempty"` // SN only: HOST:PORT under which others reach its API, through a proxy; empty: host and api_port
 	DialBack        *DialBack              `protobuf:"bytes,20,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`       // SL only, and only in ListNodes: what came of the dial after its last registration; unset: not checked
+	Offer           *Offer                 `protobuf:"bytes,22,opt,name=offer,proto3" json:"offer,omitempty"`                             // SWOP only; unset: it takes no tasks
 	Links           *NodeLinks             `protobuf:"bytes,21,opt,name=links,proto3" json:"links,omitempty"`                             // only in ListNodes, and of SNs only of the one that answers and the leader; unset: not known
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -816,11 +817,71 @@ func (x *Node) GetDialBack() *DialBack {
 	return nil
 }
 
+func (x *Node) GetOffer() *Offer {
+	if x != nil {
+		return x.Offer
+	}
+	return nil
+}
+
 func (x *Node) GetLinks() *NodeLinks {
 	if x != nil {
 		return x.Links
 	}
 	return nil
+}
+
+// Offer is what a host takes tasks for.
+type Offer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taskrunner    string                 `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"` // whose assignments it takes
+	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"`          // for how many it counts in a RUN_SWARM task: how many SLs its profile starts, 1 to 1,024; in other tasks for one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Offer) Reset() {
+	*x = Offer{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Offer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Offer) ProtoMessage() {}
+
+func (x *Offer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Offer.ProtoReflect.Descriptor instead.
+func (*Offer) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Offer) GetTaskrunner() string {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return ""
+}
+
+func (x *Offer) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
+	}
+	return 0
 }
 
 // DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
@@ -837,7 +898,7 @@ type DialBack struct {
 
 func (x *DialBack) Reset() {
 	*x = DialBack{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +910,7 @@ func (x *DialBack) String() string {
 func (*DialBack) ProtoMessage() {}
 
 func (x *DialBack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +923,7 @@ func (x *DialBack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialBack.ProtoReflect.Descriptor instead.
 func (*DialBack) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DialBack) GetAnswer() string {
@@ -913,7 +974,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +986,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +999,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Use) GetOpenSessions() uint32 {
@@ -977,7 +1038,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1050,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1063,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 type ChallengeResponse struct {
@@ -1017,7 +1078,7 @@ type ChallengeResponse struct {
 
 func (x *ChallengeResponse) Reset() {
 	*x = ChallengeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1090,7 @@ func (x *ChallengeResponse) String() string {
 func (*ChallengeResponse) ProtoMessage() {}
 
 func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1103,7 @@ func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeResponse.ProtoReflect.Descriptor instead.
 func (*ChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChallengeResponse) GetNonce() []byte {
@@ -1084,7 +1145,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1157,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1170,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Order) GetRequest() []byte {
@@ -1163,7 +1224,7 @@ func (x *Order) GetChain() [][]byte {
 
 type RegisterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                          // name, role, peer_id, host, ports, runtime
+	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                          // name, role, peer_id, host, ports, runtime, offer
 	NodePublicKey []byte                 `protobuf:"bytes,2,opt,name=node_public_key,json=nodePublicKey,proto3" json:"node_public_key,omitempty"` // libp2p marshalled public key
 	Nonce         []byte                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`                                        // from Challenge
 	// by the node key over identity.RegistrationMessage(nonce, exporter, swarm ID, node)
@@ -1176,7 +1237,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1249,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1262,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -1250,7 +1311,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1323,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1336,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -1308,7 +1369,7 @@ type GetProofsRequest struct {
 
 func (x *GetProofsRequest) Reset() {
 	*x = GetProofsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1381,7 @@ func (x *GetProofsRequest) String() string {
 func (*GetProofsRequest) ProtoMessage() {}
 
 func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1394,7 @@ func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsRequest.ProtoReflect.Descriptor instead.
 func (*GetProofsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetProofsRequest) GetNames() []string {
@@ -1352,7 +1413,7 @@ type GetProofsResponse struct {
 
 func (x *GetProofsResponse) Reset() {
 	*x = GetProofsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1425,7 @@ func (x *GetProofsResponse) String() string {
 func (*GetProofsResponse) ProtoMessage() {}
 
 func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1438,7 @@ func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsResponse.ProtoReflect.Descriptor instead.
 func (*GetProofsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetProofsResponse) GetProofs() []*NodeProof {
@@ -1400,7 +1461,7 @@ type NodeProof struct {
 
 func (x *NodeProof) Reset() {
 	*x = NodeProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1473,7 @@ func (x *NodeProof) String() string {
 func (*NodeProof) ProtoMessage() {}
 
 func (x *NodeProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1486,7 @@ func (x *NodeProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeProof.ProtoReflect.Descriptor instead.
 func (*NodeProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeProof) GetName() string {
@@ -1458,7 +1519,7 @@ type LeaveNodeRequest struct {
 
 func (x *LeaveNodeRequest) Reset() {
 	*x = LeaveNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1531,7 @@ func (x *LeaveNodeRequest) String() string {
 func (*LeaveNodeRequest) ProtoMessage() {}
 
 func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1544,7 @@ func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
 func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaveNodeRequest) GetReason() string {
@@ -1501,7 +1562,7 @@ type LeaveNodeResponse struct {
 
 func (x *LeaveNodeResponse) Reset() {
 	*x = LeaveNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1574,7 @@ func (x *LeaveNodeResponse) String() string {
 func (*LeaveNodeResponse) ProtoMessage() {}
 
 func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1587,7 @@ func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
 func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 type ForgetNodeRequest struct {
@@ -1539,7 +1600,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1612,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1625,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -1589,7 +1650,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1662,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1675,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 type ListNodesRequest struct {
@@ -1625,7 +1686,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1698,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1711,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 type ListNodesResponse struct {
@@ -1666,7 +1727,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1739,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1752,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1744,7 +1805,7 @@ type NoQuorum struct {
 
 func (x *NoQuorum) Reset() {
 	*x = NoQuorum{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1817,7 @@ func (x *NoQuorum) String() string {
 func (*NoQuorum) ProtoMessage() {}
 
 func (x *NoQuorum) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1830,7 @@ func (x *NoQuorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoQuorum.ProtoReflect.Descriptor instead.
 func (*NoQuorum) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NoQuorum) GetMessage() string {
@@ -1825,7 +1886,7 @@ type MissingSN struct {
 
 func (x *MissingSN) Reset() {
 	*x = MissingSN{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1898,7 @@ func (x *MissingSN) String() string {
 func (*MissingSN) ProtoMessage() {}
 
 func (x *MissingSN) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1911,7 @@ func (x *MissingSN) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSN.ProtoReflect.Descriptor instead.
 func (*MissingSN) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MissingSN) GetName() string {
@@ -1883,7 +1944,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1956,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +1969,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Candidate) GetName() string {
@@ -1971,7 +2032,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2044,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2057,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AdmitNodeRequest) GetName() string {
@@ -2028,7 +2089,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2101,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2114,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 type InviteNodeRequest struct {
@@ -2069,7 +2130,7 @@ type InviteNodeRequest struct {
 
 func (x *InviteNodeRequest) Reset() {
 	*x = InviteNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2142,7 @@ func (x *InviteNodeRequest) String() string {
 func (*InviteNodeRequest) ProtoMessage() {}
 
 func (x *InviteNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2155,7 @@ func (x *InviteNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteNodeRequest.ProtoReflect.Descriptor instead.
 func (*InviteNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InviteNodeRequest) GetName() string {
@@ -2141,7 +2202,7 @@ type InviteNodeResponse struct {
 
 func (x *InviteNodeResponse) Reset() {
 	*x = InviteNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2214,7 @@ func (x *InviteNodeResponse) String() string {
 func (*InviteNodeResponse) ProtoMessage() {}
 
 func (x *InviteNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2227,7 @@ func (x *InviteNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteNodeResponse.ProtoReflect.Descriptor instead.
 func (*InviteNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *InviteNodeResponse) GetNumber() uint64 {
@@ -2191,7 +2252,7 @@ type Invited struct {
 
 func (x *Invited) Reset() {
 	*x = Invited{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2264,7 @@ func (x *Invited) String() string {
 func (*Invited) ProtoMessage() {}
 
 func (x *Invited) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2277,7 @@ func (x *Invited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invited.ProtoReflect.Descriptor instead.
 func (*Invited) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Invited) GetName() string {
@@ -2275,7 +2336,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2348,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2361,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -2349,7 +2410,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2422,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2435,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -2407,7 +2468,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2480,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2493,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -2452,7 +2513,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2525,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2538,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -2502,7 +2563,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2575,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2588,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -2546,7 +2607,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2619,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2632,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -2642,7 +2703,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2715,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2728,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -2791,7 +2852,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +2864,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +2877,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -2835,13 +2896,15 @@ type ReportRequest struct {
 	WarningsSeen       string                 `protobuf:"bytes,4,opt,name=warnings_seen,json=warningsSeen,proto3" json:"warnings_seen,omitempty"`                           // digest of the last warnings that the node took
 	DialBackSeenUnixMs int64                  `protobuf:"varint,16,opt,name=dial_back_seen_unix_ms,json=dialBackSeenUnixMs,proto3" json:"dial_back_seen_unix_ms,omitempty"` // DialBack.at_unix_ms of the last that the node took; 0: none
 	Probe              *ProbeReport           `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                                            // what the node has found of the probe that goes on, all of it each time
+	Members            []*MemberReport        `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`                                                         // SWOP only, at most 64: of all its members that are not cleaned up, and of those cleaned up until it sees that
+	MembersSignature   []byte                 `protobuf:"bytes,6,opt,name=members_signature,json=membersSignature,proto3" json:"members_signature,omitempty"`               // by the node key over members: needed where an SN passes the report on to the leader
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2916,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2929,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -2911,6 +2974,20 @@ func (x *ReportRequest) GetProbe() *ProbeReport {
 	return nil
 }
 
+func (x *ReportRequest) GetMembers() []*MemberReport {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetMembersSignature() []byte {
+	if x != nil {
+		return x.MembersSignature
+	}
+	return nil
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -2941,7 +3018,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3030,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3043,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -3085,7 +3162,7 @@ type SessionWarnings struct {
 
 func (x *SessionWarnings) Reset() {
 	*x = SessionWarnings{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3174,7 @@ func (x *SessionWarnings) String() string {
 func (*SessionWarnings) ProtoMessage() {}
 
 func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3187,7 @@ func (x *SessionWarnings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionWarnings.ProtoReflect.Descriptor instead.
 func (*SessionWarnings) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SessionWarnings) GetSession() string {
@@ -3140,7 +3217,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3152,7 +3229,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3165,7 +3242,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Warning) GetReason() string {
@@ -3204,7 +3281,7 @@ type StartProbeRequest struct {
 
 func (x *StartProbeRequest) Reset() {
 	*x = StartProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3293,7 @@ func (x *StartProbeRequest) String() string {
 func (*StartProbeRequest) ProtoMessage() {}
 
 func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3306,7 @@ func (x *StartProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeRequest.ProtoReflect.Descriptor instead.
 func (*StartProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 type StartProbeResponse struct {
@@ -3241,7 +3318,7 @@ type StartProbeResponse struct {
 
 func (x *StartProbeResponse) Reset() {
 	*x = StartProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3330,7 @@ func (x *StartProbeResponse) String() string {
 func (*StartProbeResponse) ProtoMessage() {}
 
 func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3343,7 @@ func (x *StartProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProbeResponse.ProtoReflect.Descriptor instead.
 func (*StartProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StartProbeResponse) GetRun() uint64 {
@@ -3284,7 +3361,7 @@ type GetProbeRequest struct {
 
 func (x *GetProbeRequest) Reset() {
 	*x = GetProbeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +3373,7 @@ func (x *GetProbeRequest) String() string {
 func (*GetProbeRequest) ProtoMessage() {}
 
 func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +3386,7 @@ func (x *GetProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeRequest.ProtoReflect.Descriptor instead.
 func (*GetProbeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 type GetProbeResponse struct {
@@ -3325,7 +3402,7 @@ type GetProbeResponse struct {
 
 func (x *GetProbeResponse) Reset() {
 	*x = GetProbeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3414,7 @@ func (x *GetProbeResponse) String() string {
 func (*GetProbeResponse) ProtoMessage() {}
 
 func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3427,7 @@ func (x *GetProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProbeResponse.ProtoReflect.Descriptor instead.
 func (*GetProbeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetProbeResponse) GetRun() uint64 {
@@ -3402,7 +3479,7 @@ type ProbeLink struct {
 
 func (x *ProbeLink) Reset() {
 	*x = ProbeLink{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3491,7 @@ func (x *ProbeLink) String() string {
 func (*ProbeLink) ProtoMessage() {}
 
 func (x *ProbeLink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3504,7 @@ func (x *ProbeLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeLink.ProtoReflect.Descriptor instead.
 func (*ProbeLink) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ProbeLink) GetFrom() string {
@@ -3477,7 +3554,7 @@ type ProbeNode struct {
 
 func (x *ProbeNode) Reset() {
 	*x = ProbeNode{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3489,7 +3566,7 @@ func (x *ProbeNode) String() string {
 func (*ProbeNode) ProtoMessage() {}
 
 func (x *ProbeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3502,7 +3579,7 @@ func (x *ProbeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeNode.ProtoReflect.Descriptor instead.
 func (*ProbeNode) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ProbeNode) GetName() string {
@@ -3546,7 +3623,7 @@ type ProbeJob struct {
 
 func (x *ProbeJob) Reset() {
 	*x = ProbeJob{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3558,7 +3635,7 @@ func (x *ProbeJob) String() string {
 func (*ProbeJob) ProtoMessage() {}
 
 func (x *ProbeJob) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3571,7 +3648,7 @@ func (x *ProbeJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeJob.ProtoReflect.Descriptor instead.
 func (*ProbeJob) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ProbeJob) GetRun() uint64 {
@@ -3617,7 +3694,7 @@ type ProbeTarget struct {
 
 func (x *ProbeTarget) Reset() {
 	*x = ProbeTarget{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3706,7 @@ func (x *ProbeTarget) String() string {
 func (*ProbeTarget) ProtoMessage() {}
 
 func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3719,7 @@ func (x *ProbeTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeTarget.ProtoReflect.Descriptor instead.
 func (*ProbeTarget) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ProbeTarget) GetNode() string {
@@ -3705,7 +3782,7 @@ type ProbeReport struct {
 
 func (x *ProbeReport) Reset() {
 	*x = ProbeReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3794,7 @@ func (x *ProbeReport) String() string {
 func (*ProbeReport) ProtoMessage() {}
 
 func (x *ProbeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3807,7 @@ func (x *ProbeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReport.ProtoReflect.Descriptor instead.
 func (*ProbeReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProbeReport) GetRun() uint64 {
@@ -3769,7 +3846,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +3858,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +3871,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProbeResult) GetNode() string {
@@ -3859,7 +3936,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3871,7 +3948,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3884,7 +3961,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -3939,7 +4016,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4028,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4041,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -4079,7 +4156,7 @@ type Trained struct {
 
 func (x *Trained) Reset() {
 	*x = Trained{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4168,7 @@ func (x *Trained) String() string {
 func (*Trained) ProtoMessage() {}
 
 func (x *Trained) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4181,7 @@ func (x *Trained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trained.ProtoReflect.Descriptor instead.
 func (*Trained) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Trained) GetSeq() uint64 {
@@ -4198,7 +4275,7 @@ type Unreached struct {
 
 func (x *Unreached) Reset() {
 	*x = Unreached{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4287,7 @@ func (x *Unreached) String() string {
 func (*Unreached) ProtoMessage() {}
 
 func (x *Unreached) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4300,7 @@ func (x *Unreached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unreached.ProtoReflect.Descriptor instead.
 func (*Unreached) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Unreached) GetNode() string {
@@ -4273,7 +4350,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4285,7 +4362,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4298,7 +4375,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -4334,7 +4411,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4346,7 +4423,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +4436,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -4399,7 +4476,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4411,7 +4488,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4424,7 +4501,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -4492,7 +4569,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4504,7 +4581,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4517,7 +4594,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -4603,7 +4680,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +4692,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +4705,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -4669,7 +4746,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4681,7 +4758,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4694,7 +4771,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -4729,7 +4806,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4741,7 +4818,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4754,7 +4831,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -4832,7 +4909,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +4921,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +4934,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -4940,7 +5017,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4952,7 +5029,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4965,7 +5042,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -5008,7 +5085,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5020,7 +5097,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5033,7 +5110,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ContractView) GetName() string {
@@ -5167,7 +5244,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5179,7 +5256,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5192,7 +5269,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -5233,7 +5310,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5245,7 +5322,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5258,7 +5335,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -5325,7 +5402,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5337,7 +5414,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5350,7 +5427,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -5423,7 +5500,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5435,7 +5512,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5448,7 +5525,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Rules) GetMethod() string {
@@ -5568,7 +5645,7 @@ type Halt struct {
 
 func (x *Halt) Reset() {
 	*x = Halt{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5580,7 +5657,7 @@ func (x *Halt) String() string {
 func (*Halt) ProtoMessage() {}
 
 func (x *Halt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5593,7 +5670,7 @@ func (x *Halt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halt.ProtoReflect.Descriptor instead.
 func (*Halt) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Halt) GetEnds() bool {
@@ -5630,7 +5707,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5642,7 +5719,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5655,7 +5732,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -5700,7 +5777,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5712,7 +5789,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5725,7 +5802,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -5776,7 +5853,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5788,7 +5865,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5801,7 +5878,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -5866,7 +5943,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5878,7 +5955,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5891,7 +5968,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Session) GetId() string {
@@ -6072,7 +6149,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6084,7 +6161,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6097,7 +6174,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -6181,7 +6258,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6193,7 +6270,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6206,7 +6283,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -6299,7 +6376,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6311,7 +6388,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6324,7 +6401,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Participant) GetSession() string {
@@ -6422,7 +6499,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6434,7 +6511,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6447,7 +6524,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -6478,7 +6555,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6490,7 +6567,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6503,7 +6580,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -6557,7 +6634,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6569,7 +6646,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6582,7 +6659,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -6605,7 +6682,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6617,7 +6694,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6630,7 +6707,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -6676,7 +6753,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6688,7 +6765,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6701,7 +6778,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 type ListContractsRequest struct {
@@ -6712,7 +6789,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6724,7 +6801,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6737,7 +6814,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
 }
 
 type ListContractsResponse struct {
@@ -6750,7 +6827,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6762,7 +6839,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[87]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6775,7 +6852,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{87}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -6808,7 +6885,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6820,7 +6897,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[88]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6833,7 +6910,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{88}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -6901,7 +6978,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6913,7 +6990,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[89]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6926,7 +7003,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{89}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -6953,7 +7030,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6965,7 +7042,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[90]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6978,7 +7055,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{90}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -7055,7 +7132,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7067,7 +7144,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[91]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7080,7 +7157,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{91}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -7113,7 +7190,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7125,7 +7202,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7138,7 +7215,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -7163,7 +7240,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7175,7 +7252,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7188,7 +7265,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -7248,7 +7325,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7260,7 +7337,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7273,7 +7350,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
 }
 
 type ListModelsRequest struct {
@@ -7285,7 +7362,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7297,7 +7374,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7310,7 +7387,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -7334,7 +7411,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7346,7 +7423,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7359,7 +7436,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -7418,7 +7495,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7430,7 +7507,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7443,7 +7520,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -7497,7 +7574,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7509,7 +7586,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7522,7 +7599,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -7541,7 +7618,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7553,7 +7630,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7566,7 +7643,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -7584,7 +7661,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7596,7 +7673,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7609,7 +7686,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
 }
 
 type BackupChunk struct {
@@ -7621,7 +7698,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7633,7 +7710,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7646,7 +7723,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -7668,7 +7745,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7680,7 +7757,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7693,7 +7770,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -7733,7 +7810,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7745,7 +7822,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7758,7 +7835,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -7780,7 +7857,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7792,7 +7869,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7805,7 +7882,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -7845,7 +7922,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7857,7 +7934,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7870,7 +7947,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -7891,7 +7968,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7903,7 +7980,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7916,7 +7993,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -7949,7 +8026,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7961,7 +8038,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7974,7 +8051,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -7995,7 +8072,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8007,7 +8084,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8020,7 +8097,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -8053,7 +8130,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8065,7 +8142,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8078,7 +8155,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -8099,7 +8176,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8111,7 +8188,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8124,7 +8201,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -8157,7 +8234,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8169,7 +8246,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8182,7 +8259,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -8212,7 +8289,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8224,7 +8301,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8237,7 +8314,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Task) GetName() string {
@@ -8331,7 +8408,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8343,7 +8420,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8356,7 +8433,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *CreateTaskRequest) GetName() string {
@@ -8410,7 +8487,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8422,7 +8499,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8435,7 +8512,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *CreateTaskResponse) GetTask() *Task {
@@ -8457,7 +8534,7 @@ type EditTaskRequest struct {
 
 func (x *EditTaskRequest) Reset() {
 	*x = EditTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8469,7 +8546,7 @@ func (x *EditTaskRequest) String() string {
 func (*EditTaskRequest) ProtoMessage() {}
 
 func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8482,7 +8559,7 @@ func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
 func (*EditTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *EditTaskRequest) GetName() string {
@@ -8522,7 +8599,7 @@ type EditTaskResponse struct {
 
 func (x *EditTaskResponse) Reset() {
 	*x = EditTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8534,7 +8611,7 @@ func (x *EditTaskResponse) String() string {
 func (*EditTaskResponse) ProtoMessage() {}
 
 func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8547,7 +8624,7 @@ func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
 func (*EditTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *EditTaskResponse) GetTask() *Task {
@@ -8568,7 +8645,7 @@ type FinaliseTaskRequest struct {
 
 func (x *FinaliseTaskRequest) Reset() {
 	*x = FinaliseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8580,7 +8657,7 @@ func (x *FinaliseTaskRequest) String() string {
 func (*FinaliseTaskRequest) ProtoMessage() {}
 
 func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8593,7 +8670,7 @@ func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *FinaliseTaskRequest) GetName() string {
@@ -8626,7 +8703,7 @@ type FinaliseTaskResponse struct {
 
 func (x *FinaliseTaskResponse) Reset() {
 	*x = FinaliseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8638,7 +8715,7 @@ func (x *FinaliseTaskResponse) String() string {
 func (*FinaliseTaskResponse) ProtoMessage() {}
 
 func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8651,7 +8728,7 @@ func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *FinaliseTaskResponse) GetTask() *Task {
@@ -8672,7 +8749,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8684,7 +8761,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8697,7 +8774,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *DeleteTaskRequest) GetName() string {
@@ -8729,7 +8806,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8741,7 +8818,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8754,7 +8831,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
 }
 
 type GetTaskRequest struct {
@@ -8766,7 +8843,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8778,7 +8855,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8791,7 +8868,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *GetTaskRequest) GetName() string {
@@ -8812,7 +8889,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8824,7 +8901,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8837,7 +8914,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -8869,7 +8946,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8881,7 +8958,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8894,7 +8971,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
 }
 
 type ListTasksResponse struct {
@@ -8906,7 +8983,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8918,7 +8995,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8931,7 +9008,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -8953,7 +9030,7 @@ type Taskrunner struct {
 
 func (x *Taskrunner) Reset() {
 	*x = Taskrunner{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8965,7 +9042,7 @@ func (x *Taskrunner) String() string {
 func (*Taskrunner) ProtoMessage() {}
 
 func (x *Taskrunner) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8978,7 +9055,7 @@ func (x *Taskrunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
 func (*Taskrunner) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *Taskrunner) GetName() string {
@@ -9012,7 +9089,7 @@ type CreateTaskrunnerRequest struct {
 
 func (x *CreateTaskrunnerRequest) Reset() {
 	*x = CreateTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9024,7 +9101,7 @@ func (x *CreateTaskrunnerRequest) String() string {
 func (*CreateTaskrunnerRequest) ProtoMessage() {}
 
 func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9037,7 +9114,7 @@ func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *CreateTaskrunnerRequest) GetName() string {
@@ -9063,7 +9140,7 @@ type CreateTaskrunnerResponse struct {
 
 func (x *CreateTaskrunnerResponse) Reset() {
 	*x = CreateTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9075,7 +9152,7 @@ func (x *CreateTaskrunnerResponse) String() string {
 func (*CreateTaskrunnerResponse) ProtoMessage() {}
 
 func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9088,7 +9165,7 @@ func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9108,7 +9185,7 @@ type DeleteTaskrunnerRequest struct {
 
 func (x *DeleteTaskrunnerRequest) Reset() {
 	*x = DeleteTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9120,7 +9197,7 @@ func (x *DeleteTaskrunnerRequest) String() string {
 func (*DeleteTaskrunnerRequest) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9133,7 +9210,7 @@ func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *DeleteTaskrunnerRequest) GetName() string {
@@ -9158,7 +9235,7 @@ type DeleteTaskrunnerResponse struct {
 
 func (x *DeleteTaskrunnerResponse) Reset() {
 	*x = DeleteTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9170,7 +9247,7 @@ func (x *DeleteTaskrunnerResponse) String() string {
 func (*DeleteTaskrunnerResponse) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9183,7 +9260,7 @@ func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
 }
 
 type ListTaskrunnersRequest struct {
@@ -9194,7 +9271,7 @@ type ListTaskrunnersRequest struct {
 
 func (x *ListTaskrunnersRequest) Reset() {
 	*x = ListTaskrunnersRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9206,7 +9283,7 @@ func (x *ListTaskrunnersRequest) String() string {
 func (*ListTaskrunnersRequest) ProtoMessage() {}
 
 func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9219,7 +9296,7 @@ func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
 }
 
 type ListTaskrunnersResponse struct {
@@ -9231,7 +9308,7 @@ type ListTaskrunnersResponse struct {
 
 func (x *ListTaskrunnersResponse) Reset() {
 	*x = ListTaskrunnersResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9243,7 +9320,7 @@ func (x *ListTaskrunnersResponse) String() string {
 func (*ListTaskrunnersResponse) ProtoMessage() {}
 
 func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9256,7 +9333,7 @@ func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
@@ -9264,6 +9341,1396 @@ func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
 		return x.Taskrunners
 	}
 	return nil
+}
+
+type GetTaskrunnerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTaskrunnerRequest) Reset() {
+	*x = GetTaskrunnerRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTaskrunnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTaskrunnerRequest) ProtoMessage() {}
+
+func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTaskrunnerRequest.ProtoReflect.Descriptor instead.
+func (*GetTaskrunnerRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
+}
+
+func (x *GetTaskrunnerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type GetTaskrunnerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taskrunner    *Taskrunner            `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
+	Assignment    *Assignment            `protobuf:"bytes,2,opt,name=assignment,proto3" json:"assignment,omitempty"` // the last one, with hosts and members; unset: the taskrunner is idle
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTaskrunnerResponse) Reset() {
+	*x = GetTaskrunnerResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTaskrunnerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTaskrunnerResponse) ProtoMessage() {}
+
+func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTaskrunnerResponse.ProtoReflect.Descriptor instead.
+func (*GetTaskrunnerResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
+}
+
+func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return nil
+}
+
+func (x *GetTaskrunnerResponse) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+type ResetTaskrunnerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // one line, at most 256 bytes
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetTaskrunnerRequest) Reset() {
+	*x = ResetTaskrunnerRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetTaskrunnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetTaskrunnerRequest) ProtoMessage() {}
+
+func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetTaskrunnerRequest.ProtoReflect.Descriptor instead.
+func (*ResetTaskrunnerRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
+}
+
+func (x *ResetTaskrunnerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResetTaskrunnerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResetTaskrunnerRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type ResetTaskrunnerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taskrunner    *Taskrunner            `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetTaskrunnerResponse) Reset() {
+	*x = ResetTaskrunnerResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetTaskrunnerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetTaskrunnerResponse) ProtoMessage() {}
+
+func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetTaskrunnerResponse.ProtoReflect.Descriptor instead.
+func (*ResetTaskrunnerResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
+}
+
+func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return nil
+}
+
+// TaskGroup is members of one kind, by the peers that they count for: a host counts for as many as it offers in a RUN_SWARM task, in others
+// for one.
+type TaskGroup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // 1 to 64 of a-z A-Z 0-9 . _ -
+	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"` // that are placed, at least
+	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // that must succeed, at most peers; 0: the group serves the others, and nobody waits for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskGroup) Reset() {
+	*x = TaskGroup{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskGroup) ProtoMessage() {}
+
+func (x *TaskGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
+func (*TaskGroup) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
+}
+
+func (x *TaskGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TaskGroup) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
+	}
+	return 0
+}
+
+func (x *TaskGroup) GetLeast() uint32 {
+	if x != nil {
+		return x.Least
+	}
+	return 0
+}
+
+type AssignTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // decimal, 1 to 2^64-1, of the caller's choice: at random, so that none is used twice
+	Task          string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`                                        // of the task; it must be given, as hosts go by what was signed
+	Taskrunner    string                 `protobuf:"bytes,4,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`                                // whose hosts may be members; it carries out one assignment at a time. Empty: hosts names who may
+	Hosts         []string               `protobuf:"bytes,5,rep,name=hosts,proto3" json:"hosts,omitempty"`                                          // nodes, sorted: if any, these alone may be members
+	Groups        []*TaskGroup           `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`                                        // 1 to 16, of 1,024 peers together
+	InOrder       bool                   `protobuf:"varint,7,opt,name=in_order,json=inOrder,proto3" json:"in_order,omitempty"`                      // members of a group start when those of the one before are ready
+	Retries       uint32                 `protobuf:"varint,8,opt,name=retries,proto3" json:"retries,omitempty"`                                     // how often hosts may be placed anew, at most 100
+	TimeoutMs     int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`                // from the request to the verdict, at most 30 days; 0: none
+	ExpiresUnixMs int64                  `protobuf:"varint,10,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // no host begins it later, by its own clock; it must be given
+	Order         *Order                 `protobuf:"bytes,11,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignTaskRequest) Reset() {
+	*x = AssignTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignTaskRequest) ProtoMessage() {}
+
+func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
+func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
+}
+
+func (x *AssignTaskRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AssignTaskRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *AssignTaskRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *AssignTaskRequest) GetTaskrunner() string {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return ""
+}
+
+func (x *AssignTaskRequest) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *AssignTaskRequest) GetGroups() []*TaskGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *AssignTaskRequest) GetInOrder() bool {
+	if x != nil {
+		return x.InOrder
+	}
+	return false
+}
+
+func (x *AssignTaskRequest) GetRetries() uint32 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *AssignTaskRequest) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *AssignTaskRequest) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+func (x *AssignTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type AssignTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignTaskResponse) Reset() {
+	*x = AssignTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignTaskResponse) ProtoMessage() {}
+
+func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
+func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
+}
+
+func (x *AssignTaskResponse) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+type CancelAssignmentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // one line, at most 256 bytes
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelAssignmentRequest) Reset() {
+	*x = CancelAssignmentRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelAssignmentRequest) ProtoMessage() {}
+
+func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
+}
+
+func (x *CancelAssignmentRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CancelAssignmentRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CancelAssignmentRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type CancelAssignmentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelAssignmentResponse) Reset() {
+	*x = CancelAssignmentResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelAssignmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelAssignmentResponse) ProtoMessage() {}
+
+func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
+func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
+}
+
+func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+type GetAssignmentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAssignmentRequest) Reset() {
+	*x = GetAssignmentRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAssignmentRequest) ProtoMessage() {}
+
+func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+}
+
+func (x *GetAssignmentRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetAssignmentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAssignmentResponse) Reset() {
+	*x = GetAssignmentResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAssignmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAssignmentResponse) ProtoMessage() {}
+
+func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
+func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+}
+
+func (x *GetAssignmentResponse) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+type ListAssignmentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAssignmentsRequest) Reset() {
+	*x = ListAssignmentsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAssignmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAssignmentsRequest) ProtoMessage() {}
+
+func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
+func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+}
+
+type ListAssignmentsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignments   []*Assignment          `protobuf:"bytes,1,rep,name=assignments,proto3" json:"assignments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAssignmentsResponse) Reset() {
+	*x = ListAssignmentsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAssignmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAssignmentsResponse) ProtoMessage() {}
+
+func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
+func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+}
+
+func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+// Assignment is a task that was handed to hosts: what was asked for, and what has become of it.
+type Assignment struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Task           string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Digest         string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Taskrunner     string                 `protobuf:"bytes,4,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
+	Hosts          []string               `protobuf:"bytes,5,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	Groups         []*TaskGroup           `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
+	InOrder        bool                   `protobuf:"varint,7,opt,name=in_order,json=inOrder,proto3" json:"in_order,omitempty"`
+	Retries        uint32                 `protobuf:"varint,8,opt,name=retries,proto3" json:"retries,omitempty"`
+	TimeoutMs      int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	ExpiresUnixMs  int64                  `protobuf:"varint,10,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	By             string                 `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"`           // SPIFFE ID of who asked for it
+	Phase          string                 `protobuf:"bytes,12,opt,name=phase,proto3" json:"phase,omitempty"`     // waiting, preparing, running, ending or over
+	Epoch          uint32                 `protobuf:"varint,13,opt,name=epoch,proto3" json:"epoch,omitempty"`    // counts placements; 0: there was none
+	Wants          string                 `protobuf:"bytes,14,opt,name=wants,proto3" json:"wants,omitempty"`     // what is waited for, in words
+	Status         string                 `protobuf:"bytes,15,opt,name=status,proto3" json:"status,omitempty"`   // of its taskrunner: IDLE, ASSIGNED, RUNNING, COMPLETE or ERROR
+	Verdict        string                 `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"` // succeeded, failed or cancelled; empty until the phase is ending
+	Reason         string                 `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`   // of the verdict
+	CreatedUnixMs  int64                  `protobuf:"varint,18,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
+	ChangedUnixMs  int64                  `protobuf:"varint,19,opt,name=changed_unix_ms,json=changedUnixMs,proto3" json:"changed_unix_ms,omitempty"` // when the phase changed last
+	EndedUnixMs    int64                  `protobuf:"varint,20,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`       // when it got its verdict; 0: it has none
+	ActivePeers    uint32                 `protobuf:"varint,21,opt,name=active_peers,json=activePeers,proto3" json:"active_peers,omitempty"`         // of the epoch, that have not ended
+	CompletedPeers uint32                 `protobuf:"varint,22,opt,name=completed_peers,json=completedPeers,proto3" json:"completed_peers,omitempty"`
+	FailedPeers    uint32                 `protobuf:"varint,23,opt,name=failed_peers,json=failedPeers,proto3" json:"failed_peers,omitempty"`
+	TaskType       string                 `protobuf:"bytes,24,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"` // empty: the task was deleted
+	Members        []*AssignmentMember    `protobuf:"bytes,25,rep,name=members,proto3" json:"members,omitempty"`                   // of the epoch, by index
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Assignment) Reset() {
+	*x = Assignment{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assignment) ProtoMessage() {}
+
+func (x *Assignment) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
+func (*Assignment) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+}
+
+func (x *Assignment) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Assignment) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Assignment) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Assignment) GetTaskrunner() string {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return ""
+}
+
+func (x *Assignment) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Assignment) GetGroups() []*TaskGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Assignment) GetInOrder() bool {
+	if x != nil {
+		return x.InOrder
+	}
+	return false
+}
+
+func (x *Assignment) GetRetries() uint32 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *Assignment) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Assignment) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Assignment) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Assignment) GetWants() string {
+	if x != nil {
+		return x.Wants
+	}
+	return ""
+}
+
+func (x *Assignment) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Assignment) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *Assignment) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Assignment) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetChangedUnixMs() int64 {
+	if x != nil {
+		return x.ChangedUnixMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetEndedUnixMs() int64 {
+	if x != nil {
+		return x.EndedUnixMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetActivePeers() uint32 {
+	if x != nil {
+		return x.ActivePeers
+	}
+	return 0
+}
+
+func (x *Assignment) GetCompletedPeers() uint32 {
+	if x != nil {
+		return x.CompletedPeers
+	}
+	return 0
+}
+
+func (x *Assignment) GetFailedPeers() uint32 {
+	if x != nil {
+		return x.FailedPeers
+	}
+	return 0
+}
+
+func (x *Assignment) GetTaskType() string {
+	if x != nil {
+		return x.TaskType
+	}
+	return ""
+}
+
+func (x *Assignment) GetMembers() []*AssignmentMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// AssignmentMember is one host's part in an epoch of an assignment.
+type AssignmentMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	PeerId        string                 `protobuf:"bytes,3,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"` // of the node when it was placed
+	Group         string                 `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
+	Peers         uint32                 `protobuf:"varint,5,opt,name=peers,proto3" json:"peers,omitempty"`                                         // that it counts for
+	State         string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`                                          // placed, asked, prepared, started, ready, exited, refused, lost or stopped
+	Code          int32                  `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"`                                           // exit code
+	Text          string                 `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`                                            // the host's words to its state
+	Cleaned       bool                   `protobuf:"varint,9,opt,name=cleaned,proto3" json:"cleaned,omitempty"`                                     // nothing of it is left on its host
+	Status        string                 `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`                                       // ASSIGNED, RUNNING, COMPLETE or ERROR
+	ChangedUnixMs int64                  `protobuf:"varint,11,opt,name=changed_unix_ms,json=changedUnixMs,proto3" json:"changed_unix_ms,omitempty"` // when the state changed last
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignmentMember) Reset() {
+	*x = AssignmentMember{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignmentMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignmentMember) ProtoMessage() {}
+
+func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
+func (*AssignmentMember) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+}
+
+func (x *AssignmentMember) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *AssignmentMember) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
+	}
+	return 0
+}
+
+func (x *AssignmentMember) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *AssignmentMember) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetCleaned() bool {
+	if x != nil {
+		return x.Cleaned
+	}
+	return false
+}
+
+func (x *AssignmentMember) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetChangedUnixMs() int64 {
+	if x != nil {
+		return x.ChangedUnixMs
+	}
+	return 0
+}
+
+type WatchAssignmentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchAssignmentsRequest) Reset() {
+	*x = WatchAssignmentsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchAssignmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchAssignmentsRequest) ProtoMessage() {}
+
+func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
+func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+}
+
+type HostedAssignments struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignments   []*HostedAssignment    `protobuf:"bytes,1,rep,name=assignments,proto3" json:"assignments,omitempty"` // in which the host has members that are not cleaned up, those first that were made first
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`            // raft index of what they show; it grows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostedAssignments) Reset() {
+	*x = HostedAssignments{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostedAssignments) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostedAssignments) ProtoMessage() {}
+
+func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
+func (*HostedAssignments) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+}
+
+func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+func (x *HostedAssignments) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+// HostedAssignment is an assignment as one of its hosts sees it.
+type HostedAssignment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"` // without members, counts, words and times
+	Members       []*HostedMember        `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`       // the host's own
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`           // as the operator signed it: of the method AssignTask
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostedAssignment) Reset() {
+	*x = HostedAssignment{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostedAssignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostedAssignment) ProtoMessage() {}
+
+func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
+func (*HostedAssignment) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+}
+
+func (x *HostedAssignment) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+func (x *HostedAssignment) GetMembers() []*HostedMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *HostedAssignment) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type HostedMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Group         string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	Peers         uint32                 `protobuf:"varint,3,opt,name=peers,proto3" json:"peers,omitempty"` // that it counts for
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`  // the last one that was committed of it: what the host reports and repeats
+	Start         bool                   `protobuf:"varint,5,opt,name=start,proto3" json:"start,omitempty"` // it may start
+	Stop          bool                   `protobuf:"varint,6,opt,name=stop,proto3" json:"stop,omitempty"`   // nothing of it is to run any more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostedMember) Reset() {
+	*x = HostedMember{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostedMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostedMember) ProtoMessage() {}
+
+func (x *HostedMember) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
+func (*HostedMember) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+}
+
+func (x *HostedMember) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *HostedMember) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *HostedMember) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
+	}
+	return 0
+}
+
+func (x *HostedMember) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *HostedMember) GetStart() bool {
+	if x != nil {
+		return x.Start
+	}
+	return false
+}
+
+func (x *HostedMember) GetStop() bool {
+	if x != nil {
+		return x.Stop
+	}
+	return false
+}
+
+// MemberReport is what a host says of one of its members.
+type MemberReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    string                 `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`      // all but placed and lost
+	Code          int32                  `protobuf:"varint,5,opt,name=code,proto3" json:"code,omitempty"`       // exit code
+	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`        // one line, at most 256 bytes
+	Cleaned       bool                   `protobuf:"varint,7,opt,name=cleaned,proto3" json:"cleaned,omitempty"` // nothing of it is left on the host
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberReport) Reset() {
+	*x = MemberReport{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberReport) ProtoMessage() {}
+
+func (x *MemberReport) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
+func (*MemberReport) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+}
+
+func (x *MemberReport) GetAssignment() string {
+	if x != nil {
+		return x.Assignment
+	}
+	return ""
+}
+
+func (x *MemberReport) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *MemberReport) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *MemberReport) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *MemberReport) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *MemberReport) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *MemberReport) GetCleaned() bool {
+	if x != nil {
+		return x.Cleaned
+	}
+	return false
 }
 
 // ErrorReason travels as an error detail: clients match on it and never on text.
@@ -9277,7 +10744,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9289,7 +10756,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9302,7 +10769,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -9389,7 +10856,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x18\n" +
 	"\arefused\x18\x05 \x01(\bR\arefused\x12#\n" +
 	"\rsince_seconds\x18\x06 \x01(\rR\fsinceSeconds\x12!\n" +
-	"\flast_seconds\x18\a \x01(\rR\vlastSeconds\"\xd7\x04\n" +
+	"\flast_seconds\x18\a \x01(\rR\vlastSeconds\"\xfe\x04\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -9413,8 +10880,14 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\aversion\x18\x13 \x01(\tR\aversion\x12\x1f\n" +
 	"\vapi_service\x18\x12 \x01(\tR\n" +
 	"apiService\x12/\n" +
-	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12)\n" +
-	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"\x80\x01\n" +
+	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12%\n" +
+	"\x05offer\x18\x16 \x01(\v2\x0f.swarm.v1.OfferR\x05offer\x12)\n" +
+	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"=\n" +
+	"\x05Offer\x12\x1e\n" +
+	"\n" +
+	"taskrunner\x18\x01 \x01(\tR\n" +
+	"taskrunner\x12\x14\n" +
+	"\x05peers\x18\x02 \x01(\rR\x05peers\"\x80\x01\n" +
 	"\bDialBack\x12\x16\n" +
 	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x18\n" +
@@ -9559,14 +11032,16 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\x12\x18\n" +
 	"\aprogram\x18\x10 \x01(\tR\aprogram\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x95\x02\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xf4\x02\n" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
 	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\x12#\n" +
 	"\rwarnings_seen\x18\x04 \x01(\tR\fwarningsSeen\x122\n" +
 	"\x16dial_back_seen_unix_ms\x18\x10 \x01(\x03R\x12dialBackSeenUnixMs\x12+\n" +
-	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\"\xa1\x04\n" +
+	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\x120\n" +
+	"\amembers\x18\x05 \x03(\v2\x16.swarm.v1.MemberReportR\amembers\x12+\n" +
+	"\x11members_signature\x18\x06 \x01(\fR\x10membersSignature\"\xa1\x04\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -10089,7 +11564,136 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x18DeleteTaskrunnerResponse\"\x18\n" +
 	"\x16ListTaskrunnersRequest\"Q\n" +
 	"\x17ListTaskrunnersResponse\x126\n" +
-	"\vtaskrunners\x18\x01 \x03(\v2\x14.swarm.v1.TaskrunnerR\vtaskrunners\"=\n" +
+	"\vtaskrunners\x18\x01 \x03(\v2\x14.swarm.v1.TaskrunnerR\vtaskrunners\"*\n" +
+	"\x14GetTaskrunnerRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x83\x01\n" +
+	"\x15GetTaskrunnerResponse\x124\n" +
+	"\n" +
+	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
+	"taskrunner\x124\n" +
+	"\n" +
+	"assignment\x18\x02 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\"k\n" +
+	"\x16ResetTaskrunnerRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"O\n" +
+	"\x17ResetTaskrunnerResponse\x124\n" +
+	"\n" +
+	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
+	"taskrunner\"K\n" +
+	"\tTaskGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\"\xd5\x02\n" +
+	"\x11AssignTaskRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x1e\n" +
+	"\n" +
+	"taskrunner\x18\x04 \x01(\tR\n" +
+	"taskrunner\x12\x14\n" +
+	"\x05hosts\x18\x05 \x03(\tR\x05hosts\x12+\n" +
+	"\x06groups\x18\x06 \x03(\v2\x13.swarm.v1.TaskGroupR\x06groups\x12\x19\n" +
+	"\bin_order\x18\a \x01(\bR\ainOrder\x12\x18\n" +
+	"\aretries\x18\b \x01(\rR\aretries\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12&\n" +
+	"\x0fexpires_unix_ms\x18\n" +
+	" \x01(\x03R\rexpiresUnixMs\x12%\n" +
+	"\x05order\x18\v \x01(\v2\x0f.swarm.v1.OrderR\x05order\"J\n" +
+	"\x12AssignTaskResponse\x124\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\"h\n" +
+	"\x17CancelAssignmentRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"P\n" +
+	"\x18CancelAssignmentResponse\x124\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\"&\n" +
+	"\x14GetAssignmentRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"M\n" +
+	"\x15GetAssignmentResponse\x124\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\"\x18\n" +
+	"\x16ListAssignmentsRequest\"Q\n" +
+	"\x17ListAssignmentsResponse\x126\n" +
+	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\"\xf9\x05\n" +
+	"\n" +
+	"Assignment\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x1e\n" +
+	"\n" +
+	"taskrunner\x18\x04 \x01(\tR\n" +
+	"taskrunner\x12\x14\n" +
+	"\x05hosts\x18\x05 \x03(\tR\x05hosts\x12+\n" +
+	"\x06groups\x18\x06 \x03(\v2\x13.swarm.v1.TaskGroupR\x06groups\x12\x19\n" +
+	"\bin_order\x18\a \x01(\bR\ainOrder\x12\x18\n" +
+	"\aretries\x18\b \x01(\rR\aretries\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12&\n" +
+	"\x0fexpires_unix_ms\x18\n" +
+	" \x01(\x03R\rexpiresUnixMs\x12\x0e\n" +
+	"\x02by\x18\v \x01(\tR\x02by\x12\x14\n" +
+	"\x05phase\x18\f \x01(\tR\x05phase\x12\x14\n" +
+	"\x05epoch\x18\r \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05wants\x18\x0e \x01(\tR\x05wants\x12\x16\n" +
+	"\x06status\x18\x0f \x01(\tR\x06status\x12\x18\n" +
+	"\averdict\x18\x10 \x01(\tR\averdict\x12\x16\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\x12&\n" +
+	"\x0fcreated_unix_ms\x18\x12 \x01(\x03R\rcreatedUnixMs\x12&\n" +
+	"\x0fchanged_unix_ms\x18\x13 \x01(\x03R\rchangedUnixMs\x12\"\n" +
+	"\rended_unix_ms\x18\x14 \x01(\x03R\vendedUnixMs\x12!\n" +
+	"\factive_peers\x18\x15 \x01(\rR\vactivePeers\x12'\n" +
+	"\x0fcompleted_peers\x18\x16 \x01(\rR\x0ecompletedPeers\x12!\n" +
+	"\ffailed_peers\x18\x17 \x01(\rR\vfailedPeers\x12\x1b\n" +
+	"\ttask_type\x18\x18 \x01(\tR\btaskType\x124\n" +
+	"\amembers\x18\x19 \x03(\v2\x1a.swarm.v1.AssignmentMemberR\amembers\"\x99\x02\n" +
+	"\x10AssignmentMember\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
+	"\apeer_id\x18\x03 \x01(\tR\x06peerId\x12\x14\n" +
+	"\x05group\x18\x04 \x01(\tR\x05group\x12\x14\n" +
+	"\x05peers\x18\x05 \x01(\rR\x05peers\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x12\n" +
+	"\x04code\x18\a \x01(\x05R\x04code\x12\x12\n" +
+	"\x04text\x18\b \x01(\tR\x04text\x12\x18\n" +
+	"\acleaned\x18\t \x01(\bR\acleaned\x12\x16\n" +
+	"\x06status\x18\n" +
+	" \x01(\tR\x06status\x12&\n" +
+	"\x0fchanged_unix_ms\x18\v \x01(\x03R\rchangedUnixMs\"\x19\n" +
+	"\x17WatchAssignmentsRequest\"g\n" +
+	"\x11HostedAssignments\x12<\n" +
+	"\vassignments\x18\x01 \x03(\v2\x1a.swarm.v1.HostedAssignmentR\vassignments\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\"\xa1\x01\n" +
+	"\x10HostedAssignment\x124\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\x120\n" +
+	"\amembers\x18\x02 \x03(\v2\x16.swarm.v1.HostedMemberR\amembers\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x90\x01\n" +
+	"\fHostedMember\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
+	"\x05peers\x18\x03 \x01(\rR\x05peers\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
+	"\x05start\x18\x05 \x01(\bR\x05start\x12\x12\n" +
+	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xb2\x01\n" +
+	"\fMemberReport\x12\x1e\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\tR\n" +
+	"assignment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\rR\x05index\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x12\n" +
+	"\x04code\x18\x05 \x01(\x05R\x04code\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x18\n" +
+	"\acleaned\x18\a \x01(\bR\acleaned\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x83\x03\n" +
@@ -10181,7 +11785,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vEndContract\x12\x1c.swarm.v1.EndContractRequest\x1a\x1d.swarm.v1.EndContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12a\n" +
 	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x012\xf2\x06\n" +
+	"\x04swci \x012\xd3\f\n" +
 	"\vTaskService\x12U\n" +
 	"\n" +
 	"CreateTask\x12\x1b.swarm.v1.CreateTaskRequest\x1a\x1c.swarm.v1.CreateTaskResponse\"\f\x82\xce\x18\b\n" +
@@ -10211,7 +11815,31 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sn\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit2\xcd\x01\n" +
+	"\x05audit\x12o\n" +
+	"\rGetTaskrunner\x12\x1e.swarm.v1.GetTaskrunnerRequest\x1a\x1f.swarm.v1.GetTaskrunnerResponse\"\x1d\x82\xce\x18\x19\n" +
+	"\x02sn\n" +
+	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit \x01\x12d\n" +
+	"\x0fResetTaskrunner\x12 .swarm.v1.ResetTaskrunnerRequest\x1a!.swarm.v1.ResetTaskrunnerResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12U\n" +
+	"\n" +
+	"AssignTask\x12\x1b.swarm.v1.AssignTaskRequest\x1a\x1c.swarm.v1.AssignTaskResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12g\n" +
+	"\x10CancelAssignment\x12!.swarm.v1.CancelAssignmentRequest\x1a\".swarm.v1.CancelAssignmentResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12o\n" +
+	"\rGetAssignment\x12\x1e.swarm.v1.GetAssignmentRequest\x1a\x1f.swarm.v1.GetAssignmentResponse\"\x1d\x82\xce\x18\x19\n" +
+	"\x02sn\n" +
+	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit \x01\x12s\n" +
+	"\x0fListAssignments\x12 .swarm.v1.ListAssignmentsRequest\x1a!.swarm.v1.ListAssignmentsResponse\"\x1b\x82\xce\x18\x17\n" +
+	"\x02sn\n" +
+	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit\x12b\n" +
+	"\x10WatchAssignments\x12!.swarm.v1.WatchAssignmentsRequest\x1a\x1b.swarm.v1.HostedAssignments\"\f\x82\xce\x18\b\n" +
+	"\x04swop\x10\x010\x012\xcd\x01\n" +
 	"\fModelService\x12c\n" +
 	"\n" +
 	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse\"\x1a\x82\xce\x18\x16\n" +
@@ -10248,7 +11876,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 154)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -10259,319 +11887,373 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*NodeLinks)(nil),                  // 6: swarm.v1.NodeLinks
 	(*NodeLink)(nil),                   // 7: swarm.v1.NodeLink
 	(*Node)(nil),                       // 8: swarm.v1.Node
-	(*DialBack)(nil),                   // 9: swarm.v1.DialBack
-	(*Use)(nil),                        // 10: swarm.v1.Use
-	(*ChallengeRequest)(nil),           // 11: swarm.v1.ChallengeRequest
-	(*ChallengeResponse)(nil),          // 12: swarm.v1.ChallengeResponse
-	(*Order)(nil),                      // 13: swarm.v1.Order
-	(*RegisterRequest)(nil),            // 14: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),           // 15: swarm.v1.RegisterResponse
-	(*GetProofsRequest)(nil),           // 16: swarm.v1.GetProofsRequest
-	(*GetProofsResponse)(nil),          // 17: swarm.v1.GetProofsResponse
-	(*NodeProof)(nil),                  // 18: swarm.v1.NodeProof
-	(*LeaveNodeRequest)(nil),           // 19: swarm.v1.LeaveNodeRequest
-	(*LeaveNodeResponse)(nil),          // 20: swarm.v1.LeaveNodeResponse
-	(*ForgetNodeRequest)(nil),          // 21: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),         // 22: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),           // 23: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 24: swarm.v1.ListNodesResponse
-	(*NoQuorum)(nil),                   // 25: swarm.v1.NoQuorum
-	(*MissingSN)(nil),                  // 26: swarm.v1.MissingSN
-	(*Candidate)(nil),                  // 27: swarm.v1.Candidate
-	(*AdmitNodeRequest)(nil),           // 28: swarm.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 29: swarm.v1.AdmitNodeResponse
-	(*InviteNodeRequest)(nil),          // 30: swarm.v1.InviteNodeRequest
-	(*InviteNodeResponse)(nil),         // 31: swarm.v1.InviteNodeResponse
-	(*Invited)(nil),                    // 32: swarm.v1.Invited
-	(*Ban)(nil),                        // 33: swarm.v1.Ban
-	(*BanNodeRequest)(nil),             // 34: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),            // 35: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),           // 36: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),          // 37: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                      // 38: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),         // 39: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),        // 40: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),              // 41: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),             // 42: swarm.v1.ReportResponse
-	(*SessionWarnings)(nil),            // 43: swarm.v1.SessionWarnings
-	(*Warning)(nil),                    // 44: swarm.v1.Warning
-	(*StartProbeRequest)(nil),          // 45: swarm.v1.StartProbeRequest
-	(*StartProbeResponse)(nil),         // 46: swarm.v1.StartProbeResponse
-	(*GetProbeRequest)(nil),            // 47: swarm.v1.GetProbeRequest
-	(*GetProbeResponse)(nil),           // 48: swarm.v1.GetProbeResponse
-	(*ProbeLink)(nil),                  // 49: swarm.v1.ProbeLink
-	(*ProbeNode)(nil),                  // 50: swarm.v1.ProbeNode
-	(*ProbeJob)(nil),                   // 51: swarm.v1.ProbeJob
-	(*ProbeTarget)(nil),                // 52: swarm.v1.ProbeTarget
-	(*ProbeReport)(nil),                // 53: swarm.v1.ProbeReport
-	(*ProbeResult)(nil),                // 54: swarm.v1.ProbeResult
-	(*AttemptAsked)(nil),               // 55: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),              // 56: swarm.v1.SessionReport
-	(*Trained)(nil),                    // 57: swarm.v1.Trained
-	(*Unreached)(nil),                  // 58: swarm.v1.Unreached
-	(*RoundProof)(nil),                 // 59: swarm.v1.RoundProof
-	(*HeldModel)(nil),                  // 60: swarm.v1.HeldModel
-	(*Ready)(nil),                      // 61: swarm.v1.Ready
-	(*Done)(nil),                       // 62: swarm.v1.Done
-	(*MergeClaim)(nil),                 // 63: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                 // 64: swarm.v1.MergeInput
-	(*Failed)(nil),                     // 65: swarm.v1.Failed
-	(*Progress)(nil),                   // 66: swarm.v1.Progress
-	(*WatchContractRequest)(nil),       // 67: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),               // 68: swarm.v1.ContractView
-	(*PackedView)(nil),                 // 69: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                 // 70: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                    // 71: swarm.v1.ViewRun
-	(*Rules)(nil),                      // 72: swarm.v1.Rules
-	(*Halt)(nil),                       // 73: swarm.v1.Halt
-	(*LostModel)(nil),                  // 74: swarm.v1.LostModel
-	(*AdoptedRound)(nil),               // 75: swarm.v1.AdoptedRound
-	(*Skips)(nil),                      // 76: swarm.v1.Skips
-	(*Session)(nil),                    // 77: swarm.v1.Session
-	(*CommittedRound)(nil),             // 78: swarm.v1.CommittedRound
-	(*Plan)(nil),                       // 79: swarm.v1.Plan
-	(*Participant)(nil),                // 80: swarm.v1.Participant
-	(*LeafRun)(nil),                    // 81: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),        // 82: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),       // 83: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),          // 84: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),         // 85: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),       // 86: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),      // 87: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),            // 88: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),   // 89: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil),  // 90: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 91: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 92: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 93: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 94: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 95: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 96: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 97: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 98: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 99: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 100: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 101: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 102: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 103: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 104: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 105: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 106: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 107: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 108: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 109: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 110: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 111: swarm.v1.EndContractResponse
-	(*Task)(nil),                       // 112: swarm.v1.Task
-	(*CreateTaskRequest)(nil),          // 113: swarm.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 114: swarm.v1.CreateTaskResponse
-	(*EditTaskRequest)(nil),            // 115: swarm.v1.EditTaskRequest
-	(*EditTaskResponse)(nil),           // 116: swarm.v1.EditTaskResponse
-	(*FinaliseTaskRequest)(nil),        // 117: swarm.v1.FinaliseTaskRequest
-	(*FinaliseTaskResponse)(nil),       // 118: swarm.v1.FinaliseTaskResponse
-	(*DeleteTaskRequest)(nil),          // 119: swarm.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),         // 120: swarm.v1.DeleteTaskResponse
-	(*GetTaskRequest)(nil),             // 121: swarm.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),            // 122: swarm.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),           // 123: swarm.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),          // 124: swarm.v1.ListTasksResponse
-	(*Taskrunner)(nil),                 // 125: swarm.v1.Taskrunner
-	(*CreateTaskrunnerRequest)(nil),    // 126: swarm.v1.CreateTaskrunnerRequest
-	(*CreateTaskrunnerResponse)(nil),   // 127: swarm.v1.CreateTaskrunnerResponse
-	(*DeleteTaskrunnerRequest)(nil),    // 128: swarm.v1.DeleteTaskrunnerRequest
-	(*DeleteTaskrunnerResponse)(nil),   // 129: swarm.v1.DeleteTaskrunnerResponse
-	(*ListTaskrunnersRequest)(nil),     // 130: swarm.v1.ListTaskrunnersRequest
-	(*ListTaskrunnersResponse)(nil),    // 131: swarm.v1.ListTaskrunnersResponse
-	(*ErrorReason)(nil),                // 132: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 133: google.protobuf.MethodOptions
+	(*Offer)(nil),                      // 9: swarm.v1.Offer
+	(*DialBack)(nil),                   // 10: swarm.v1.DialBack
+	(*Use)(nil),                        // 11: swarm.v1.Use
+	(*ChallengeRequest)(nil),           // 12: swarm.v1.ChallengeRequest
+	(*ChallengeResponse)(nil),          // 13: swarm.v1.ChallengeResponse
+	(*Order)(nil),                      // 14: swarm.v1.Order
+	(*RegisterRequest)(nil),            // 15: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),           // 16: swarm.v1.RegisterResponse
+	(*GetProofsRequest)(nil),           // 17: swarm.v1.GetProofsRequest
+	(*GetProofsResponse)(nil),          // 18: swarm.v1.GetProofsResponse
+	(*NodeProof)(nil),                  // 19: swarm.v1.NodeProof
+	(*LeaveNodeRequest)(nil),           // 20: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),          // 21: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),          // 22: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),         // 23: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),           // 24: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 25: swarm.v1.ListNodesResponse
+	(*NoQuorum)(nil),                   // 26: swarm.v1.NoQuorum
+	(*MissingSN)(nil),                  // 27: swarm.v1.MissingSN
+	(*Candidate)(nil),                  // 28: swarm.v1.Candidate
+	(*AdmitNodeRequest)(nil),           // 29: swarm.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 30: swarm.v1.AdmitNodeResponse
+	(*InviteNodeRequest)(nil),          // 31: swarm.v1.InviteNodeRequest
+	(*InviteNodeResponse)(nil),         // 32: swarm.v1.InviteNodeResponse
+	(*Invited)(nil),                    // 33: swarm.v1.Invited
+	(*Ban)(nil),                        // 34: swarm.v1.Ban
+	(*BanNodeRequest)(nil),             // 35: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),            // 36: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),           // 37: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),          // 38: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                      // 39: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),         // 40: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),        // 41: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),              // 42: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),             // 43: swarm.v1.ReportResponse
+	(*SessionWarnings)(nil),            // 44: swarm.v1.SessionWarnings
+	(*Warning)(nil),                    // 45: swarm.v1.Warning
+	(*StartProbeRequest)(nil),          // 46: swarm.v1.StartProbeRequest
+	(*StartProbeResponse)(nil),         // 47: swarm.v1.StartProbeResponse
+	(*GetProbeRequest)(nil),            // 48: swarm.v1.GetProbeRequest
+	(*GetProbeResponse)(nil),           // 49: swarm.v1.GetProbeResponse
+	(*ProbeLink)(nil),                  // 50: swarm.v1.ProbeLink
+	(*ProbeNode)(nil),                  // 51: swarm.v1.ProbeNode
+	(*ProbeJob)(nil),                   // 52: swarm.v1.ProbeJob
+	(*ProbeTarget)(nil),                // 53: swarm.v1.ProbeTarget
+	(*ProbeReport)(nil),                // 54: swarm.v1.ProbeReport
+	(*ProbeResult)(nil),                // 55: swarm.v1.ProbeResult
+	(*AttemptAsked)(nil),               // 56: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 57: swarm.v1.SessionReport
+	(*Trained)(nil),                    // 58: swarm.v1.Trained
+	(*Unreached)(nil),                  // 59: swarm.v1.Unreached
+	(*RoundProof)(nil),                 // 60: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 61: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 62: swarm.v1.Ready
+	(*Done)(nil),                       // 63: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 64: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 65: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 66: swarm.v1.Failed
+	(*Progress)(nil),                   // 67: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 68: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 69: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 70: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 71: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 72: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 73: swarm.v1.Rules
+	(*Halt)(nil),                       // 74: swarm.v1.Halt
+	(*LostModel)(nil),                  // 75: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 76: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 77: swarm.v1.Skips
+	(*Session)(nil),                    // 78: swarm.v1.Session
+	(*CommittedRound)(nil),             // 79: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 80: swarm.v1.Plan
+	(*Participant)(nil),                // 81: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 82: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 83: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 84: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 85: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 86: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 87: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 88: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 89: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 90: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 91: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 92: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 93: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 94: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 95: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 96: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 97: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 98: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 99: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 100: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 101: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 102: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 103: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 104: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 105: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 106: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 107: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 108: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 109: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 110: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 111: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 112: swarm.v1.EndContractResponse
+	(*Task)(nil),                       // 113: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 114: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 115: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 116: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 117: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 118: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 119: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 120: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 121: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 122: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 123: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 124: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 125: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 126: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 127: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 128: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 129: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 130: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 131: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 132: swarm.v1.ListTaskrunnersResponse
+	(*GetTaskrunnerRequest)(nil),       // 133: swarm.v1.GetTaskrunnerRequest
+	(*GetTaskrunnerResponse)(nil),      // 134: swarm.v1.GetTaskrunnerResponse
+	(*ResetTaskrunnerRequest)(nil),     // 135: swarm.v1.ResetTaskrunnerRequest
+	(*ResetTaskrunnerResponse)(nil),    // 136: swarm.v1.ResetTaskrunnerResponse
+	(*TaskGroup)(nil),                  // 137: swarm.v1.TaskGroup
+	(*AssignTaskRequest)(nil),          // 138: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 139: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 140: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 141: swarm.v1.CancelAssignmentResponse
+	(*GetAssignmentRequest)(nil),       // 142: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 143: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 144: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 145: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 146: swarm.v1.Assignment
+	(*AssignmentMember)(nil),           // 147: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 148: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 149: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 150: swarm.v1.HostedAssignment
+	(*HostedMember)(nil),               // 151: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 152: swarm.v1.MemberReport
+	(*ErrorReason)(nil),                // 153: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 154: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
 	5,   // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
 	6,   // 2: swarm.v1.NodeHealth.links:type_name -> swarm.v1.NodeLinks
 	7,   // 3: swarm.v1.NodeLinks.links:type_name -> swarm.v1.NodeLink
-	10,  // 4: swarm.v1.Node.use:type_name -> swarm.v1.Use
-	9,   // 5: swarm.v1.Node.dial_back:type_name -> swarm.v1.DialBack
-	6,   // 6: swarm.v1.Node.links:type_name -> swarm.v1.NodeLinks
-	8,   // 7: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	8,   // 8: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	18,  // 9: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
-	13,  // 10: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
-	8,   // 11: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	33,  // 12: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	27,  // 13: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
-	25,  // 14: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	32,  // 15: swarm.v1.ListNodesResponse.invited:type_name -> swarm.v1.Invited
-	26,  // 16: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
-	13,  // 17: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
-	13,  // 18: swarm.v1.InviteNodeRequest.order:type_name -> swarm.v1.Order
-	13,  // 19: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	33,  // 20: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	13,  // 21: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	38,  // 22: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	68,  // 23: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	56,  // 24: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	5,   // 25: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	53,  // 26: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	55,  // 27: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	43,  // 28: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
-	51,  // 29: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
-	9,   // 30: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	44,  // 31: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	49,  // 32: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
-	50,  // 33: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
-	54,  // 34: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
-	52,  // 35: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
-	54,  // 36: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
-	61,  // 37: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	62,  // 38: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	65,  // 39: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	66,  // 40: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	60,  // 41: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	59,  // 42: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	57,  // 43: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	58,  // 44: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
-	79,  // 45: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	62,  // 46: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	63,  // 47: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	64,  // 48: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	58,  // 49: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
-	38,  // 50: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	78,  // 51: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	79,  // 52: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	77,  // 53: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	72,  // 54: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	74,  // 55: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	76,  // 56: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	69,  // 57: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	75,  // 58: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	73,  // 59: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	71,  // 60: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	71,  // 61: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	71,  // 62: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	66,  // 63: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	80,  // 64: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	81,  // 65: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	68,  // 66: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	88,  // 67: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	25,  // 68: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	68,  // 69: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	78,  // 70: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	25,  // 71: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	44,  // 72: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	72,  // 73: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	13,  // 74: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	68,  // 75: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	97,  // 76: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	77,  // 77: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	13,  // 78: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	13,  // 79: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	13,  // 80: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	68,  // 81: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	13,  // 82: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	68,  // 83: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	13,  // 84: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	68,  // 85: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	13,  // 86: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	112, // 87: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
-	13,  // 88: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	112, // 89: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
-	13,  // 90: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	112, // 91: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
-	13,  // 92: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	112, // 93: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	112, // 94: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
-	13,  // 95: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	125, // 96: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	13,  // 97: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	125, // 98: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	133, // 99: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 100: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 101: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 102: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	45,  // 103: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	47,  // 104: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	11,  // 105: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	14,  // 106: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	16,  // 107: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	23,  // 108: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	19,  // 109: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	21,  // 110: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	34,  // 111: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	36,  // 112: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	28,  // 113: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	30,  // 114: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	39,  // 115: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	41,  // 116: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	67,  // 117: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	82,  // 118: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	84,  // 119: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	86,  // 120: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	89,  // 121: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	91,  // 122: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	102, // 123: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	106, // 124: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	108, // 125: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	110, // 126: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	104, // 127: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	113, // 128: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	115, // 129: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	117, // 130: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	119, // 131: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	121, // 132: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	123, // 133: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	126, // 134: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	128, // 135: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	130, // 136: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	95,  // 137: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	93,  // 138: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	98,  // 139: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	100, // 140: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 141: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 142: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	46,  // 143: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	48,  // 144: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	12,  // 145: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	15,  // 146: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	17,  // 147: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	24,  // 148: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	20,  // 149: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	22,  // 150: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	35,  // 151: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	37,  // 152: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	29,  // 153: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	31,  // 154: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	40,  // 155: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	42,  // 156: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	68,  // 157: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	83,  // 158: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	85,  // 159: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	87,  // 160: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	90,  // 161: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	92,  // 162: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	103, // 163: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	107, // 164: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	109, // 165: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	111, // 166: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	105, // 167: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	114, // 168: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	116, // 169: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	118, // 170: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	120, // 171: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	122, // 172: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	124, // 173: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	127, // 174: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	129, // 175: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	131, // 176: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	96,  // 177: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	94,  // 178: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	99,  // 179: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	101, // 180: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	141, // [141:181] is the sub-list for method output_type
-	101, // [101:141] is the sub-list for method input_type
-	100, // [100:101] is the sub-list for extension type_name
-	99,  // [99:100] is the sub-list for extension extendee
-	0,   // [0:99] is the sub-list for field type_name
+	11,  // 4: swarm.v1.Node.use:type_name -> swarm.v1.Use
+	10,  // 5: swarm.v1.Node.dial_back:type_name -> swarm.v1.DialBack
+	9,   // 6: swarm.v1.Node.offer:type_name -> swarm.v1.Offer
+	6,   // 7: swarm.v1.Node.links:type_name -> swarm.v1.NodeLinks
+	8,   // 8: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	8,   // 9: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	19,  // 10: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
+	14,  // 11: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
+	8,   // 12: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	34,  // 13: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	28,  // 14: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
+	26,  // 15: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	33,  // 16: swarm.v1.ListNodesResponse.invited:type_name -> swarm.v1.Invited
+	27,  // 17: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
+	14,  // 18: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	14,  // 19: swarm.v1.InviteNodeRequest.order:type_name -> swarm.v1.Order
+	14,  // 20: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	34,  // 21: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	14,  // 22: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	39,  // 23: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	69,  // 24: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
+	152, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
+	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
+	10,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
+	45,  // 33: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	50,  // 34: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
+	51,  // 35: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
+	55,  // 36: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
+	53,  // 37: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
+	55,  // 38: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
+	62,  // 39: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	63,  // 40: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	66,  // 41: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	67,  // 42: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	61,  // 43: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	60,  // 44: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	58,  // 45: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	59,  // 46: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	80,  // 47: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	63,  // 48: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	64,  // 49: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	65,  // 50: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	59,  // 51: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	39,  // 52: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	79,  // 53: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	80,  // 54: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	78,  // 55: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	73,  // 56: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	75,  // 57: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	77,  // 58: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	70,  // 59: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	76,  // 60: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	74,  // 61: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	72,  // 62: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	72,  // 63: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	72,  // 64: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	67,  // 65: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	81,  // 66: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	82,  // 67: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	69,  // 68: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	89,  // 69: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	26,  // 70: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	69,  // 71: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	79,  // 72: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	26,  // 73: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	45,  // 74: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	73,  // 75: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	14,  // 76: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 77: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	98,  // 78: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	78,  // 79: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	14,  // 80: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 81: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 82: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 83: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 84: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 85: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 86: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 87: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 88: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	113, // 89: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 90: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	113, // 91: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 92: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	113, // 93: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 94: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	113, // 95: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	113, // 96: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	14,  // 97: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	126, // 98: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	14,  // 99: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	126, // 100: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	126, // 101: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	146, // 102: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 103: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	126, // 104: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	137, // 105: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 106: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	146, // 107: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 108: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	146, // 109: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	146, // 110: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	146, // 111: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	137, // 112: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	147, // 113: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	150, // 114: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	146, // 115: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	151, // 116: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 117: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	154, // 118: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 119: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 120: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 121: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 122: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 123: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 124: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 125: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 126: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 127: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 128: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 129: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 130: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 131: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 132: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 133: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 134: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 135: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 136: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 137: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 138: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 139: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 140: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 141: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	103, // 142: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	107, // 143: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	109, // 144: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	111, // 145: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	105, // 146: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	114, // 147: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	116, // 148: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	118, // 149: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	120, // 150: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	122, // 151: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	124, // 152: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	127, // 153: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	129, // 154: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	131, // 155: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	133, // 156: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	135, // 157: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	138, // 158: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	140, // 159: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	142, // 160: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	144, // 161: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	148, // 162: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 163: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 164: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 165: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	101, // 166: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 167: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 168: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 169: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 170: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 171: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 172: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 173: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 174: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 175: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 176: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 177: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 178: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 179: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 180: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 181: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 182: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 183: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 184: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 185: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 186: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 187: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 188: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	104, // 189: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	108, // 190: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	110, // 191: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	112, // 192: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	106, // 193: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	115, // 194: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	117, // 195: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	119, // 196: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	121, // 197: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	123, // 198: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	125, // 199: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	128, // 200: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	130, // 201: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	132, // 202: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	134, // 203: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	136, // 204: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	139, // 205: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	141, // 206: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	143, // 207: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	145, // 208: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	149, // 209: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 210: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 211: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 212: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	102, // 213: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	167, // [167:214] is the sub-list for method output_type
+	120, // [120:167] is the sub-list for method input_type
+	119, // [119:120] is the sub-list for extension type_name
+	118, // [118:119] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -10579,15 +12261,15 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[71].OneofWrappers = []any{}
-	file_api_swarm_v1_swarm_proto_msgTypes[82].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[72].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[83].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   133,
+			NumMessages:   154,
 			NumExtensions: 1,
 			NumServices:   8,
 		},

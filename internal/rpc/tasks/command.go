@@ -1,36 +1,74 @@
 package tasks
 
 import (
+	"fmt"
+	"time"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Asked returns an empty request of each method that an operator signs.
 func Asked() []Asking {
 	return []Asking{
 		&swarmv1.CreateTaskRequest{}, &swarmv1.EditTaskRequest{}, &swarmv1.FinaliseTaskRequest{}, &swarmv1.DeleteTaskRequest{},
-		&swarmv1.CreateTaskrunnerRequest{}, &swarmv1.DeleteTaskrunnerRequest{},
+		&swarmv1.CreateTaskrunnerRequest{}, &swarmv1.DeleteTaskrunnerRequest{}, &swarmv1.ResetTaskrunnerRequest{},
+		&swarmv1.AssignTaskRequest{}, &swarmv1.CancelAssignmentRequest{},
 	}
 }
 
 // Command makes the command of a signed request; nil: it is none of [Asked].
-func Command(m Asking, o *ledger.Order, atMS int64) state.Command {
+func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 	switch m := m.(type) {
 	case *swarmv1.CreateTaskRequest:
 		return state.CreateTask{
 			Task: m.GetName(), TaskType: m.GetType(), Author: m.GetAuthor(), Prereq: m.GetPrereq(), Outcome: m.GetOutcome(), CreatedBy: o.By, AtMS: atMS, Order: o,
-		}
+		}, nil
 	case *swarmv1.EditTaskRequest:
-		return state.EditTask{Task: m.GetName(), Line: m.GetLine(), Text: []byte(m.GetText()), AtMS: atMS, Order: o}
+		return state.EditTask{Task: m.GetName(), Line: m.GetLine(), Text: []byte(m.GetText()), AtMS: atMS, Order: o}, nil
 	case *swarmv1.FinaliseTaskRequest:
-		return state.FinaliseTask{Task: m.GetName(), Digest: m.GetDigest(), AtMS: atMS, Order: o}
+		return state.FinaliseTask{Task: m.GetName(), Digest: m.GetDigest(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.DeleteTaskRequest:
-		return state.DeleteTask{Task: m.GetName(), Force: m.GetForce(), AtMS: atMS, Order: o}
+		return state.DeleteTask{Task: m.GetName(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.CreateTaskrunnerRequest:
-		return state.CreateTaskrunner{Taskrunner: m.GetName(), AtMS: atMS, Order: o}
+		return state.CreateTaskrunner{Taskrunner: m.GetName(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.DeleteTaskrunnerRequest:
-		return state.DeleteTaskrunner{Taskrunner: m.GetName(), AtMS: atMS, Order: o}
+		return state.DeleteTaskrunner{Taskrunner: m.GetName(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.ResetTaskrunnerRequest:
+		return state.ResetTaskrunner{Taskrunner: m.GetName(), Reason: said(m.GetReason()), AtMS: atMS, Order: o}, nil
+	case *swarmv1.AssignTaskRequest:
+		return assignTask(m, o, atMS)
+	case *swarmv1.CancelAssignmentRequest:
+		return state.CancelAssignment{Assignment: m.GetId(), Reason: said(m.GetReason()), AtMS: atMS, Order: o}, nil
 	}
-	return nil
+	return nil, nil //nolint:nilnil // as documented
+}
+
+// said makes an operator's reason fit to be shown and kept.
+func said(reason string) string {
+	return state.Clip(text.Printable(text.Cut(reason, task.MaxText), ' '), task.MaxText)
+}
+
+// assignTask demands what hosts go by, beside what the state demands: it stands in what was signed.
+func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (state.Command, error) {
+	q := task.Request{
+		ID: m.GetId(), Task: m.GetTask(), Digest: m.GetDigest(), Taskrunner: m.GetTaskrunner(), Hosts: m.GetHosts(), Groups: onwire.Groups(m.GetGroups()),
+		InOrder: m.GetInOrder(), Retries: m.GetRetries(), TimeoutMS: m.GetTimeoutMs(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By,
+	}
+	bad := func(remedy, format string, args ...any) error {
+		return &state.Error{Reason: state.ReasonBadCommand, Message: fmt.Sprintf("assignment %.20q: ", q.ID) + fmt.Sprintf(format, args...), Remedy: remedy}
+	}
+	switch {
+	case q.Digest == "":
+		return nil, bad("sign the digest that GetTask returns", "the digest of task %.128q is missing", q.Task)
+	case q.ExpiresMS <= 0:
+		return nil, bad("sign until when hosts may begin it", "it never expires")
+	case q.ExpiresMS <= atMS:
+		return nil, bad("set the clocks, or give it more time", "it expired %v ago by the leader's clock", time.Duration(atMS-q.ExpiresMS)*time.Millisecond)
+	}
+	return state.AssignTask{Assignment: q, AtMS: atMS, Order: o}, nil
 }

@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/rpc/tasks"
 )
 
@@ -32,10 +35,14 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 			t.Errorf("%s is signed, and not asked for", in.FullName())
 			continue
 		}
+		if a, ok := m.(*swarmv1.AssignTaskRequest); ok {
+			a.Digest, a.ExpiresUnixMs = strings.Repeat("d", 64), 8
+		}
 		o := &ledger.Order{By: "spiffe://hospital.example/swarm/swci/admin"}
-		c, ok := tasks.Command(m, o, 7).(state.Ordered)
-		if !ok || c.OrderOf() != o {
-			t.Errorf("%s becomes %v", in.FullName(), c)
+		made, err := tasks.Command(m, o, 7)
+		c, ok := made.(state.Ordered)
+		if !ok || err != nil || c.OrderOf() != o {
+			t.Errorf("%s becomes %v: %v", in.FullName(), made, err)
 			continue
 		}
 		if name := strings.ReplaceAll(c.Type(), "_", ""); !strings.EqualFold(name+"Request", string(in.Name())) {
@@ -45,7 +52,43 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 	if signed == 0 || signed != len(asked) {
 		t.Errorf("%d requests are signed, %d are asked for", signed, len(asked))
 	}
-	if c := tasks.Command(&swarmv1.BanNodeRequest{}, &ledger.Order{}, 7); c != nil {
-		t.Errorf("the ban of a node becomes %s", c.Type())
+	if c, err := tasks.Command(&swarmv1.BanNodeRequest{}, &ledger.Order{}, 7); c != nil || err != nil {
+		t.Errorf("the ban of a node becomes %v: %v", c, err)
+	}
+}
+
+// TestAssignTaskKeepsAllThatWasSigned: every field reaches the command, and those that hosts go by must be given.
+func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
+	asked := func() *swarmv1.AssignTaskRequest {
+		return &swarmv1.AssignTaskRequest{
+			Id: "7", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
+			Groups:  []*swarmv1.TaskGroup{{Name: "all", Peers: 2, Least: 1}},
+			InOrder: true, Retries: 3, TimeoutMs: 4000, ExpiresUnixMs: 5000,
+		}
+	}
+	rpctest.Full(t, asked(), "order")
+	o := &ledger.Order{By: "spiffe://hospital.example/swarm/swci/admin"}
+	got, err := tasks.Command(asked(), o, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := state.AssignTask{Assignment: task.Request{
+		ID: "7", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "all", Peers: 2, Least: 1}},
+		InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: o.By,
+	}, AtMS: 6, Order: o}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for want, change := range map[string]func(r *swarmv1.AssignTaskRequest){
+		"the digest of task": func(r *swarmv1.AssignTaskRequest) { r.Digest = "" },
+		"never expires":      func(r *swarmv1.AssignTaskRequest) { r.ExpiresUnixMs = 0 },
+		"it expired 2ms ago": func(r *swarmv1.AssignTaskRequest) { r.ExpiresUnixMs = 4 },
+		"it never expires":   func(r *swarmv1.AssignTaskRequest) { r.ExpiresUnixMs = -1 },
+	} {
+		r := asked()
+		change(r)
+		if _, err := tasks.Command(r, o, 6); state.ReasonOf(err) != state.ReasonBadCommand || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
 	}
 }

@@ -1,4 +1,5 @@
-// Package tasks is the part of an SN's API that deals in tasks: what operators write and name, each change by a signed order.
+// Package tasks is the part of an SN's API that deals in tasks: operators write them and have hosts carry them out, each change by a signed
+// order; hosts see what is theirs to do, and say what has become of it.
 package tasks
 
 import (
@@ -11,32 +12,36 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// Replica is the SN's copy of the swarm's state.
-type Replica interface {
-	// View returns the state as applied here. It is immutable.
-	View() *state.State
-}
-
 // Asking is a request that an operator signs.
 type Asking interface {
 	proto.Message
 	GetOrder() *swarmv1.Order
 }
 
-// Orders carries out what operators sign.
-type Orders interface {
-	// Order returns when the command that [Command] makes of the request shows in the view.
+// SN is what the service needs of the SN that serves it.
+type SN interface {
+	// View returns the state as applied here. It is immutable.
+	View() *state.State
+	// Order carries out what an operator has signed. It returns when what [Command] makes of it shows in the view.
 	Order(ctx context.Context, m Asking) error
+	// Follow shows the view to the node that calls, first the current one and then each newer one, until ctx ends, the node is not to see it
+	// any more, or show fails.
+	Follow(ctx context.Context, show func(Sight) error) error
+}
+
+// Sight is what a node that follows the view is shown.
+type Sight struct {
+	Node  string
+	View  *state.State
+	Index uint64 // raft index of the view
+	Again bool   // what is shown is to be sent also if it has not changed: it is the first, or so much time has passed
 }
 
 // Service implements swarmv1connect.TaskServiceHandler.
-type Service struct {
-	replica Replica
-	orders  Orders
-}
+type Service struct{ sn SN }
 
 // New returns the service of an SN.
-func New(replica Replica, orders Orders) *Service { return &Service{replica: replica, orders: orders} }
+func New(sn SN) *Service { return &Service{sn} }
 
 // CreateTask makes a task.
 func (s *Service) CreateTask(ctx context.Context, req *connect.Request[swarmv1.CreateTaskRequest]) (*connect.Response[swarmv1.CreateTaskResponse], error) {
@@ -67,10 +72,10 @@ func (s *Service) FinaliseTask(ctx context.Context, req *connect.Request[swarmv1
 
 // ordered carries out what an operator asks for of a task, and shows the task afterwards.
 func (s *Service) ordered(ctx context.Context, name string, m Asking) (*swarmv1.Task, error) {
-	if err := s.orders.Order(ctx, m); err != nil {
+	if err := s.sn.Order(ctx, m); err != nil {
 		return nil, err
 	}
-	t := s.replica.View().Tasks.Task(name)
+	t := s.sn.View().Tasks.Task(name)
 	if t == nil {
 		return nil, unknownTask() // somebody has deleted it since
 	}
@@ -79,7 +84,7 @@ func (s *Service) ordered(ctx context.Context, name string, m Asking) (*swarmv1.
 
 // DeleteTask removes a task.
 func (s *Service) DeleteTask(ctx context.Context, req *connect.Request[swarmv1.DeleteTaskRequest]) (*connect.Response[swarmv1.DeleteTaskResponse], error) {
-	if err := s.orders.Order(ctx, req.Msg); err != nil {
+	if err := s.sn.Order(ctx, req.Msg); err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&swarmv1.DeleteTaskResponse{}), nil
@@ -87,7 +92,7 @@ func (s *Service) DeleteTask(ctx context.Context, req *connect.Request[swarmv1.D
 
 // GetTask shows a task with its definition.
 func (s *Service) GetTask(_ context.Context, req *connect.Request[swarmv1.GetTaskRequest]) (*connect.Response[swarmv1.GetTaskResponse], error) {
-	t := s.replica.View().Tasks.Task(req.Msg.GetName())
+	t := s.sn.View().Tasks.Task(req.Msg.GetName())
 	if t == nil {
 		return nil, unknownTask()
 	}
@@ -96,7 +101,7 @@ func (s *Service) GetTask(_ context.Context, req *connect.Request[swarmv1.GetTas
 
 // ListTasks shows all tasks.
 func (s *Service) ListTasks(context.Context, *connect.Request[swarmv1.ListTasksRequest]) (*connect.Response[swarmv1.ListTasksResponse], error) {
-	return connect.NewResponse(&swarmv1.ListTasksResponse{Tasks: showTasks(s.replica.View().Tasks)}), nil
+	return connect.NewResponse(&swarmv1.ListTasksResponse{Tasks: showTasks(s.sn.View().Tasks)}), nil
 }
 
 func unknownTask() error {

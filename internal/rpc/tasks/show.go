@@ -1,11 +1,13 @@
 package tasks
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 )
 
 // showTask shows a task without its definition.
@@ -43,6 +45,53 @@ func showTaskrunners(b *task.Board) []*swarmv1.Taskrunner {
 		if name != task.DefaultTaskrunner {
 			out = append(out, showTaskrunner(b, name))
 		}
+	}
+	return out
+}
+
+// showAssignment shows an assignment with its hosts and members.
+func showAssignment(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
+	out := summarise(b, a)
+	out.Hosts = a.Hosts
+	for i, m := range a.Members {
+		out.Members = append(out.Members, &swarmv1.AssignmentMember{
+			Index: uint32(i), Node: m.Node, PeerId: m.PeerID, Group: m.Group, Peers: m.Peers, State: string(m.State), Code: m.Code, Text: m.Text, //nolint:gosec // at most MaxMembers
+			Cleaned: m.Cleaned, Status: m.Status(), ChangedUnixMs: m.ChangedMS,
+		})
+	}
+	return out
+}
+
+// summarise shows an assignment without its hosts and members.
+func summarise(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
+	out := onwire.Request(&a.Request)
+	out.Hosts = nil
+	out.Phase, out.Epoch, out.Wants, out.Status, out.Verdict, out.Reason = string(a.Phase), a.Epoch, a.Wants, a.Status(), string(a.Verdict), a.Reason
+	out.CreatedUnixMs, out.ChangedUnixMs, out.EndedUnixMs = a.CreatedMS, a.ChangedMS, a.EndedMS
+	for _, m := range a.Members {
+		switch {
+		case m.Succeeded():
+			out.CompletedPeers += m.Peers
+		case m.Bad():
+			out.FailedPeers += m.Peers
+		default:
+			out.ActivePeers += m.Peers
+		}
+	}
+	if t := b.Task(a.Task); t != nil {
+		out.TaskType = t.Type
+	}
+	return out
+}
+
+// showAssignments shows all assignments, those first that were made first.
+func showAssignments(b *task.Board) (out []*swarmv1.Assignment) {
+	b = b.Whole()
+	all := slices.SortedFunc(maps.Values(b.Assignments), func(x, y *task.Assignment) int {
+		return cmp.Or(cmp.Compare(x.CreatedMS, y.CreatedMS), cmp.Compare(x.ID, y.ID))
+	})
+	for _, a := range all {
+		out = append(out, summarise(b, a))
 	}
 	return out
 }

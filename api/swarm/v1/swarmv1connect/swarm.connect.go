@@ -140,6 +140,26 @@ const (
 	// TaskServiceListTaskrunnersProcedure is the fully-qualified name of the TaskService's
 	// ListTaskrunners RPC.
 	TaskServiceListTaskrunnersProcedure = "/swarm.v1.TaskService/ListTaskrunners"
+	// TaskServiceGetTaskrunnerProcedure is the fully-qualified name of the TaskService's GetTaskrunner
+	// RPC.
+	TaskServiceGetTaskrunnerProcedure = "/swarm.v1.TaskService/GetTaskrunner"
+	// TaskServiceResetTaskrunnerProcedure is the fully-qualified name of the TaskService's
+	// ResetTaskrunner RPC.
+	TaskServiceResetTaskrunnerProcedure = "/swarm.v1.TaskService/ResetTaskrunner"
+	// TaskServiceAssignTaskProcedure is the fully-qualified name of the TaskService's AssignTask RPC.
+	TaskServiceAssignTaskProcedure = "/swarm.v1.TaskService/AssignTask"
+	// TaskServiceCancelAssignmentProcedure is the fully-qualified name of the TaskService's
+	// CancelAssignment RPC.
+	TaskServiceCancelAssignmentProcedure = "/swarm.v1.TaskService/CancelAssignment"
+	// TaskServiceGetAssignmentProcedure is the fully-qualified name of the TaskService's GetAssignment
+	// RPC.
+	TaskServiceGetAssignmentProcedure = "/swarm.v1.TaskService/GetAssignment"
+	// TaskServiceListAssignmentsProcedure is the fully-qualified name of the TaskService's
+	// ListAssignments RPC.
+	TaskServiceListAssignmentsProcedure = "/swarm.v1.TaskService/ListAssignments"
+	// TaskServiceWatchAssignmentsProcedure is the fully-qualified name of the TaskService's
+	// WatchAssignments RPC.
+	TaskServiceWatchAssignmentsProcedure = "/swarm.v1.TaskService/WatchAssignments"
 	// ModelServiceListModelsProcedure is the fully-qualified name of the ModelService's ListModels RPC.
 	ModelServiceListModelsProcedure = "/swarm.v1.ModelService/ListModels"
 	// ModelServiceRecordFetchProcedure is the fully-qualified name of the ModelService's RecordFetch
@@ -1130,6 +1150,25 @@ type TaskServiceClient interface {
 	DeleteTaskrunner(context.Context, *connect.Request[v1.DeleteTaskrunnerRequest]) (*connect.Response[v1.DeleteTaskrunnerResponse], error)
 	// ListTaskrunners returns all taskrunners: the default one, then the others by name.
 	ListTaskrunners(context.Context, *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error)
+	// GetTaskrunner returns a taskrunner with its last assignment.
+	GetTaskrunner(context.Context, *connect.Request[v1.GetTaskrunnerRequest]) (*connect.Response[v1.GetTaskrunnerResponse], error)
+	// ResetTaskrunner makes a taskrunner idle. Its assignment is cancelled if it has no verdict; the taskrunner is idle once that is over.
+	// Idempotent.
+	ResetTaskrunner(context.Context, *connect.Request[v1.ResetTaskrunnerRequest]) (*connect.Response[v1.ResetTaskrunnerResponse], error)
+	// AssignTask hands a finalised task to hosts. Idempotent by the assignment's ID: one that was used before changes nothing. Refused with
+	// TASK_OPEN, with STALE_TASK if the task has another digest, with TASKRUNNER_BUSY, and with TASKS_FULL. Hosts verify the order by
+	// themselves, so it reaches them as the operator signed it.
+	AssignTask(context.Context, *connect.Request[v1.AssignTaskRequest]) (*connect.Response[v1.AssignTaskResponse], error)
+	// CancelAssignment ends an assignment that has no verdict; one that has keeps it. Idempotent.
+	CancelAssignment(context.Context, *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error)
+	// GetAssignment returns an assignment with its members.
+	GetAssignment(context.Context, *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error)
+	// ListAssignments returns the assignments that are not over, and the last 256 of the others, without hosts and members: those first that
+	// were made first.
+	ListAssignments(context.Context, *connect.Request[v1.ListAssignmentsRequest]) (*connect.Response[v1.ListAssignmentsResponse], error)
+	// WatchAssignments streams what the calling host is to know of assignments whenever that changes, starting with what it is now. What
+	// runs on the host and is in none of them is to end.
+	WatchAssignments(context.Context, *connect.Request[v1.WatchAssignmentsRequest]) (*connect.ServerStreamForClient[v1.HostedAssignments], error)
 }
 
 // NewTaskServiceClient constructs a client for the swarm.v1.TaskService service. By default, it
@@ -1197,6 +1236,48 @@ func NewTaskServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(taskServiceMethods.ByName("ListTaskrunners")),
 			connect.WithClientOptions(opts...),
 		),
+		getTaskrunner: connect.NewClient[v1.GetTaskrunnerRequest, v1.GetTaskrunnerResponse](
+			httpClient,
+			baseURL+TaskServiceGetTaskrunnerProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("GetTaskrunner")),
+			connect.WithClientOptions(opts...),
+		),
+		resetTaskrunner: connect.NewClient[v1.ResetTaskrunnerRequest, v1.ResetTaskrunnerResponse](
+			httpClient,
+			baseURL+TaskServiceResetTaskrunnerProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("ResetTaskrunner")),
+			connect.WithClientOptions(opts...),
+		),
+		assignTask: connect.NewClient[v1.AssignTaskRequest, v1.AssignTaskResponse](
+			httpClient,
+			baseURL+TaskServiceAssignTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("AssignTask")),
+			connect.WithClientOptions(opts...),
+		),
+		cancelAssignment: connect.NewClient[v1.CancelAssignmentRequest, v1.CancelAssignmentResponse](
+			httpClient,
+			baseURL+TaskServiceCancelAssignmentProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("CancelAssignment")),
+			connect.WithClientOptions(opts...),
+		),
+		getAssignment: connect.NewClient[v1.GetAssignmentRequest, v1.GetAssignmentResponse](
+			httpClient,
+			baseURL+TaskServiceGetAssignmentProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("GetAssignment")),
+			connect.WithClientOptions(opts...),
+		),
+		listAssignments: connect.NewClient[v1.ListAssignmentsRequest, v1.ListAssignmentsResponse](
+			httpClient,
+			baseURL+TaskServiceListAssignmentsProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("ListAssignments")),
+			connect.WithClientOptions(opts...),
+		),
+		watchAssignments: connect.NewClient[v1.WatchAssignmentsRequest, v1.HostedAssignments](
+			httpClient,
+			baseURL+TaskServiceWatchAssignmentsProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("WatchAssignments")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -1211,6 +1292,13 @@ type taskServiceClient struct {
 	createTaskrunner *connect.Client[v1.CreateTaskrunnerRequest, v1.CreateTaskrunnerResponse]
 	deleteTaskrunner *connect.Client[v1.DeleteTaskrunnerRequest, v1.DeleteTaskrunnerResponse]
 	listTaskrunners  *connect.Client[v1.ListTaskrunnersRequest, v1.ListTaskrunnersResponse]
+	getTaskrunner    *connect.Client[v1.GetTaskrunnerRequest, v1.GetTaskrunnerResponse]
+	resetTaskrunner  *connect.Client[v1.ResetTaskrunnerRequest, v1.ResetTaskrunnerResponse]
+	assignTask       *connect.Client[v1.AssignTaskRequest, v1.AssignTaskResponse]
+	cancelAssignment *connect.Client[v1.CancelAssignmentRequest, v1.CancelAssignmentResponse]
+	getAssignment    *connect.Client[v1.GetAssignmentRequest, v1.GetAssignmentResponse]
+	listAssignments  *connect.Client[v1.ListAssignmentsRequest, v1.ListAssignmentsResponse]
+	watchAssignments *connect.Client[v1.WatchAssignmentsRequest, v1.HostedAssignments]
 }
 
 // CreateTask calls swarm.v1.TaskService.CreateTask.
@@ -1258,6 +1346,41 @@ func (c *taskServiceClient) ListTaskrunners(ctx context.Context, req *connect.Re
 	return c.listTaskrunners.CallUnary(ctx, req)
 }
 
+// GetTaskrunner calls swarm.v1.TaskService.GetTaskrunner.
+func (c *taskServiceClient) GetTaskrunner(ctx context.Context, req *connect.Request[v1.GetTaskrunnerRequest]) (*connect.Response[v1.GetTaskrunnerResponse], error) {
+	return c.getTaskrunner.CallUnary(ctx, req)
+}
+
+// ResetTaskrunner calls swarm.v1.TaskService.ResetTaskrunner.
+func (c *taskServiceClient) ResetTaskrunner(ctx context.Context, req *connect.Request[v1.ResetTaskrunnerRequest]) (*connect.Response[v1.ResetTaskrunnerResponse], error) {
+	return c.resetTaskrunner.CallUnary(ctx, req)
+}
+
+// AssignTask calls swarm.v1.TaskService.AssignTask.
+func (c *taskServiceClient) AssignTask(ctx context.Context, req *connect.Request[v1.AssignTaskRequest]) (*connect.Response[v1.AssignTaskResponse], error) {
+	return c.assignTask.CallUnary(ctx, req)
+}
+
+// CancelAssignment calls swarm.v1.TaskService.CancelAssignment.
+func (c *taskServiceClient) CancelAssignment(ctx context.Context, req *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error) {
+	return c.cancelAssignment.CallUnary(ctx, req)
+}
+
+// GetAssignment calls swarm.v1.TaskService.GetAssignment.
+func (c *taskServiceClient) GetAssignment(ctx context.Context, req *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error) {
+	return c.getAssignment.CallUnary(ctx, req)
+}
+
+// ListAssignments calls swarm.v1.TaskService.ListAssignments.
+func (c *taskServiceClient) ListAssignments(ctx context.Context, req *connect.Request[v1.ListAssignmentsRequest]) (*connect.Response[v1.ListAssignmentsResponse], error) {
+	return c.listAssignments.CallUnary(ctx, req)
+}
+
+// WatchAssignments calls swarm.v1.TaskService.WatchAssignments.
+func (c *taskServiceClient) WatchAssignments(ctx context.Context, req *connect.Request[v1.WatchAssignmentsRequest]) (*connect.ServerStreamForClient[v1.HostedAssignments], error) {
+	return c.watchAssignments.CallServerStream(ctx, req)
+}
+
 // TaskServiceHandler is an implementation of the swarm.v1.TaskService service.
 type TaskServiceHandler interface {
 	// CreateTask makes a task without a definition. Idempotent until something is written. Refused with TASK_TAKEN if there is another task of
@@ -1281,6 +1404,25 @@ type TaskServiceHandler interface {
 	DeleteTaskrunner(context.Context, *connect.Request[v1.DeleteTaskrunnerRequest]) (*connect.Response[v1.DeleteTaskrunnerResponse], error)
 	// ListTaskrunners returns all taskrunners: the default one, then the others by name.
 	ListTaskrunners(context.Context, *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error)
+	// GetTaskrunner returns a taskrunner with its last assignment.
+	GetTaskrunner(context.Context, *connect.Request[v1.GetTaskrunnerRequest]) (*connect.Response[v1.GetTaskrunnerResponse], error)
+	// ResetTaskrunner makes a taskrunner idle. Its assignment is cancelled if it has no verdict; the taskrunner is idle once that is over.
+	// Idempotent.
+	ResetTaskrunner(context.Context, *connect.Request[v1.ResetTaskrunnerRequest]) (*connect.Response[v1.ResetTaskrunnerResponse], error)
+	// AssignTask hands a finalised task to hosts. Idempotent by the assignment's ID: one that was used before changes nothing. Refused with
+	// TASK_OPEN, with STALE_TASK if the task has another digest, with TASKRUNNER_BUSY, and with TASKS_FULL. Hosts verify the order by
+	// themselves, so it reaches them as the operator signed it.
+	AssignTask(context.Context, *connect.Request[v1.AssignTaskRequest]) (*connect.Response[v1.AssignTaskResponse], error)
+	// CancelAssignment ends an assignment that has no verdict; one that has keeps it. Idempotent.
+	CancelAssignment(context.Context, *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error)
+	// GetAssignment returns an assignment with its members.
+	GetAssignment(context.Context, *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error)
+	// ListAssignments returns the assignments that are not over, and the last 256 of the others, without hosts and members: those first that
+	// were made first.
+	ListAssignments(context.Context, *connect.Request[v1.ListAssignmentsRequest]) (*connect.Response[v1.ListAssignmentsResponse], error)
+	// WatchAssignments streams what the calling host is to know of assignments whenever that changes, starting with what it is now. What
+	// runs on the host and is in none of them is to end.
+	WatchAssignments(context.Context, *connect.Request[v1.WatchAssignmentsRequest], *connect.ServerStream[v1.HostedAssignments]) error
 }
 
 // NewTaskServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -1344,6 +1486,48 @@ func NewTaskServiceHandler(svc TaskServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(taskServiceMethods.ByName("ListTaskrunners")),
 		connect.WithHandlerOptions(opts...),
 	)
+	taskServiceGetTaskrunnerHandler := connect.NewUnaryHandler(
+		TaskServiceGetTaskrunnerProcedure,
+		svc.GetTaskrunner,
+		connect.WithSchema(taskServiceMethods.ByName("GetTaskrunner")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceResetTaskrunnerHandler := connect.NewUnaryHandler(
+		TaskServiceResetTaskrunnerProcedure,
+		svc.ResetTaskrunner,
+		connect.WithSchema(taskServiceMethods.ByName("ResetTaskrunner")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceAssignTaskHandler := connect.NewUnaryHandler(
+		TaskServiceAssignTaskProcedure,
+		svc.AssignTask,
+		connect.WithSchema(taskServiceMethods.ByName("AssignTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceCancelAssignmentHandler := connect.NewUnaryHandler(
+		TaskServiceCancelAssignmentProcedure,
+		svc.CancelAssignment,
+		connect.WithSchema(taskServiceMethods.ByName("CancelAssignment")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceGetAssignmentHandler := connect.NewUnaryHandler(
+		TaskServiceGetAssignmentProcedure,
+		svc.GetAssignment,
+		connect.WithSchema(taskServiceMethods.ByName("GetAssignment")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceListAssignmentsHandler := connect.NewUnaryHandler(
+		TaskServiceListAssignmentsProcedure,
+		svc.ListAssignments,
+		connect.WithSchema(taskServiceMethods.ByName("ListAssignments")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceWatchAssignmentsHandler := connect.NewServerStreamHandler(
+		TaskServiceWatchAssignmentsProcedure,
+		svc.WatchAssignments,
+		connect.WithSchema(taskServiceMethods.ByName("WatchAssignments")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.TaskService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case TaskServiceCreateTaskProcedure:
@@ -1364,6 +1548,20 @@ func NewTaskServiceHandler(svc TaskServiceHandler, opts ...connect.HandlerOption
 			taskServiceDeleteTaskrunnerHandler.ServeHTTP(w, r)
 		case TaskServiceListTaskrunnersProcedure:
 			taskServiceListTaskrunnersHandler.ServeHTTP(w, r)
+		case TaskServiceGetTaskrunnerProcedure:
+			taskServiceGetTaskrunnerHandler.ServeHTTP(w, r)
+		case TaskServiceResetTaskrunnerProcedure:
+			taskServiceResetTaskrunnerHandler.ServeHTTP(w, r)
+		case TaskServiceAssignTaskProcedure:
+			taskServiceAssignTaskHandler.ServeHTTP(w, r)
+		case TaskServiceCancelAssignmentProcedure:
+			taskServiceCancelAssignmentHandler.ServeHTTP(w, r)
+		case TaskServiceGetAssignmentProcedure:
+			taskServiceGetAssignmentHandler.ServeHTTP(w, r)
+		case TaskServiceListAssignmentsProcedure:
+			taskServiceListAssignmentsHandler.ServeHTTP(w, r)
+		case TaskServiceWatchAssignmentsProcedure:
+			taskServiceWatchAssignmentsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1407,6 +1605,34 @@ func (UnimplementedTaskServiceHandler) DeleteTaskrunner(context.Context, *connec
 
 func (UnimplementedTaskServiceHandler) ListTaskrunners(context.Context, *connect.Request[v1.ListTaskrunnersRequest]) (*connect.Response[v1.ListTaskrunnersResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.ListTaskrunners is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) GetTaskrunner(context.Context, *connect.Request[v1.GetTaskrunnerRequest]) (*connect.Response[v1.GetTaskrunnerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.GetTaskrunner is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) ResetTaskrunner(context.Context, *connect.Request[v1.ResetTaskrunnerRequest]) (*connect.Response[v1.ResetTaskrunnerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.ResetTaskrunner is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) AssignTask(context.Context, *connect.Request[v1.AssignTaskRequest]) (*connect.Response[v1.AssignTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.AssignTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) CancelAssignment(context.Context, *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.CancelAssignment is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) GetAssignment(context.Context, *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.GetAssignment is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) ListAssignments(context.Context, *connect.Request[v1.ListAssignmentsRequest]) (*connect.Response[v1.ListAssignmentsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.ListAssignments is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) WatchAssignments(context.Context, *connect.Request[v1.WatchAssignmentsRequest], *connect.ServerStream[v1.HostedAssignments]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.WatchAssignments is not implemented"))
 }
 
 // ModelServiceClient is a client for the swarm.v1.ModelService service.

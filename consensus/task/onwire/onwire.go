@@ -1,0 +1,140 @@
+// Package onwire makes the API's messages of what a host sees and says of assignments, and reads them back. What it reads is held to its
+// bounds.
+package onwire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity/naming"
+)
+
+// method is the one that hands tasks to hosts: its request is what operators sign of an assignment.
+const method = "AssignTask"
+
+// Bounds of an operator's order, as the state has them; lengths are in bytes.
+const (
+	maxRequest = 64 << 10
+	maxChain   = 16 << 10 // all certificates together
+	maxCerts   = 4
+	maxShort   = 1024 // of a signature, a nonce, a hash, a SPIFFE ID
+)
+
+// errBounds reports what no SN that keeps to the rules sends.
+var errBounds = errors.New("out of bounds")
+
+// Request shows what an assignment is asked to be.
+func Request(q *task.Request) *swarmv1.Assignment {
+	out := &swarmv1.Assignment{
+		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries,
+		TimeoutMs: q.TimeoutMS, ExpiresUnixMs: q.ExpiresMS, By: q.By,
+	}
+	for _, g := range q.Groups {
+		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
+	}
+	return out
+}
+
+// Groups reads the groups of a request. The state holds them to their bounds.
+func Groups(all []*swarmv1.TaskGroup) (groups []task.Group) {
+	for _, g := range all {
+		groups = append(groups, task.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast()})
+	}
+	return groups
+}
+
+// Hosted shows assignments to one of their hosts.
+func Hosted(all []task.Hosted) (out []*swarmv1.HostedAssignment) {
+	for i := range all {
+		h := &all[i]
+		a := Request(&h.Request)
+		a.Phase, a.Epoch = string(h.Phase), h.Epoch
+		one := &swarmv1.HostedAssignment{Assignment: a, Order: orderToProto(h.Order)}
+		for _, m := range h.Members {
+			one.Members = append(one.Members, &swarmv1.HostedMember{
+				Index: m.Index, Group: m.Group, Peers: m.Peers, State: string(m.State), Start: m.Start, Stop: m.Stop,
+			})
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func orderToProto(o *ledger.Order) *swarmv1.Order {
+	if o == nil {
+		return nil
+	}
+	return &swarmv1.Order{
+		Request: o.Request, Nonce: o.Nonce, LedgerLength: o.Witnessed.Length, LedgerHead: o.Witnessed.Hash, AskedUnixMs: o.AskedMS,
+		Signature: o.Signature, Chain: o.Chain,
+	}
+}
+
+// FromHosted reads what an SN shows to a host. The order is as the operator signed it, if the SN is honest: who takes its word verifies that.
+func FromHosted(all []*swarmv1.HostedAssignment) ([]task.Hosted, error) {
+	if len(all) > task.MaxLive {
+		return nil, fmt.Errorf("%w: %d assignments, at most %d", errBounds, len(all), task.MaxLive)
+	}
+	out := make([]task.Hosted, 0, len(all))
+	for _, x := range all {
+		h, err := hosted(x)
+		if err != nil {
+			return nil, fmt.Errorf("assignment %.20q: %w", x.GetAssignment().GetId(), err)
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+func hosted(x *swarmv1.HostedAssignment) (task.Hosted, error) {
+	a := x.GetAssignment()
+	h := task.Hosted{Request: task.Request{
+		ID: a.GetId(), Task: a.GetTask(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Hosts: a.GetHosts(), Groups: Groups(a.GetGroups()),
+		InOrder: a.GetInOrder(), Retries: a.GetRetries(), TimeoutMS: a.GetTimeoutMs(), ExpiresMS: a.GetExpiresUnixMs(), By: a.GetBy(),
+	}, Phase: task.Phase(a.GetPhase()), Epoch: a.GetEpoch()}
+	if err := h.Check(); err != nil {
+		return task.Hosted{}, fmt.Errorf("%w: %w", errBounds, err)
+	}
+	if h.Digest == "" || !naming.ValidContract(h.Task) || h.Taskrunner != "" && !naming.ValidContract(h.Taskrunner) {
+		return task.Hosted{}, fmt.Errorf("%w: task %.128q of digest %.64q on taskrunner %.128q", errBounds, h.Task, h.Digest, h.Taskrunner)
+	}
+	if len(x.GetMembers()) > task.MaxMembers || !slices.Contains([]task.Phase{task.Waiting, task.Preparing, task.Running, task.Ending}, h.Phase) {
+		return task.Hosted{}, fmt.Errorf("%w: phase %.20q with %d members", errBounds, h.Phase, len(x.GetMembers()))
+	}
+	for _, m := range x.GetMembers() {
+		one := task.HostedMember{
+			Index: m.GetIndex(), Group: m.GetGroup(), Peers: m.GetPeers(), State: task.State(m.GetState()), Start: m.GetStart(), Stop: m.GetStop(),
+		}
+		known := slices.ContainsFunc(h.Groups, func(g task.Group) bool { return g.Name == one.Group })
+		if one.Index >= task.MaxMembers || one.Peers == 0 || one.Peers > task.MaxMembers || !known || !one.State.Known() {
+			return task.Hosted{}, fmt.Errorf("%w: member %d of group %.64q that is %.20q", errBounds, one.Index, one.Group, one.State)
+		}
+		h.Members = append(h.Members, one)
+	}
+	var err error
+	h.Order, err = orderFromProto(x.GetOrder(), h.By)
+	return h, err
+}
+
+// orderFromProto reads what an operator signed. Who that was does not stand in it: the certificates prove it, or do not.
+func orderFromProto(o *swarmv1.Order, by string) (*ledger.Order, error) {
+	if o == nil {
+		return nil, nil //nolint:nilnil // nobody signed it
+	}
+	chain := 0
+	for _, cert := range o.GetChain() {
+		chain += len(cert)
+	}
+	if len(o.GetRequest()) > maxRequest || len(o.GetChain()) > maxCerts || chain > maxChain || len(o.GetNonce()) > maxShort ||
+		len(o.GetLedgerHead()) > maxShort || len(o.GetSignature()) > maxShort {
+		return nil, fmt.Errorf("%w: order with a request of %d bytes and certificates of %d", errBounds, len(o.GetRequest()), chain)
+	}
+	return &ledger.Order{
+		By: by, Method: method, Request: o.GetRequest(), AskedMS: o.GetAskedUnixMs(), Nonce: o.GetNonce(),
+		Witnessed: ledger.Witness{Length: o.GetLedgerLength(), Hash: o.GetLedgerHead()}, Signature: o.GetSignature(), Chain: o.GetChain(),
+	}, nil
+}

@@ -1,0 +1,64 @@
+package onwire
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Members shows what a host says of its members, of at most task.MaxHosted. Words that are too long are cut.
+func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
+	for _, r := range all[:min(len(all), task.MaxHosted)] {
+		out = append(out, &swarmv1.MemberReport{
+			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned,
+		})
+	}
+	return out
+}
+
+// FromMembers reads what a host says of its members.
+func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport, error) {
+	if len(all) > task.MaxHosted {
+		return nil, fmt.Errorf("%w: %d members are reported, at most %d", errBounds, len(all), task.MaxHosted)
+	}
+	var out []task.MemberReport
+	for _, x := range all {
+		s := task.State(x.GetState())
+		if !task.ValidID(x.GetAssignment()) || x.GetIndex() >= task.MaxMembers || !s.Known() || s == task.Placed || s == task.Lost || len(x.GetText()) > task.MaxText {
+			return nil, fmt.Errorf("%w: member %d of assignment %.20q that is %.20q", errBounds, x.GetIndex(), x.GetAssignment(), s)
+		}
+		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Report: task.Report{
+			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(),
+		}})
+	}
+	return out, nil
+}
+
+// MembersMessage is what a node's key signs of what it says of its members, so that an SN that passes it on can change nothing of it. An
+// older one does no harm: nothing that was once true of a member of an epoch becomes untrue.
+func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
+	b := []byte("swarmd member reports 1\x00")
+	field := func(s string) {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(s))) //nolint:gosec // bounded, and what is cut off is not equal
+		b = append(b, s...)
+	}
+	field(swarmID)
+	field(node)
+	for _, x := range all {
+		field(x.GetAssignment())
+		field(x.GetState())
+		field(x.GetText())
+		b = binary.BigEndian.AppendUint32(b, x.GetEpoch())
+		b = binary.BigEndian.AppendUint32(b, x.GetIndex())
+		b = binary.BigEndian.AppendUint32(b, uint32(x.GetCode())) //nolint:gosec // its bits
+		cleaned := byte(0)
+		if x.GetCleaned() {
+			cleaned = 1
+		}
+		b = append(b, cleaned)
+	}
+	return b
+}

@@ -1,0 +1,34 @@
+package rpc
+
+import (
+	"fmt"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/assign"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
+	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/rpc/tasks"
+)
+
+// Hosts is what the SN that leads remembers of hosts of tasks. *assign.Scheduler fulfils it.
+type Hosts interface {
+	// Record takes what a host says of its members, which replaces what it said before. It does not block.
+	Record(r assign.HostReport)
+}
+
+var _ Hosts = (*assign.Scheduler)(nil)
+
+// takeMembers records what a host says of its members. What another SN has passed on counts only if the host signed it.
+func (s *sessionService) takeMembers(view *state.State, node *state.Node, m *swarmv1.ReportRequest, by bringer) error {
+	members, err := tasks.Members(node, m)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrBadRequest, err)
+	case by.passed && len(members) > 0 && !s.seals.Valid(node.PeerID, onwire.MembersMessage(view.SwarmID, node.Name, m.GetMembers()), m.GetMembersSignature()):
+		return fmt.Errorf("%w: node %s did not sign what is reported of its members", ErrSignature, node.Name)
+	case node.Role == naming.RoleSWOP && s.cfg.Hosts != nil:
+		s.cfg.Hosts.Record(assign.HostReport{Node: node.Name, Members: members})
+	}
+	return nil
+}

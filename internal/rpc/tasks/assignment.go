@@ -1,0 +1,57 @@
+package tasks
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// AssignTask hands a task to hosts.
+func (s *Service) AssignTask(ctx context.Context, req *connect.Request[swarmv1.AssignTaskRequest]) (*connect.Response[swarmv1.AssignTaskResponse], error) {
+	if err := s.sn.Order(ctx, req.Msg); err != nil {
+		return nil, err
+	}
+	out, err := s.assignment(req.Msg.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.AssignTaskResponse{Assignment: out}), nil
+}
+
+// CancelAssignment ends an assignment.
+func (s *Service) CancelAssignment(ctx context.Context, req *connect.Request[swarmv1.CancelAssignmentRequest]) (*connect.Response[swarmv1.CancelAssignmentResponse], error) {
+	if err := s.sn.Order(ctx, req.Msg); err != nil {
+		return nil, err
+	}
+	out, err := s.assignment(req.Msg.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.CancelAssignmentResponse{Assignment: out}), nil
+}
+
+// GetAssignment shows an assignment with its members.
+func (s *Service) GetAssignment(_ context.Context, req *connect.Request[swarmv1.GetAssignmentRequest]) (*connect.Response[swarmv1.GetAssignmentResponse], error) {
+	out, err := s.assignment(req.Msg.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.GetAssignmentResponse{Assignment: out}), nil
+}
+
+// ListAssignments shows all assignments that are kept.
+func (s *Service) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
+	return connect.NewResponse(&swarmv1.ListAssignmentsResponse{Assignments: showAssignments(s.sn.View().Tasks)}), nil
+}
+
+func (s *Service) assignment(id string) (*swarmv1.Assignment, error) {
+	b := s.sn.View().Tasks.Whole()
+	a := b.Assignments[id]
+	if a == nil {
+		return nil, &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such assignment", Remedy: "see which are kept: ListAssignments; the ledger has all"}
+	}
+	return showAssignment(b, a), nil
+}
