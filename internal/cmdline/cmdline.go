@@ -4,6 +4,7 @@ package cmdline
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -66,8 +67,11 @@ type Line struct {
 	Options []Option
 }
 
+// number matches what looks like an option and is none, if no option is called so.
+var number = regexp.MustCompile(`^-\.?[0-9]`)
+
 // Split takes args apart. Options that the table lacks have no value but one behind an equals sign; one that takes a value and
-// has none is not Given. What follows -- is words.
+// has none is not Given. Numbers below 0 are words, and so is what follows --.
 func (t Table) Split(args []string) Line {
 	var l Line
 	for i := 0; i < len(args); i++ {
@@ -83,6 +87,10 @@ func (t Table) Split(args []string) Line {
 			continue
 		}
 		known, ok := t[o.Name]
+		if !ok && number.MatchString(arg) {
+			l.Words = append(l.Words, arg)
+			continue
+		}
 		if letters := t.letters(arg); !ok && letters != nil {
 			l.Options = append(l.Options, letters...)
 			continue

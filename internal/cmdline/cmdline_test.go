@@ -35,6 +35,7 @@ func TestSplit(t *testing.T) {
 		"-ite a":                 {Words: []string{"a"}, Options: []option{{"-ite", "ite", "", false, false}}},
 		"-ih":                    {Options: []option{{"-ih", "ih", "", false, false}}},
 		"--what a":               {Words: []string{"a"}, Options: []option{{"--what", "what", "", false, false}}},
+		"-5 -.5 -5x -x5":         {Words: []string{"-5", "-.5", "-5x"}, Options: []option{{"-x5", "x5", "", false, false}}},
 		"- -i -- -t --":          {Words: []string{"-", "-t", "--"}, Options: []option{{"-i", "i", "", false, false}}},
 	} {
 		if diff := cmp.Diff(want, cmdline.NewTable(flags()...).Split(strings.Fields(args))); diff != "" {

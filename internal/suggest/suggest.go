@@ -11,14 +11,16 @@ import (
 func Word(typed string, candidates []string) string {
 	best, bestCost := "", 1+max(2, len(typed)/2)
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if cost := distance(strings.ToLower(typed), strings.ToLower(c)); cost < bestCost {
+		if cost := Distance(typed, c); cost < bestCost {
 			best, bestCost = c, cost
 		}
 	}
 	return best
 }
 
-// distance is Levenshtein's: the least number of bytes to insert, delete or replace.
+// Distance is Levenshtein's: the least number of bytes to insert, delete or replace, case ignored.
+func Distance(a, b string) int { return distance(strings.ToLower(a), strings.ToLower(b)) }
+
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

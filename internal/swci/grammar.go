@@ -87,6 +87,22 @@ func (g *Grammar) find(words []string) (*Command, Args, error) {
 	return named, args, nil
 }
 
+// nearestCommand is the command whose keywords have two mistakes at most in what was typed; "" for none. Behind them arguments may stand.
+func nearestCommand(words, names []string) string {
+	for n := min(len(words), 4); n > 1; n-- {
+		var long []string
+		for _, name := range names {
+			if strings.Count(name, " ")+1 == n {
+				long = append(long, name)
+			}
+		}
+		if near := suggest.Word(strings.Join(words[:n], " "), long); near != "" && suggest.Distance(strings.Join(words[:n], " "), near) <= 2 {
+			return near
+		}
+	}
+	return ""
+}
+
 // suggest names the commands that begin as words do, else the command nearest to what was typed.
 func (g *Grammar) suggest(words []string) string {
 	typed := strings.ToLower(strings.Join(words[:min(len(words), 3)], " "))
@@ -103,6 +119,9 @@ func (g *Grammar) suggest(words []string) string {
 	}
 	if len(begun) > 0 {
 		return "it goes on: swarmctl " + strings.Join(begun, ", swarmctl ")
+	}
+	if near := nearestCommand(words, names); near != "" {
+		return "did you mean \"swarmctl " + near + "\"?"
 	}
 	if len(same) > 1 {
 		return "swarmctl knows: " + strings.Join(same, ", ")
