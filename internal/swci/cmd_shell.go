@@ -72,7 +72,7 @@ func shellCommands() []*Command {
 		{
 			Pattern: "ls [FILE...]", Group: "SWCI", Shell: true, Prompt: true,
 			Summary: "List files",
-			Details: "Lists files, or what is in directories; the working directory if none is named. Of ls's options it knows -l and -a.",
+			Details: "Lists files, or what is in directories; the working directory if none is named. Of ls's options it knows -l, -a, -t and -r.",
 			Example: "ls -l",
 			Run:     func(_ context.Context, s *Session, args Args) error { return shell.List(s.Env.Stdout, args.Rest) },
 		},

@@ -79,20 +79,24 @@ func (s *Shell) Chdir(path string) error {
 	return nil
 }
 
-// List shows the files that args name, the working directory without any. Of ls's options it knows -l and -a.
+// listOptions are those of ls's options that List knows; -1 and -h are what it does without them.
+const listOptions = "latr1h"
+
+// List shows the files that args name, the working directory without any.
 func List(w io.Writer, args []string) error {
-	var long, all bool
+	var given string
 	var paths []string
 	for _, a := range args {
 		switch opts, isOpt := strings.CutPrefix(a, "-"); {
-		case isOpt && opts != "" && strings.Trim(opts, "la") == "":
-			long, all = long || strings.Contains(opts, "l"), all || strings.Contains(opts, "a")
+		case isOpt && opts != "" && strings.Trim(opts, listOptions) == "":
+			given += opts
 		case isOpt:
-			return exit.New(exit.Usage, "ls knows -l and -a", "unknown option %s", a)
+			return exit.New(exit.Usage, "ls knows -l, -a, -t, -r, -1 and -h", "unknown option %s", a)
 		default:
 			paths = append(paths, a)
 		}
 	}
+	long, all := strings.Contains(given, "l"), strings.Contains(given, "a")
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
@@ -100,6 +104,12 @@ func List(w io.Writer, args []string) error {
 		infos, err := list(p)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
+		}
+		if strings.Contains(given, "t") {
+			slices.SortStableFunc(infos, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+		}
+		if strings.Contains(given, "r") {
+			slices.Reverse(infos)
 		}
 		for _, i := range infos {
 			switch {

@@ -197,20 +197,24 @@ func TestStartupScript(t *testing.T) {
 
 func TestUserDirectoryByItsOldNames(t *testing.T) {
 	t.Chdir(t.TempDir())
-	f := setup("cd /platform/swarm/usr/sub\nls\ncd /\ncd /platform/swci/usr\nls -l sub\ncd absent\nls -x\n")
+	f := setup("cd /platform/swarm/usr/sub\nls\ncd /\ncd /platform/swci/usr\nls -l sub\ncd absent\nls -x\nls -1r sub\nls -tr sub\n")
 	f.cfg.Dir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(f.cfg.Dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"b", "a", ".hidden"} {
-		if err := os.WriteFile(filepath.Join(f.cfg.Dir, "sub", name), []byte("12"), 0o644); err != nil {
+	for i, name := range []string{"a", "b", ".hidden"} {
+		file := filepath.Join(f.cfg.Dir, "sub", name)
+		if err := os.WriteFile(file, []byte("12"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Time{}, time.Unix(int64(i+1)*1000, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := f.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "ERROR : stdin:6: change directory: chdir absent", "ERROR : stdin:7: unknown option -x"} {
+	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "ERROR : stdin:6: change directory: chdir absent", "ERROR : stdin:7: unknown option -x", "> ls -1r sub\n    b\n    a\n", "> ls -tr sub\n    a\n    b\n"} {
 		if !strings.Contains(f.out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, f.out.String())
 		}
