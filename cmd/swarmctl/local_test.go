@@ -247,7 +247,7 @@ func TestLocalUpIsAContextWhileItLasts(t *testing.T) {
 	if err != nil || !bytes.Contains(out, []byte(`"name": "sn-0"`)) || !bytes.Contains(out, []byte(`"name": "sl-1"`)) {
 		t.Errorf("list nodes: %v\n%s", err, out)
 	}
-	originalScript(t, env, strings.TrimPrefix(api, "API https://127.0.0.1:"))
+	originalScripts(t, env, strings.TrimPrefix(api, "API https://127.0.0.1:"))
 	if err := up.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -256,39 +256,6 @@ func TestLocalUpIsAContextWhileItLasts(t *testing.T) {
 	}
 	if _, err := list(); code(err) != 2 {
 		t.Errorf("list nodes afterwards: exit code %d, want 2: no context is left", code(err))
-	}
-}
-
-// originalScript runs a script of the original against a real SN, and reads its answers line by line.
-func originalScript(t *testing.T, env []string, port string) {
-	t.Helper()
-	usr := t.TempDir()
-	script := strings.Join([]string{
-		"EXIT ON FAILURE", "WAIT FOR 127.0.0.1 " + port, "CREATE CONTEXT example WITH IP 127.0.0.1 " + port, "SWITCH CONTEXT example",
-		"GET CONTEXT VERSION", "SET CONTEXT ENV DATASET mnist", "CREATE CONTRACT study", "LIST CONTRACTS", "GET CONTRACT INFO study", "RESET CONTRACT study",
-		"GET CONTRACT STATUS study", "LIST NODES", "SWITCH CONTEXT local", "EXIT",
-	}, "\n")
-	if err := os.WriteFile(filepath.Join(usr, "reset.cmd"), []byte(script), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary(t), "run-swci", "--usr-dir", usr, "--init-script-name", "reset.cmd")
-	cmd.Env = env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	rest := string(out)
-	for _, want := range []string{
-		"SWCI:0 > EXIT ON FAILURE IS TURNED ON", "    API Server is UP!", "    API Server is UP!", "    CONTEXT CREATED : example", "    DEFAULT CONTEXT SET TO : example",
-		"    SN_VERSION                : ", "    DATASET                   : mnist", "    CONTRACT CREATED : study", "    defaultbb.cqdb.sml.hpe", "    study",
-		"    NAME                      : study", "    RULES                     : none", "    CONTRACT RESET : study", "    STATE                     : UNINITIALIZED",
-		"    TYPE,HOST_IP,PORT,", "    SENTINEL,127.0.0.1," + port + ",sn-0,", "    DEFAULT CONTEXT SET TO : local",
-	} {
-		_, after, found := strings.Cut(rest, "\n"+want)
-		if !found {
-			t.Fatalf("no line %q in what follows, or is left of:\n%s\n%s", want, rest, out)
-		}
-		rest = after
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // resetScript is reset.cmd of release 0.3, with the line ends that it has there.
-const resetScript = "EXIT ON FAILURE\r\ncreate context example node-sn\r\nswitch context example\r\nRESET CONTRACT free\r\nEXIT\r\n"
+const resetScript = "EXIT ON FAILURE\r\ncreate context example node-sn\r\nswitch context example\r\nRESET CONTRACT defaultbb.cqdb.sml.hpe\r\nEXIT\r\n"
 
 const resetTranscript = `SWCI:0 > EXIT ON FAILURE
 SWCI:0 > EXIT ON FAILURE IS TURNED ON
@@ -21,8 +21,8 @@ SWCI:1 > create context example node-sn
     CONTEXT CREATED : example
 SWCI:2 > switch context example
     DEFAULT CONTEXT SET TO : example
-SWCI:3 > RESET CONTRACT free
-    CONTRACT RESET : free
+SWCI:3 > RESET CONTRACT defaultbb.cqdb.sml.hpe
+    CONTRACT RESET : defaultbb.cqdb.sml.hpe
 SWCI:4 > EXIT
 `
 

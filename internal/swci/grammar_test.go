@@ -183,7 +183,7 @@ func (*fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Ru
 }
 
 func (f *fakeAPI) ResetContract(_ context.Context, name string, force bool) (uint64, error) {
-	if !force && name != "free" {
+	if !force && name == "c" {
 		return 0, exit.New(exit.Conflict, "use force", "2 sessions are open")
 	}
 	f.reset = append(f.reset, name)

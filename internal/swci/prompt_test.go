@@ -69,7 +69,7 @@ LIST CONTRACTS -o json
 create context Example node-sn
 switch context Example
 list contexts -o table
-RESET CONTRACT defaultbb.cqdb.sml.hpe
+RESET CONTRACT c
 reset contract c FORCE
 DELETE CONTRACT c force
 get contract status d
@@ -108,8 +108,8 @@ SWCI:3 > switch context Example
 SWCI:4 > list contexts -o table
     NAME     CURRENT  SNS            IDENTITY         SWARM
     Example  yes      node-sn:30304  /run/agent.sock  s
-SWCI:5 > RESET CONTRACT defaultbb.cqdb.sml.hpe
-ERROR : stdin:6: reset contract "defaultbb.cqdb.sml.hpe": 2 sessions are open
+SWCI:5 > RESET CONTRACT c
+ERROR : stdin:6: reset contract "c": 2 sessions are open
     hint: use force
 SWCI:6 > reset contract c FORCE
     CONTRACT RESET : c
