@@ -28,8 +28,8 @@ var remedies = []struct {
 // refused are what engines say of passwords; of an image that is not there they often say no more.
 var refused = regexp.MustCompile(`(?i)unauthorized|authentication required|no basic auth credentials|access .*denied|incorrect username or password|forbidden`)
 
-// explain says why an image could not be fetched, and what to do about it.
-func explain(o order, err error) error {
+// unfetched says why an image could not be fetched, and what to do about it.
+func unfetched(o order, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -22,12 +22,12 @@ func TestWhatEnginesSay(t *testing.T) {
 		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                                     "start the engine",
 		"manifest for reg.example/a:1 not found: manifest unknown: manifest unknown":                                                            "has no such image",
 	} {
-		source, err := named("reg.example/a:1")
+		source, err := imageNamed("reg.example/a:1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got *engine.Error
-		if !errors.As(explain(order{source: source}, errors.New(said)), &got) || !strings.Contains(got.Help, want) {
+		if !errors.As(unfetched(order{source: source}, errors.New(said)), &got) || !strings.Contains(got.Help, want) {
 			t.Errorf("%s\n→ %+v, want %q", said, got, want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestSources(t *testing.T) {
 		"reg.example/a:1@" + d:     {OrgAndReg: "reg.example", RepoName: "a", Tag: "1@" + d},
 		"docker.io/library/a@" + d: {RepoName: "a@" + d},
 	} {
-		n, err := named(sourceOf(p))
+		n, err := imageNamed(sourceOf(p))
 		if err != nil || n.String() != want {
 			t.Errorf("%v: %v, %v, want %s", p, n, err, want)
 		}

@@ -58,8 +58,8 @@ func (p *progress) take(ctx context.Context, m message, now time.Time) {
 	p.log.InfoContext(ctx, "fetching goes on", "bytes", sum[0], "of", sum[1])
 }
 
-// follow reads an engine's messages to their end. It returns the error that one of them tells.
-func follow(ctx context.Context, stream io.Reader, p progress) error {
+// drain reads an engine's messages to their end. It returns the error that one of them tells.
+func drain(ctx context.Context, stream io.Reader, p progress) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {

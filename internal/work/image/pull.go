@@ -31,8 +31,8 @@ type order struct {
 	auth    taskfile.Auth
 }
 
-// read reads a task.
-func read(t *task.Task) (o order, err error) {
+// orderOf reads a task.
+func orderOf(t *task.Task) (o order, err error) {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
 		return o, fmt.Errorf("task %s: %w", t.Name, err)
@@ -42,10 +42,10 @@ func read(t *task.Task) (o order, err error) {
 		return o, fmt.Errorf("task %s is no %s", t.Name, task.PullImage)
 	}
 	o.auth = pull.Auth
-	if o.source, err = named(sourceOf(pull)); err != nil {
+	if o.source, err = imageNamed(sourceOf(pull)); err != nil {
 		return o, fmt.Errorf("task %s: bad image name %.200q: %w: correct OrgAndReg, RepoName or Tag", t.Name, pull.Image(), err)
 	}
-	if o.outcome, err = named(t.Outcome); err != nil {
+	if o.outcome, err = imageNamed(t.Outcome); err != nil {
 		return o, fmt.Errorf("task %s: bad Outcome %.200q: %w: give it the name of an image", t.Name, t.Outcome, err)
 	}
 	if _, digested := o.outcome.(reference.Digested); digested {
@@ -68,8 +68,8 @@ func sourceOf(p taskfile.PullImage) string {
 
 const sha256 = "sha256:"
 
-// named reads the name of an image. Without a tag and a digest it means the latest one.
-func named(name string) (reference.Named, error) {
+// imageNamed reads the name of an image. Without a tag and a digest it means the latest one.
+func imageNamed(name string) (reference.Named, error) {
 	n, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func named(name string) (reference.Named, error) {
 
 // Prepare sees that the task can be understood, that an engine answers, and that its password may be used here.
 func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
-	o, err := read(j.Task)
+	o, err := orderOf(j.Task)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
 
 // Start fetches the image. Where its name has a digest, this is what is fetched, whatever the tag says.
 func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	o, err := read(j.Task)
+	o, err := orderOf(j.Task)
 	if err != nil {
 		return work.Status{}, err
 	}
@@ -112,11 +112,11 @@ func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	p.Log.InfoContext(ctx, "fetching an image", "image", from, "assignment", j.Assignment.ID, "task", j.Task.Name)
 	stream, err := e.ImagePull(ctx, from, image.PullOptions{RegistryAuth: login})
 	if err != nil {
-		return work.Status{}, explain(o, err)
+		return work.Status{}, unfetched(o, err)
 	}
 	defer stream.Close()
-	if err := follow(ctx, stream, progress{log: p.Log.With("image", from)}); err != nil {
-		return work.Status{}, explain(o, err)
+	if err := drain(ctx, stream, progress{log: p.Log.With("image", from)}); err != nil {
+		return work.Status{}, unfetched(o, err)
 	}
 	if err := e.ImageTag(ctx, from, to); err != nil {
 		return work.Status{}, engine.Explain(fmt.Errorf("name image %s: %w", to, err))
