@@ -30,12 +30,12 @@ func LocalExec() spire.Exec {
 			return nil, err
 		}
 		defer e.Close()
-		return execIn(e)(ctx, name, argv)
+		return ExecIn(e)(ctx, name, argv)
 	}
 }
 
-// execIn runs programs in containers at e.
-func execIn(e *engine.Engine) spire.Exec {
+// ExecIn runs programs in containers at e.
+func ExecIn(e *engine.Engine) spire.Exec {
 	return func(ctx context.Context, name string, argv []string) ([]byte, error) {
 		made, err := e.ContainerExecCreate(ctx, name, container.ExecOptions{AttachStdout: true, AttachStderr: true, Cmd: argv})
 		if errdefs.IsNotFound(err) {

@@ -54,7 +54,7 @@ func (l *launcher) findServer(ctx context.Context) error {
 	own := *agent
 	if agent.GenJoinToken != nil {
 		source := *agent.GenJoinToken
-		source.ServerAddress, source.Exec, source.Log = address, execIn(l.engine), l.log
+		source.ServerAddress, source.Exec, source.Log = address, ExecIn(l.engine), l.log
 		if found != nil && named == "" {
 			source.Docker = strings.TrimPrefix(found.Name, "/")
 		}

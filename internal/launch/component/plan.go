@@ -169,6 +169,7 @@ func (s Spec) labels() (map[string]string, error) {
 		}
 		labels[k] = v
 	}
+	maps.Copy(labels, s.Assignment)
 	maps.Copy(labels, s.ourLabels())
 	return labels, nil
 }

@@ -43,6 +43,8 @@ type Spec struct {
 	Platform string // PYT or TF of an SL, else ""
 	Scope    string // "": engine.OSScope()
 	Version  string // of swarmd, for the label; "": none
+	// Assignment are the labels of the assignment that the component is started for; nil: it is started for none.
+	Assignment map[string]string
 
 	Program []string // what runs in the container; nil: swarmd
 	Args    []string // after Program

@@ -17,6 +17,14 @@ const (
 	LabelPlatform    = "io.swarmd.platform" // PYT or TF, of SL nodes and ML programs
 	LabelSwarmd      = "io.swarmd.version"  // version of the swarmd that made it
 	LabelIncarnation = "io.swarmd.life"     // random, of one incarnation of an ML program: names its record in the state directory
+
+	// Those of what a host runs for an assignment of the swarm.
+	LabelSwarm      = "io.swarmd.swarm"      // the swarm's ID
+	LabelHost       = "io.swarmd.host"       // name of the node that started it
+	LabelAssignment = "io.swarmd.assignment" // ID
+	LabelEpoch      = "io.swarmd.epoch"
+	LabelMember     = "io.swarmd.member" // index
+	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )
 
 // Roles of containers, volumes and networks beside those of nodes, the values of LabelRole.
