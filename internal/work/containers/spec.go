@@ -1,0 +1,229 @@
+package containers
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// maxPrereqs bounds the tasks from which a task has its image.
+const maxPrereqs = 16
+
+// programOf reads the task of a job.
+func programOf(t *task.Task) (taskfile.RunSwarm, error) {
+	body, err := taskfile.ReadBody(t.Type, t.Definition)
+	if err != nil {
+		return taskfile.RunSwarm{}, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	run, ok := body.(taskfile.RunSwarm)
+	if !ok {
+		return run, fmt.Errorf("task %s is no %s", t.Name, task.RunSwarm)
+	}
+	return run, nil
+}
+
+// image finds the image of the task's program at the engine, by the outcome of the task before it that makes one, and returns its ID: what is
+// found now runs, whatever the name stands for later.
+func (r *Runner) image(ctx context.Context, e *engine.Engine, t *task.Task) (string, error) {
+	name := t.Prereq
+	for range maxPrereqs {
+		if name == task.Root {
+			return "", fmt.Errorf("task %s has no image: name a task of type PULL_IMAGE or MAKE_USER_CONTAINER as its Prereq", t.Name)
+		}
+		before, err := r.Tasks.Task(ctx, name)
+		if err != nil {
+			return "", fmt.Errorf("fetch task %s, which task %s needs: %w", name, t.Name, err)
+		}
+		if before == nil || before.Name != name || before.Digest != before.Sum() {
+			return "", fmt.Errorf("what was fetched as task %s, which task %s needs, has not its digest: it was changed on the way", name, t.Name)
+		}
+		if before.Type != task.PullImage && before.Type != task.MakeUserContainer {
+			name = before.Prereq
+			continue
+		}
+		found, err := e.ImageInspect(ctx, before.Outcome)
+		if err != nil {
+			return "", &engine.Error{
+				Err:  engine.Explain(fmt.Errorf("look for the outcome of task %s: %w", before.Name, err)),
+				Help: fmt.Sprintf("carry out task %s on this host first", before.Name),
+			}
+		}
+		return found.ID, nil
+	}
+	return "", fmt.Errorf("task %s has its image from too far: more than %d tasks stand before it", t.Name, maxPrereqs)
+}
+
+// part is one SL that a member starts.
+type part struct {
+	sl    start.SL
+	env   start.Env
+	marks map[string]string
+}
+
+// parts are the SLs of a job.
+func (r *Runner) parts(j work.Job, image string) (all []part, err error) {
+	run, err := programOf(j.Task)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Profile.Nodes {
+		n := &r.Profile.Nodes[i]
+		sl, err := r.sl(n, j, run, image)
+		if err != nil {
+			return nil, fmt.Errorf("node %d of the profile: %w", n.Index, err)
+		}
+		all = append(all, part{sl: sl, env: r.Env, marks: marks(j.Label, len(r.Profile.Nodes))})
+	}
+	if len(all) == 0 {
+		return nil, errors.New("the profile has no nodes: list them under nodes")
+	}
+	return all, nil
+}
+
+// marks are a member's labels.
+func marks(l work.Label, parts int) map[string]string {
+	return map[string]string{
+		engine.LabelSwarm: l.Swarm, engine.LabelHost: l.Node, engine.LabelAssignment: l.Assignment, engine.LabelEpoch: strconv.FormatUint(uint64(l.Epoch), 10),
+		engine.LabelMember: strconv.FormatUint(uint64(l.Member), 10), engine.LabelParts: strconv.Itoa(parts),
+	}
+}
+
+// nodeName is an SL's name in the swarm. It is the same in each assignment, since its key is.
+func (r *Runner) nodeName(n *taskfile.Node) string { return fmt.Sprintf("%s-sl-%d", r.Node, n.Index) }
+
+// containerName names a container as the original does: GROUP-TASK-s-INDEX-HEX for an SL, u for a user's program.
+func (r *Runner) containerName(kind string, n *taskfile.Node, j work.Job) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d %d %d", j.Swarm, j.Node, j.Label.Assignment, j.Epoch, j.Member, n.Index))
+	return fmt.Sprintf("%s-%s-%s-%d-%s", r.Profile.GroupName, j.Task.Name, kind, n.Index, hex.EncodeToString(sum[:8]))
+}
+
+// sl is the SL of a node, with the task's program.
+func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image string) (start.SL, error) {
+	o := start.SL{Node: start.Node{
+		Name: r.nodeName(n), TrustDomains: r.Host.TrustDomains, SPIFFEPrefix: r.Host.SPIFFEPrefix, SwarmID: r.Host.SwarmID, LogLevel: r.Host.LogLevel,
+		Certificates: start.Certificates{Roles: r.Host.Roles},
+		Container: component.Options{
+			Name: r.containerName("s", n, j), Hostname: cmp.Or(n.SLHostname, r.nodeName(n)), Network: r.Profile.Network, IP: n.SLAddress, Detach: true,
+			Env: pairs(r.Profile.SLEnv(n)), Labels: pairs(n.SLLabels), DNS: r.Profile.DNS, Image: r.Host.Container.Image,
+		},
+	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService}
+	if r.Profile.Network == "host" {
+		o.Container.Hostname = n.SLHostname
+	}
+	if n.SLPort != 0 && r.Profile.Network != "host" {
+		o.Container.Publish = []string{fmt.Sprintf("%d:%d", n.SLPort, n.SLPort)}
+	}
+	o.Host = cmp.Or(n.SLHostIP, n.SLAddress, r.reached(n, o.Container.Name))
+	if err := r.identify(&o.Node, n); err != nil {
+		return o, err
+	}
+	mounts, err := mounts(run, n)
+	if err != nil {
+		return o, err
+	}
+	o.ML = start.ML{
+		Runtime: start.Docker, Image: image, WorkDir: run.WorkingDir, Name: r.containerName("u", n, j), Volumes: mounts, Env: pairs(n.ProgramEnv(run)),
+		Network: r.Profile.Network, Devices: n.User.Devices, IPC: n.User.IPC, GroupAdd: n.User.GroupAdd, CapAdd: n.User.CapAdd, SecurityOpt: n.User.SecurityOpt,
+		Privileged: n.User.Privileged, GPUs: n.User.GPUs,
+	}
+	for _, w := range []struct {
+		field string
+		words *start.Words
+		text  string
+	}{{"Entrypoint", &o.ML.Entrypoint, run.Entrypoint}, {"Command", &o.ML.Cmd, run.Command}} {
+		if err := w.words.UnmarshalText([]byte(w.text)); err != nil {
+			return o, fmt.Errorf("%s: %w", w.field, err)
+		}
+	}
+	if err := o.ML.ShmSize.UnmarshalText([]byte(n.User.ShmSize)); err != nil {
+		return o, fmt.Errorf("shm-size %s: %w", n.User.ShmSize, err)
+	}
+	return o, o.Settle()
+}
+
+// reached is where other nodes reach an SL of which the profile does not say it: by its container's name in a network of the user's, where
+// engines have a DNS; else at the host's address.
+func (r *Runner) reached(n *taskfile.Node, container string) string {
+	if r.Profile.Network == "host" || n.SLPort != 0 {
+		return r.Host.Host
+	}
+	return container
+}
+
+// identify gives an SL the identity that the profile names, by paths of this host; without one the SWOP's own source of identities is asked.
+func (r *Runner) identify(o *start.Node, n *taskfile.Node) error {
+	if len(n.Identity) == 0 {
+		if r.Host.Cert != "" {
+			return errors.New("it has no identity, and a SWOP's certificate is not lent to SLs: name the SL's KEY and CERT in identity")
+		}
+		o.Identity, o.SocketPath, o.Agent, o.Invitation = r.Host.Identity, r.Host.SocketPath, r.Host.Agent, r.Host.Invitation
+		return nil
+	}
+	for _, a := range n.Identity {
+		if strings.EqualFold(a.MountType, taskfile.Volume) {
+			return fmt.Errorf("its %s is in volume %s: name a path of this host, with mType BIND", a.Kind, a.Src)
+		}
+		at := filepath.Join(a.Src, a.SubPath)
+		switch a.Kind {
+		case "KEY":
+			o.Key = at
+		case "CERT":
+			o.Cert = at
+		case "CACERT":
+			o.CACert = at
+		case "CAPATH":
+			o.CAPath = at
+		case "SPIFFE_SOCKETPATH":
+			o.SocketPath = at
+		}
+	}
+	return nil
+}
+
+// mounts are what the program sees of this host: the node's private data where the task wants it, and what all share.
+func mounts(run taskfile.RunSwarm, n *taskfile.Node) (all []string, err error) {
+	add := func(of, src, tgt, kind string) {
+		named := strings.EqualFold(kind, taskfile.Volume)
+		switch {
+		case strings.Contains(src, ":") || strings.Contains(tgt, ":"):
+			err = errors.Join(err, fmt.Errorf("%s mounts %.200q at %.200q: leave colons out", of, src, tgt))
+		case !path.IsAbs(tgt) || path.Clean(tgt) == "/":
+			err = errors.Join(err, fmt.Errorf("%s is mounted at %.200q: write an absolute path below /", of, tgt))
+		case !named && !filepath.IsAbs(src):
+			err = errors.Join(err, fmt.Errorf("%s names the directory %.200q: write its absolute path on this host, or the name of a volume with MType VOLUME", of, src))
+		case named && strings.Contains(src, "/"):
+			err = errors.Join(err, fmt.Errorf("%s names the volume %.200q: a path has MType BIND", of, src))
+		default:
+			all = append(all, src+":"+tgt)
+		}
+	}
+	if n.PrivateData.Src != "" && run.PrivateContent != "" {
+		add("PrivateContent", n.PrivateData.Src, run.PrivateContent, n.PrivateData.MountType)
+	}
+	for _, s := range run.SharedContent {
+		add("SharedContent", s.Src, s.Tgt, s.MountType)
+	}
+	return all, err
+}
+
+// pairs are variables or labels as engines take them.
+func pairs(vars []taskfile.Var) (all []string) {
+	for _, v := range vars {
+		all = append(all, v.Name+"="+v.Value)
+	}
+	return all
+}

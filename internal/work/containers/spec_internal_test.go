@@ -1,0 +1,155 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+func runner() *Runner {
+	return &Runner{
+		Profile: &taskfile.Profile{GroupName: "grp", Network: "net", DNS: []string{"9.9.9.9"}, Env: []taskfile.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "1"}}},
+		Node:    "swop", Host: start.Node{Host: "10.0.0.1", Identity: "embedded=/ca"}, SNs: []string{"sn"}, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func node() *taskfile.Node {
+	return &taskfile.Node{
+		Index: 1, SLHostname: "sl1", PrivateData: taskfile.Source{Src: "/srv/data", MountType: "BIND"}, SLEnv: []taskfile.Var{{Name: "B", Value: "2"}},
+		UserEnv: []taskfile.Var{{Name: "EPOCHS", Value: "9"}}, SLLabels: []taskfile.Var{{Name: "of", Value: "x"}}, SLAddress: "172.1.1.2",
+		User: taskfile.ContainerOptions{GPUs: "device=3,5", ShmSize: "2g", CapAdd: []string{"SYS_PTRACE"}},
+	}
+}
+
+func run() taskfile.RunSwarm {
+	return taskfile.RunSwarm{
+		Entrypoint: "python3 -u", Command: "model/x.py 'a b'", WorkingDir: "/tmp/test", Env: []taskfile.Var{{Name: "EPOCHS", Value: "1"}, {Name: "X", Value: ""}},
+		PrivateContent: "/tmp/test/private", SharedContent: []taskfile.Shared{{Src: "vol", Tgt: "/v", MountType: "VOLUME"}, {Src: "/srv/model", Tgt: "/tmp/test/model", MountType: "BIND"}},
+	}
+}
+
+func job() work.Job {
+	return work.Job{Label: work.Label{Swarm: "s", Node: "swop", Assignment: "7", Epoch: 2, Member: 3}, Task: &task.Task{Name: "train", Type: task.RunSwarm, Prereq: "image"}}
+}
+
+// TestAnSLOfTheProfile holds what each field of task and profile comes to.
+func TestAnSLOfTheProfile(t *testing.T) {
+	r, n := runner(), node()
+	got, err := r.sl(n, job(), run(), "sha256:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hex := strings.TrimPrefix(got.Container.Name, "grp-train-s-1-")
+	if len(hex) != 16 || got.ML.Name != "grp-train-u-1-"+hex {
+		t.Errorf("containers are named %s and %s", got.Container.Name, got.ML.Name)
+	}
+	want := start.SL{Node: start.Node{Name: "swop-sl-1", Host: "172.1.1.2", Identity: "embedded=/ca"}, SNs: []string{"sn"}, GPUs: "3,5"}
+	want.Container.Name, want.Container.Hostname, want.Container.Network, want.Container.IP, want.Container.Detach = got.Container.Name, "sl1", "net", "172.1.1.2", true
+	want.Container.Env, want.Container.Labels, want.Container.DNS = []string{"A=1", "B=2"}, []string{"of=x"}, []string{"9.9.9.9"}
+	want.ML = start.ML{
+		Runtime: "docker", Image: "sha256:1", Entrypoint: start.Words{"python3", "-u"}, Cmd: start.Words{"model/x.py", "a b"}, WorkDir: "/tmp/test", Name: got.ML.Name,
+		Volumes: []string{"/srv/data:/tmp/test/private", "vol:/v", "/srv/model:/tmp/test/model"}, Env: []string{"EPOCHS=9", "X="}, Network: "net", ShmSize: 2 << 30,
+		CapAdd: []string{"SYS_PTRACE"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	n.SLHostIP, n.SLPort, n.SLFSService = "", 16000, ""
+	n.SLAddress = ""
+	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != "10.0.0.1" || got.FSPort != 16000 || !cmp.Equal(got.Container.Publish, []string{"16000:16000"}) {
+		t.Errorf("with a port: %v, %+v", err, got.Node)
+	}
+	n.SLPort = 0
+	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != got.Container.Name || got.Container.Publish != nil {
+		t.Errorf("in the network: %v, %+v", err, got.Node)
+	}
+	n.SLFSService = "fs.example:9000"
+	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != "fs.example" || got.FSPort != 9000 {
+		t.Errorf("behind a proxy: %v, %+v", err, got.Node)
+	}
+	n.Identity = []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: "/c/k"}, {Kind: "CERT", MountType: "BIND", Src: "/c", SubPath: "c"}, {Kind: "CAPATH", MountType: "BIND", Src: "/c/ca"}, {Kind: "SPIFFE_SOCKETPATH", MountType: "BIND", Src: "/run/a.sock"}}
+	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Key != "/c/k" || got.Cert != "/c/c" || got.CAPath != "/c/ca" || got.SocketPath != "/run/a.sock" || got.Identity != "" {
+		t.Errorf("with an identity: %v, %+v", err, got.Node)
+	}
+}
+
+func TestWhatTheProfileOrTheTaskMayNotSay(t *testing.T) {
+	for want, change := range map[string]func(r *Runner, n *taskfile.Node, run *taskfile.RunSwarm){
+		"in volume certs": func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) {
+			n.Identity = []taskfile.Attribute{{Kind: "KEY", MountType: "VOLUME", Src: "certs"}}
+		},
+		"is not lent to SLs":             func(r *Runner, _ *taskfile.Node, _ *taskfile.RunSwarm) { r.Host.Cert = "/c" },
+		"Command: ":                      func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.Command = "'" },
+		"shm-size many":                  func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) { n.User.ShmSize = "many" },
+		"write its absolute path":        func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[1].Src = "../etc" },
+		"a path has MType BIND":          func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[0].Src = "/etc" },
+		"leave colons out":               func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[0].Tgt = "/a:rw" },
+		"write an absolute path below /": func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.PrivateContent = "/a/.." },
+		"--ml-gpus some":                 func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) { n.User.GPUs = "some" },
+	} {
+		r, n, x := runner(), node(), run()
+		change(r, n, &x)
+		if _, err := r.sl(n, job(), x, "i"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	r := runner()
+	if _, err := r.parts(work.Job{Task: &task.Task{Name: "t", Type: task.RunSwarm, Definition: []byte("Command : a\nEntrypoint : b\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")}}, "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
+		t.Error(err)
+	}
+}
+
+// board are tasks.
+type board map[string]*task.Task
+
+func (b board) Task(_ context.Context, name string) (*task.Task, error) {
+	if b[name] == nil {
+		return nil, errors.New("no task " + name)
+	}
+	return b[name], nil
+}
+
+// TestTheTaskBeforeNamesTheImage has what an SN could show in place of a task.
+func TestTheTaskBeforeNamesTheImage(t *testing.T) {
+	content := &task.Task{Name: "content", Type: task.MakeSwarmUserContent, Prereq: "image"}
+	content.Digest = content.Sum()
+	loop := &task.Task{Name: "image", Type: task.MakeSwarmUserContent, Prereq: "content"}
+	loop.Digest = loop.Sum()
+	for want, b := range map[string]board{
+		"no task image":      {"content": content},
+		"has not its digest": {"content": content, "image": {Name: "image", Digest: "x"}},
+		"more than 16 tasks": {"content": content, "image": loop},
+	} {
+		r := runner()
+		r.Tasks = b
+		if _, err := r.image(t.Context(), nil, &task.Task{Name: "train", Prereq: "content"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := runner().image(t.Context(), nil, &task.Task{Name: "train", Prereq: task.Root}); err == nil || !strings.Contains(err.Error(), "as its Prereq") {
+		t.Error(err)
+	}
+}
+
+func TestLabelsAreReadBack(t *testing.T) {
+	want := job().Label
+	if got, ok := labelOf(marks(want, 2)); !ok || got != want {
+		t.Errorf("%+v", got)
+	}
+	for _, bad := range []string{"", "-1", "x", "99999999999"} {
+		m := marks(want, 2)
+		m["io.swarmd.epoch"] = bad
+		if _, ok := labelOf(m); ok {
+			t.Errorf("epoch %q", bad)
+		}
+	}
+}
