@@ -496,3 +496,25 @@ func (s *Swarm) Wait(names ...string) {
 
 // Operator is a client with the role of swarmctl.
 func (s *Swarm) Operator() client.Operator { return client.Operator{Client: s.clients[0]} }
+
+// Guest is a client of the API with a name, a key and a place in the network, as a node has that is no SN and no SL.
+type Guest struct {
+	*client.Client
+
+	Name string
+	Key  crypto.PrivKey
+	Cut  func() // ends all its streams: nothing reaches it any more, and it reaches nobody
+}
+
+// Guest adds the guest of a role with this index, with its key if it was there before.
+func (s *Swarm) Guest(role string, i int) Guest {
+	s.t.Helper()
+	id, ok := s.ids[fmt.Sprintf("%s-%d", role, i)]
+	if !ok {
+		id = s.identity(role, i)
+	}
+	h := s.Network.attach(id)
+	c, err := s.client(id, h)
+	s.must(err)
+	return Guest{c, id.name, id.key, h.detach}
+}

@@ -1,0 +1,214 @@
+package nodetest_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/node/nodetest"
+)
+
+// assignments are an operator's, of one task that each carries out anew.
+type assignments struct {
+	t      *testing.T
+	swarm  *nodetest.Swarm
+	op     client.Tasks
+	digest string
+	ids    []string
+	swops  []*swop
+}
+
+// newAssignments writes the task, and starts hosts that listen.
+func newAssignments(t *testing.T, s *nodetest.Swarm, hosts int) *assignments {
+	t.Helper()
+	a := &assignments{t: t, swarm: s, op: client.Tasks{By: s.Operator()}}
+	ctx := t.Context()
+	_, err := a.op.CreateTask(ctx, &swarmv1.CreateTaskRequest{Name: "pull", Type: task.PullImage, Author: "me", Prereq: task.Root, Outcome: "img:1"})
+	a.must(err)
+	_, err = a.op.EditTask(ctx, "pull", 1, "Tag: 1")
+	a.must(err)
+	final, err := a.op.FinaliseTask(ctx, "pull", "")
+	a.must(err)
+	a.digest = final.GetDigest()
+	for i := range hosts {
+		a.swops = append(a.swops, listen(s, i))
+	}
+	s.Until("the hosts to listen", func() bool { return a.listening() == hosts })
+	return a
+}
+
+// listening counts the hosts that listen, as an operator sees them.
+func (a *assignments) listening() (n int) {
+	a.t.Helper()
+	time.Sleep(500 * time.Millisecond)
+	all, err := a.swarm.Operator().ListNodes(a.t.Context())
+	a.must(err)
+	for _, x := range all.GetNodes() {
+		if x.GetLive() && x.GetOffer().GetTaskrunner() == task.DefaultTaskrunner && x.GetOffer().GetPeers() == 2 {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *assignments) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// assign hands the task to n peers.
+func (a *assignments) assign(n, retries uint32) (id string) {
+	a.t.Helper()
+	got, err := a.op.AssignTask(a.t.Context(), &swarmv1.AssignTaskRequest{
+		Task: "pull", Digest: a.digest, Taskrunner: task.DefaultTaskrunner, Groups: []*swarmv1.TaskGroup{{Name: "peers", Peers: n, Least: n}},
+		Retries: retries, ExpiresUnixMs: time.Now().Add(time.Hour).UnixMilli(),
+	})
+	a.must(err)
+	a.ids = append(a.ids, got.GetId())
+	return got.GetId()
+}
+
+// get shows an assignment. A call takes real time, so some virtual time passes before.
+func (a *assignments) get(id string) *swarmv1.Assignment {
+	time.Sleep(500 * time.Millisecond)
+	got, err := a.op.GetAssignment(a.t.Context(), id)
+	a.must(err)
+	return got
+}
+
+// until waits for an assignment to come to a phase.
+func (a *assignments) until(id string, p task.Phase) *swarmv1.Assignment {
+	a.t.Helper()
+	var got *swarmv1.Assignment
+	a.swarm.Until(fmt.Sprintf("assignment %s to be %s", id, p), func() bool {
+		got = a.get(id)
+		return got.GetPhase() == string(p)
+	})
+	return got
+}
+
+// over waits until an assignment is over, and holds it to its verdict.
+func (a *assignments) over(id, verdict, reason string) *swarmv1.Assignment {
+	a.t.Helper()
+	got := a.until(id, task.Over)
+	if got.GetVerdict() != verdict || got.GetReason() != reason {
+		a.t.Errorf("assignment %s ended as %s, %q, want %s, %q", id, got.GetVerdict(), got.GetReason(), verdict, reason)
+	}
+	return got
+}
+
+// holds returns the hosts of an assignment that run.
+func (a *assignments) holds(m []*swarmv1.AssignmentMember) (hosts []*swop) {
+	for _, x := range m {
+		for _, w := range a.swops {
+			if w.guest.Name == x.GetNode() {
+				hosts = append(hosts, w)
+			}
+		}
+	}
+	return hosts
+}
+
+// check holds what hosts did and the ledger to what was asked for: nothing started twice, one verdict each, all by the operator's orders.
+func (a *assignments) check() {
+	a.t.Helper()
+	for _, w := range a.swops {
+		w.end()
+		if w.err != nil {
+			a.t.Errorf("%s gave up: %v", w.guest.Name, w.err)
+		}
+		for p, n := range w.begun {
+			if n != 1 {
+				a.t.Errorf("%s started member %d of assignment %s, epoch %d, %d times", w.guest.Name, p.member, p.id, p.epoch, n)
+			}
+		}
+	}
+	var b bytes.Buffer
+	_, err := a.swarm.Operator().ReadLedger(a.t.Context(), &b)
+	a.must(err)
+	assigned, verdicts, o := map[string]int{}, map[string]int{}, audit.Options{}
+	for line := range bytes.Lines(b.Bytes()) {
+		_, body, err := ledger.Parse(line)
+		a.must(err)
+		switch x := body.(type) {
+		case ledger.Bundle:
+			for _, der := range x.Certificates {
+				cert, err := x509.ParseCertificate(der)
+				a.must(err)
+				o.Authorities = append(o.Authorities, cert)
+			}
+		case ledger.Assigned:
+			assigned[x.Assignment]++
+		case ledger.EndedAssignment:
+			verdicts[x.Assignment]++
+		}
+	}
+	for _, id := range a.ids {
+		if assigned[id] != 1 || verdicts[id] != 1 {
+			a.t.Errorf("the ledger has assignment %s %d times, and %d verdicts on it", id, assigned[id], verdicts[id])
+		}
+	}
+	if r, err := audit.Verify(&b, o); err != nil || !r.Good() {
+		a.t.Errorf("audit: %v, %v", err, r.Problems)
+	}
+}
+
+// TestHostsCarryOutTasks: an assignment comes to one verdict while all goes well, when the leader dies, when a host dies, when that is
+// replaced by another, and when all of it happens at a time.
+func TestHostsCarryOutTasks(t *testing.T) {
+	history(t, nodetest.Config{SNs: 3}, func(t *testing.T, s *nodetest.Swarm) {
+		a := newAssignments(t, s, 4)
+		defer a.check()
+
+		well := a.over(a.assign(3, 0), "succeeded", "")
+		if well.GetCompletedPeers() != 3 || well.GetEpoch() != 1 || well.GetStatus() != "COMPLETE" || well.GetBy() == "" {
+			t.Errorf("while all goes well: %v", well)
+		}
+
+		id := a.assign(3, 0)
+		a.until(id, task.Running)
+		gone := s.Leader()
+		s.Crash(gone)
+		if got := a.over(id, "succeeded", ""); got.GetEpoch() != 1 {
+			t.Errorf("the leader's death cost epoch %d", got.GetEpoch())
+		}
+		s.Restart(gone)
+
+		id = a.assign(3, 0)
+		dies := a.holds(a.until(id, task.Running).GetMembers())[1]
+		dies.end()
+		a.over(id, "failed", dies.guest.Name+" was lost: it is not heard any more")
+
+		id = a.assign(3, 1)
+		got := a.until(id, task.Running)
+		a.swops = append(a.swops, listen(s, 4))
+		s.Until("another host to listen", func() bool { return a.listening() == 4 })
+		a.holds(got.GetMembers())[0].end()
+		gone = s.Leader()
+		s.Crash(gone)
+		if got := a.over(id, "succeeded", ""); got.GetEpoch() != 2 || len(a.holds(got.GetMembers())) != 3 {
+			t.Errorf("after a host and the leader died: %v", got)
+		}
+		s.Restart(gone)
+		run, err := a.op.GetTaskrunner(t.Context(), task.DefaultTaskrunner)
+		a.must(err)
+		if run.GetTaskrunner().GetStatus() != "COMPLETE" || run.GetAssignment().GetId() != id {
+			t.Errorf("the taskrunner: %v", run)
+		}
+
+		id = a.assign(9, 0) // nobody has so many
+		s.Until("it to say what it waits for", func() bool { return a.get(id).GetWants() != "" })
+		_, err = a.op.ResetTaskrunner(t.Context(), task.DefaultTaskrunner, "enough")
+		a.must(err)
+		a.over(id, "cancelled", "enough")
+	})
+}
