@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/internal/rpc/refused"
+	"github.com/swarmd/swarmd/internal/refused"
 )
 
 // drainTime is how long calls that run may take when the server stops.
