@@ -1,0 +1,4 @@
+package web
+
+// FormFile is formFile, for fuzzing.
+var FormFile = formFile

@@ -1,0 +1,443 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+	"github.com/swarmd/swarmd/internal/swci/web"
+)
+
+// prompt answers commands as a test wants it.
+type prompt func(ctx context.Context, line string) ([]string, error)
+
+// Do implements web.Runner.
+func (p prompt) Do(ctx context.Context, line string) ([]string, error) { return p(ctx, line) }
+
+// place is a server in web mode and where it is.
+type place struct {
+	t         *testing.T
+	authority *rpctest.Authority
+	domains   identity.Domains
+	url, dir  string
+	log       *bytes.Buffer
+	stop      context.CancelFunc
+	ended     chan error
+}
+
+func serve(t *testing.T, run prompt, noDir bool) *place {
+	t.Helper()
+	p := &place{t: t, dir: t.TempDir(), log: &bytes.Buffer{}, ended: make(chan error, 1)}
+	var err error
+	if p.authority, err = rpctest.NewAuthority("a.example"); err != nil {
+		t.Fatal(err)
+	}
+	if p.domains, err = p.authority.Domains(); err != nil {
+		t.Fatal(err)
+	}
+	source, err := p.authority.Issue("/swarm/swci/server", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.url = "https://" + ln.Addr().String()
+	cfg := web.Config{Source: source, Domains: p.domains, Runner: run, Dir: p.dir, Log: slog.New(slog.NewTextHandler(&locked{w: p.log}, nil))}
+	if noDir {
+		cfg.Dir = ""
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	p.stop = stop
+	go func() { p.ended <- web.New(cfg).Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-p.ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return p
+}
+
+// locked is a writer for many.
+type locked struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements io.Writer.
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// as returns a client with an SVID of this path.
+func (p *place) as(authority *rpctest.Authority, path string) *http.Client {
+	p.t.Helper()
+	source, err := authority.Issue(path, time.Hour, p.authority)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	tr := &http.Transport{TLSClientConfig: identity.ClientTLS(source, p.domains, identity.RoleSWCI)}
+	p.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+func (p *place) operator() *http.Client { return p.as(p.authority, "/swarm/swci/ada") }
+
+// do sends a request and returns status and body.
+func (p *place) do(c *http.Client, method, path string, body io.Reader, header ...string) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+func (p *place) exec(c *http.Client, line string) (int, string) {
+	p.t.Helper()
+	return p.do(c, http.MethodPost, "/exec?cmd="+url.QueryEscape(line), nil)
+}
+
+func TestExec(t *testing.T) {
+	answers := map[string]struct {
+		lines []string
+		err   error
+	}{
+		"list contexts":    {[]string{"a", "b"}, nil},
+		"nothing":          {nil, nil},
+		"GET X 'ü + & %'":  {[]string{"<ü>"}, nil},
+		"reset contract c": {[]string{"first", "ERROR : 2 sessions are open", "    hint: use force"}, errors.New("open")},
+		"ls":               {[]string{"ERROR x.yaml", "y"}, nil},
+		"odd":              {[]string{"ERROR a", "ERROR : b"}, errors.New("b")},
+	}
+	p := serve(t, func(_ context.Context, line string) ([]string, error) { return answers[line].lines, answers[line].err }, false)
+	c := p.operator()
+	for line, want := range map[string][]string{
+		"list contexts": {"a", "b"}, "nothing": {}, "GET X 'ü + & %'": {"<ü>"},
+		"reset contract c": {"first", "ERROR : 2 sessions are open\n    hint: use force"},
+		"  ls  ":           {" ERROR x.yaml", "y"},
+		"odd":              {" ERROR a", "ERROR : b"},
+	} {
+		status, body := p.exec(c, line)
+		var got struct {
+			Content []string `json:"CONTENT"` //nolint:tagliatelle // the original's name
+		}
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
+			t.Fatalf("%s: status %d, %v: %s", line, status, err, body)
+		}
+		if diff := cmp.Diff(want, got.Content); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+	p.stop()
+	p.ended <- <-p.ended
+	if log := p.log.String(); !strings.Contains(log, `client=spiffe://a.example/swarm/swci/ada command="reset contract" failed=true`) {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+func TestExecRefusals(t *testing.T) {
+	p := serve(t, func(_ context.Context, line string) ([]string, error) {
+		t.Errorf("%q was run", line)
+		return nil, nil
+	}, false)
+	c := p.operator()
+	for _, tt := range []struct {
+		method, path, body string
+		header             []string
+		status             int
+		want               string
+	}{
+		{"GET", "/exec?cmd=pwd", "", nil, http.StatusMethodNotAllowed, ""},
+		{"POST", "/", "", nil, http.StatusNotFound, ""},
+		{"POST", "/exec", "", nil, http.StatusBadRequest, "ERROR : a request has one command"},
+		{"POST", "/exec?cmd=", "", nil, http.StatusBadRequest, "ERROR : a request has one command"},
+		{"POST", "/exec?cmd=a&cmd=b", "", nil, http.StatusBadRequest, "ERROR : a request has one command"},
+		{"POST", "/exec?cmd=a%0ab", "", nil, http.StatusBadRequest, "ERROR : a command is one line"},
+		{"POST", "/exec?cmd=%zz", "", nil, http.StatusBadRequest, "ERROR : read query"},
+		{"POST", "/exec?cmd=" + strings.Repeat("%41", 64<<10) + "x", "", nil, http.StatusBadRequest, "ERROR : a command has at most 65536 bytes"},
+		{"POST", "/exec?cmd=" + strings.Repeat("x", 1<<20), "", nil, http.StatusRequestHeaderFieldsTooLarge, ""},
+		{"POST", "/exec?cmd=pwd", strings.Repeat("x", 1<<17), nil, http.StatusRequestEntityTooLarge, "ERROR : the body"},
+		{"POST", "/exec?cmd=pwd", "", []string{"Origin", "https://evil.example"}, http.StatusForbidden, ""},
+		{"POST", "/exec?cmd=pwd", "", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden, ""},
+	} {
+		status, body := p.do(c, tt.method, tt.path, strings.NewReader(tt.body), tt.header...)
+		if status != tt.status || !strings.HasPrefix(body, tt.want) {
+			t.Errorf("%s %.40s: status %d, want %d: %s", tt.method, tt.path, status, tt.status, body)
+		}
+	}
+}
+
+// TestClients holds that only operators are let in, of this swarm.
+func TestClients(t *testing.T) {
+	p := serve(t, func(context.Context, string) ([]string, error) { return []string{"done"}, nil }, false)
+	other, err := rpctest.NewAuthority("b.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		authority *rpctest.Authority
+		path      string
+		want      bool
+	}{
+		{p.authority, "/swarm/swci", true},
+		{p.authority, "/swarm/swci/ada", true},
+		{p.authority, "/swarm/sl/ada", false},
+		{p.authority, "/swarm/sn/ada", false},
+		{p.authority, "/swarm/audit", false},
+		{other, "/swarm/swci/ada", false},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/exec?cmd=pwd", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := p.as(tt.authority, tt.path).Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != tt.want {
+			t.Errorf("%s is let in: %t (%v), want %t", tt.path, err == nil, err, tt.want)
+		}
+	}
+	if resp, err := (&http.Client{}).Get("http" + strings.TrimPrefix(p.url, "https")); err == nil { //nolint:noctx // it is refused
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("plain HTTP is answered")
+		}
+	}
+}
+
+// TestOneAtATime holds that commands of several clients run one after the other, and that too many are refused.
+func TestOneAtATime(t *testing.T) {
+	var mu sync.Mutex
+	running, most := 0, 0
+	begun, end := make(chan struct{}, 100), make(chan struct{})
+	p := serve(t, func(context.Context, string) ([]string, error) {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		mu.Unlock()
+		begun <- struct{}{}
+		<-end
+		mu.Lock()
+		running--
+		mu.Unlock()
+		return []string{"done"}, nil
+	}, false)
+	c := p.operator()
+	statuses := make(chan int, 40)
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			status, _ := p.exec(c, "pwd")
+			statuses <- status
+		})
+	}
+	got := map[int]int{}
+	for range 8 { // refused, while one runs and 31 wait
+		got[<-statuses]++
+	}
+	if diff := cmp.Diff(map[int]int{http.StatusServiceUnavailable: 8}, got); diff != "" {
+		t.Errorf("statuses while commands wait (-want +got):\n%s", diff)
+	}
+	close(end)
+	all.Wait()
+	close(statuses)
+	clear(got)
+	for s := range statuses {
+		got[s]++
+	}
+	if diff := cmp.Diff(map[int]int{http.StatusOK: 32}, got); diff != "" || most != 1 {
+		t.Errorf("%d at a time; statuses (-want +got):\n%s", most, diff)
+	}
+}
+
+// TestClientLeaves holds that a command ends with the client that asked for it.
+func TestClientLeaves(t *testing.T) {
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	p := serve(t, func(ctx context.Context, line string) ([]string, error) {
+		if line == "pwd" {
+			return []string{"here"}, nil
+		}
+		close(begun)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
+	}, false)
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/exec?cmd=wait", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.operator()
+	var gone sync.WaitGroup
+	gone.Go(func() {
+		if resp, err := c.Do(r); err == nil {
+			_ = resp.Body.Close()
+		}
+	})
+	<-begun
+	leave()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the command ended with %v", err)
+	}
+	gone.Wait()
+	if status, body := p.exec(c, "pwd"); status != http.StatusOK {
+		t.Errorf("the next command: %d %s", status, body)
+	}
+}
+
+// TestStop holds that a command that runs may end when the server stops.
+func TestStop(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	p := serve(t, func(context.Context, string) ([]string, error) {
+		close(begun)
+		<-end
+		return []string{"done"}, nil
+	}, false)
+	c := p.operator()
+	answered := make(chan string, 1)
+	go func() {
+		_, body := p.exec(c, "pwd")
+		answered <- body
+	}()
+	<-begun
+	p.stop()
+	close(end)
+	if got := <-answered; got != "{\"CONTENT\":[\"done\"]}\n" {
+		t.Errorf("answer: %s", got)
+	}
+}
+
+// form makes the body of an upload.
+func form(t *testing.T, field, name string, data []byte) (body *bytes.Buffer, kind string) {
+	t.Helper()
+	body = &bytes.Buffer{}
+	w := multipart.NewWriter(body)
+	part, err := w.CreateFormFile(field, name)
+	if err == nil {
+		_, err = part.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body, w.FormDataContentType()
+}
+
+func TestUpload(t *testing.T) {
+	p := serve(t, nil, false)
+	c := p.operator()
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := errors.Join(os.WriteFile(outside, []byte("kept"), 0o600), os.Symlink(outside, filepath.Join(p.dir, "link.yaml")), os.Mkdir(filepath.Join(p.dir, "dir.yaml"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		field, name string
+		size        int
+		status      int
+		want        string
+		file        string // that is there then, "" for none
+	}{
+		{"file", "x.yaml", 10, http.StatusOK, "Task definition uploaded : x.yaml\n", "x.yaml"},
+		{"file", "x.yaml", 1 << 20, http.StatusOK, "Task definition uploaded : x.yaml\n", "x.yaml"},
+		{"file", "/etc/cron.d/y.yml", 10, http.StatusOK, "Task definition uploaded : y.yml\n", "y.yml"},
+		{"file", "link.yaml", 10, http.StatusOK, "Task definition uploaded : link.yaml\n", "link.yaml"},
+		{"file", "dir.yaml", 10, http.StatusInternalServerError, "ERROR : store dir.yaml in the user directory: ", ""},
+		{"file", "big.yaml", 1<<20 + 1, http.StatusBadRequest, "ERROR : big.yaml has more than 1048576 bytes", ""},
+		{"file", "vast.yaml", 3 << 20, http.StatusBadRequest, "ERROR : ", ""},
+		{"file", "swci-init", 10, http.StatusBadRequest, `ERROR : file name "swci-init" is not taken`, ""},
+		{"file", "..", 10, http.StatusBadRequest, "ERROR : file name", ""},
+		{"file", ".x.yaml", 10, http.StatusBadRequest, "ERROR : file name", ""},
+		{"file", "a b.yaml", 10, http.StatusBadRequest, "ERROR : file name", ""},
+		{"file", strings.Repeat("x", 200) + ".yaml", 10, http.StatusBadRequest, "ERROR : file name", ""},
+		{"data", "z.yaml", 10, http.StatusBadRequest, "ERROR : the form has no field named file", ""},
+	} {
+		data := bytes.Repeat([]byte("x"), tt.size)
+		body, kind := form(t, tt.field, tt.name, data)
+		status, said := p.do(c, http.MethodPost, "/uploadTaskDef", body, "Content-Type", kind)
+		if status != tt.status || !strings.HasPrefix(said, tt.want) {
+			t.Errorf("%.40s: status %d, want %d: %s", tt.name, status, tt.status, said)
+		}
+		if got, err := os.ReadFile(filepath.Join(p.dir, tt.file)); tt.file != "" && !bytes.Equal(got, data) {
+			t.Errorf("%s has %d bytes (%v), want %d", tt.file, len(got), err, tt.size)
+		}
+	}
+	if got, err := os.ReadFile(outside); string(got) != "kept" {
+		t.Errorf("what a link named was written: %q, %v", got, err)
+	}
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if diff := cmp.Diff([]string{"dir.yaml", "link.yaml", "x.yaml", "y.yml"}, names); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if status, said := p.do(c, http.MethodPost, "/uploadTaskDef", strings.NewReader("x"), "Content-Type", "text/plain"); status != http.StatusBadRequest {
+		t.Errorf("no form: %d %s", status, said)
+	}
+}
+
+func TestUploadWithoutDirectory(t *testing.T) {
+	p := serve(t, nil, true)
+	body, kind := form(t, "file", "x.yaml", nil)
+	status, said := p.do(p.operator(), http.MethodPost, "/uploadTaskDef", body, "Content-Type", kind)
+	if want := "ERROR : this SWCI has no user directory: start it with --usr-dir\n"; status != http.StatusConflict || said != want {
+		t.Errorf("status %d: %s", status, said)
+	}
+}
+
+func FuzzUpload(f *testing.F) {
+	f.Add([]byte("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x.yaml\"\r\n\r\ndata\r\n--b--\r\n"))
+	f.Add([]byte("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"..\\\\x.yaml\"\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/uploadTaskDef", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		name, data, err := web.FormFile(r)
+		if err == nil && (name != filepath.Base(name) || filepath.Ext(name) == "" || name[0] == '.' || len(data) > 1<<20) {
+			t.Errorf("file %q of %d bytes is taken", name, len(data))
+		}
+	})
+}
