@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -50,7 +51,11 @@ func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done f
 	}
 	p = &prompt{}
 	for _, names := range s.Grammar.connectionOptions() {
-		p.given = append(p.given, typed(opts, names))
+		given := typed(opts, names)
+		for i := range given {
+			given[i].Value = everywhere(given[i].Name, given[i].Value)
+		}
+		p.given = append(p.given, given)
 	}
 	cfg := shell.Config{
 		In: s.Env.Stdin, Name: input, Out: s.Env.Stdout, Dir: dir, Script: opts.String("init-script-name"), TTY: s.interactive(),
@@ -68,6 +73,19 @@ func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done f
 	}
 	p.shell = shell.New(cfg)
 	return p, done, nil
+}
+
+// everywhere makes of an option's value, where it names a file, one that means the same in every directory: the session changes its own.
+func everywhere(option, value string) string {
+	place := start.Places(new(start.SWCI))[option]
+	dir, embedded := strings.CutPrefix(value, "embedded=")
+	switch {
+	case option == "identity" && embedded:
+		return "embedded=" + absolute(dir)
+	case place == start.File || place == start.Dir:
+		return absolute(value)
+	}
+	return value
 }
 
 // userDir returns the user directory's absolute path.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,6 +159,31 @@ func TestSwitchedContextIsUsed(t *testing.T) {
 	want := []string{"[sn1:30304] /run/agent.sock", "[sn2:30304] /run/agent.sock", "[sn1:30304] /run/agent.sock", "[sn2:30304] /run/agent.sock"}
 	if diff := cmp.Diff(want, targets); err != nil || diff != "" || !strings.Contains(out, "NAME                      : second\n") {
 		t.Errorf("%v; who was asked (-want +got):\n%s\n%s", err, diff, out)
+	}
+}
+
+// TestFilesOfTheIdentity holds that files named to run-swci are found from the user directory too, and from where cd leads.
+func TestFilesOfTheIdentity(t *testing.T) {
+	here := t.TempDir()
+	t.Chdir(here)
+	if err := os.MkdirAll("usr/below", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		options []string
+		want    string
+	}{
+		{[]string{"--cert=c.pem", "--key=k.pem", "--capath=cas"}, "[sn1:1] files:" + url.Values{"cert": {here + "/c.pem"}, "key": {here + "/k.pem"}, "capath": {here + "/cas"}}.Encode()},
+		{[]string{"--identity=embedded=auth"}, "[sn1:1] embedded=" + here + "/auth"},
+		{[]string{"--identity=embedded"}, "[sn1:1] embedded"},
+	} {
+		_, targets, err := atPrompt(t, "list contracts\ncd below\nlist contracts\n", append(tt.options, "--usr-dir=usr", "--sn=sn1:1")...)
+		if diff := cmp.Diff([]string{tt.want, tt.want}, targets); err != nil || diff != "" {
+			t.Errorf("%v: %v; who was asked (-want +got):\n%s", tt.options, err, diff)
+		}
+		if err := os.Chdir(here); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
