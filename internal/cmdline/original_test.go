@@ -13,7 +13,7 @@ import (
 
 // started are the options of a start command.
 func started() cmdline.Table {
-	return cmdline.NewTable(append(flags(), &cli.StringFlag{Name: "sn-ip"}, &cli.StringFlag{Name: "log-level"}, &cli.BoolFlag{Name: "sentinel"})...)
+	return cmdline.NewTable(append(flags(), &cli.StringFlag{Name: "sn-ip"}, &cli.StringFlag{Name: "log-level"}, &cli.BoolFlag{Name: "sentinel"}, &cli.BoolFlag{Name: "web"}, &cli.IntFlag{Name: "web-port"})...)
 }
 
 func TestOriginals(t *testing.T) {
@@ -97,7 +97,7 @@ func TestTakeVariables(t *testing.T) {
 		"common names":         {"run-sl", "", map[string]string{"LOGS_DIR": "/x", "MLCMD": "x"}, nil, nil, ""},
 		"common names, typed":  {"run-sl", "-e LOGS_DIR=/x", nil, nil, []string{"-e LOGS_DIR changes nothing: logs go to standard error, and so to docker logs"}, ""},
 		"refused":              {"run-sl", "-e MLCMD=x", nil, nil, nil, "-e MLCMD is not taken here: name the program with --model-program"},
-		"the web mode":         {"run-swci", "-e SWCI_MODE=WEB", nil, nil, nil, "-e SWCI_MODE is not taken here: there is no web mode"},
+		"the web mode":         {"run-swci", "-e SWCI_MODE=web", map[string]string{"SWCI_WEB_PORT": "1"}, []cmdline.Option{{Typed: "-e SWCI_MODE", Name: "web", Value: "true", Given: true}, {Typed: "$SWCI_WEB_PORT", Name: "web-port", Value: "1", Given: true}}, nil, ""},
 		"not the web mode":     {"run-swci", "-e SWCI_MODE=cli", nil, nil, nil, ""},
 	} {
 		l := started().Split(strings.Fields(tt.args))

@@ -59,8 +59,8 @@ var originalVariables = []originalVariable{
 	{Names: []string{"SWCI_RUN_TASK_MAX_WAIT_TIME"}, Says: noTasks, Of: []string{inSWCI}},
 	{Names: []string{"SWCI_GENERIC_TASK_MAX_WAIT_TIME"}, Says: noTasks, Of: []string{inSWCI}},
 	{Names: []string{"SWCI_TASK_MAX_WAIT_TIME"}, Says: noTasks, Of: []string{inSWCI}},
-	{Names: []string{"SWCI_MODE"}, Use: "there is no web mode: give commands in a script or by a pipe, or use swarmctl with -o json", Value: web, Of: []string{inSWCI}},
-	{Names: []string{"SWCI_WEB_PORT"}, Says: "there is no web mode", Of: []string{inSWCI}},
+	{Names: []string{"SWCI_MODE"}, Option: "web", Value: web, Of: []string{inSWCI}},
+	{Names: []string{"SWCI_WEB_PORT"}, Option: "web-port", Of: []string{inSWCI}},
 	{Names: []string{"SWOP_UID"}, Says: noTasks, Of: []string{inSWOP}},
 	{Names: []string{"SWOP_GID"}, Says: noTasks, Of: []string{inSWOP}},
 	{Names: []string{"SWOP_DOCKER_GID"}, Says: noTasks, Of: []string{inSWOP}},
@@ -90,12 +90,12 @@ func level(v string) string {
 	return v
 }
 
-// web keeps no mode but the one that is not there.
+// web is the switch of the only mode that has one.
 func web(v string) string {
-	if strings.EqualFold(v, "CLI") {
-		return ""
+	if strings.EqualFold(v, "WEB") {
+		return "true"
 	}
-	return v
+	return ""
 }
 
 // TakeVariables adds the options that the original's variables stand for to a command's line, unless the line or their own variables

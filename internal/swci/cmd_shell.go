@@ -21,6 +21,7 @@ func shellCommands() []*Command {
 			Summary: "Start the SWCI prompt, at which every command can be typed",
 			Details: "Runs the startup script of the user directory if there is one, then reads commands from the terminal, or from standard input, until exit or its end (Ctrl-D). Every command of this list can be typed there, with its options. Options that name a swarm or an identity apply to the whole session. Ctrl-C ends a command, not the prompt. docs/reference/swci.md has the details.\n\n" +
 				"With --runtime docker (the default of scripts/run-swci) all this happens in a container, which sees of this host only the user directory, at /platform/swci/usr and /platform/swarm/usr, and the files that the options name. The options from --name on are for containers only, as in docker run.\n\n" +
+				"With --web it serves programs over HTTPS in place of the prompt, with the same identity: docs/reference/swci.md, Web mode.\n\n" +
 				"Exit code 1 means that something failed while EXIT ON FAILURE was on, or that the prompt could not be started.",
 			Example: "run-swci --usr-dir usr --init-script-name swci-init --sn 10.0.0.1:30304",
 			Flags:   swciFlags(),

@@ -24,6 +24,9 @@ type prompt struct {
 	given    [][]cmdline.Option  // run-swci's, for each of connectionOptions
 	switched bool                // to another context than run-swci was started with
 	names    map[string][]string // found for completion since the last command, by kind
+	dir      string              // the user directory; "": none
+	// allow returns an error for a line that is not to be run; nil: all are.
+	allow func(c *Command, l cmdline.Line) error
 }
 
 // runPrompt runs the prompt in this process.
@@ -49,7 +52,7 @@ func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done f
 	if s.own != nil {
 		done = s.own.keep()
 	}
-	p = &prompt{}
+	p = &prompt{dir: dir}
 	for _, names := range s.Grammar.connectionOptions() {
 		given := typed(opts, names)
 		for i := range given {
@@ -116,6 +119,11 @@ func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out i
 		return err
 	}
 	c := s.Grammar.named(l.Words)
+	if p.allow != nil {
+		if err := p.allow(c, l); err != nil {
+			return err
+		}
+	}
 	if c != nil && c.Seed {
 		return exit.New(exit.Usage, "leave the prompt first, or use another terminal", "%s is not for the prompt", c.compiled.keywords()[0])
 	}

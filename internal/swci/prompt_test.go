@@ -181,9 +181,7 @@ func TestFilesOfTheIdentity(t *testing.T) {
 		if diff := cmp.Diff([]string{tt.want, tt.want}, targets); err != nil || diff != "" {
 			t.Errorf("%v: %v; who was asked (-want +got):\n%s", tt.options, err, diff)
 		}
-		if err := os.Chdir(here); err != nil {
-			t.Fatal(err)
-		}
+		t.Chdir(here)
 	}
 }
 

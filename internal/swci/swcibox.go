@@ -26,6 +26,8 @@ func swciFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "usr-dir", Usage: "user directory `DIR`, with the startup script and the files that commands name"},
 		&cli.StringFlag{Name: "init-script-name", Usage: "startup script `FILE`, directly in the user directory; swci-init, if there is one, if not given"},
+		&cli.BoolFlag{Name: "web", Usage: "serve programs over HTTPS in place of the prompt: web mode"},
+		&cli.IntFlag{Name: "web-port", Value: webPort, Usage: "`PORT` of web mode"},
 		&cli.StringFlag{Name: "runtime", EnvVars: []string{"SWARM_RUNTIME"}, Usage: "`KIND` process, in which the prompt is this process, or docker (default process)"},
 	}, boxFlags()...)
 }
@@ -74,6 +76,9 @@ func runSWCI(ctx context.Context, s *Session, args Args) error {
 	case "", "process":
 		if err := withoutBox(o); err != nil {
 			return err
+		}
+		if o.Bool("web") {
+			return s.runWeb(ctx, o)
 		}
 		return s.runPrompt(ctx, o)
 	default:

@@ -244,6 +244,9 @@ def test_execute_needs_the_assignment(s: Swci, fake: FakeSwci) -> None:
 
 
 def test_topology(s: Swci, fake: FakeSwci, capsys: pytest.CaptureFixture[str]) -> None:
+    assert s.plotTopology() == ""
+    assert len(s.getErrors()) == 1
+    assert capsys.readouterr().out == ""
     fake.context = "c"
     want = (
         "SENTINEL sn-0 (10.0.0.1:30304), 2026-11-25 20:00:01\n"

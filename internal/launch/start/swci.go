@@ -22,6 +22,8 @@ type SWCI struct {
 	UsrDir       string   `option:"usr-dir,host"`     // with the startup script and the files that commands name; "": none
 	Script       string   `option:"init-script-name"` // directly in UsrDir
 	SNs          []string `option:"sn"`               // HOST:PORT
+	Web          bool     `option:"web"`              // serves programs in place of a prompt
+	WebPort      int      `option:"web-port"`         // where; 0: the default
 	TrustDomains []string `option:"trust-domain"`     // foreign ones
 	SPIFFEPrefix string   `option:"spiffe-prefix"`
 	Certificates
@@ -38,13 +40,13 @@ func (o *SWCI) Component(env Env) (component.Spec, error) {
 		// The container's root can't be written, and what swarmctl keeps ends with it anyway.
 		Vars: []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=xterm"},
 	}
-	if o.Container.Detach {
+	if o.Container.Detach && !o.Web {
 		return s, errors.New("a prompt can't run in the background: leave -d out; a startup script that ends in EXIT needs nobody at the prompt")
 	}
 	if err := errors.Join(checkName("name", o.Name), checkLabels(s.Labels)); err != nil {
 		return s, err
 	}
-	s.Name, s.Remove, s.Interactive = o.Name, true, true
+	s.Name, s.Remove, s.Interactive = o.Name, true, !o.Container.Detach
 	if term := env.Getenv("TERM"); term != "" {
 		s.Vars[len(s.Vars)-1] = "TERM=" + term
 	}

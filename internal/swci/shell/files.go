@@ -67,16 +67,36 @@ func CheckScript(dir, script string) error {
 
 // Chdir makes path the working directory. The user directory is also known by its names in the original's containers.
 func (s *Shell) Chdir(path string) error {
-	for _, d := range userDirs {
-		rest, inside := strings.CutPrefix(filepath.Clean(path), d)
-		if inside && s.cfg.Dir != "" && (rest == "" || rest[0] == '/') {
-			path = filepath.Join(s.cfg.Dir, rest)
-		}
-	}
-	if err := os.Chdir(path); err != nil {
+	if err := os.Chdir(s.own(path)); err != nil {
 		return fmt.Errorf("change directory: %w", err)
 	}
 	return nil
+}
+
+// own is path on this host, where it begins with a name of the user directory in the original's containers.
+func (s *Shell) own(path string) string {
+	for _, d := range userDirs {
+		rest, inside := strings.CutPrefix(filepath.Clean(path), d)
+		if inside && s.cfg.Dir != "" && (rest == "" || rest[0] == '/') {
+			return filepath.Join(s.cfg.Dir, rest)
+		}
+	}
+	return path
+}
+
+// Inside reports whether path is of something that is in the user directory, links followed, or is the directory.
+func (s *Shell) Inside(path string) bool {
+	if s.cfg.Dir == "" {
+		return false
+	}
+	dir, err := filepath.EvalSymlinks(s.cfg.Dir)
+	if err != nil {
+		return false
+	}
+	if path, err = filepath.Abs(s.own(path)); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	return err == nil && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
 }
 
 // listOptions are those of ls's options that List knows; -1 and -h are what it does without them.

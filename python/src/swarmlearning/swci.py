@@ -159,7 +159,10 @@ class Swci:
 
     def plotTopology(self, picture: str = "") -> str:
         """Print the nodes as a tree, and give it. matplotlib draws it into the file picture too, if one is named."""
-        found = topology.nodes(self.listNodes())
+        lines = self.listNodes()
+        if self._errors:
+            return ""
+        found = topology.nodes(lines)
         text = topology.tree(found)
         if picture:
             topology.draw(found, picture)

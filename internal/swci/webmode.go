@@ -1,0 +1,139 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/address"
+	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/shell"
+	"github.com/swarmd/swarmd/internal/swci/web"
+)
+
+// webPort is where web mode listens unless told otherwise, as the original does.
+const webPort = 30306
+
+// webWord is one of the commands that clients of web mode may have done.
+type webWord struct {
+	name    string // its keywords
+	options bool   // its own options are taken too
+	files   bool   // its words are names of files, which must be in the user directory
+}
+
+// webWords start nothing on this host, and read and write no file of it but those of the user directory: who may command the swarm
+// need not be who may use this host. The other commands are for the prompt.
+var webWords = []webWord{
+	{name: "list nodes"},
+	{name: "get health"},
+	{name: "create contract", options: true},
+	{name: "list contracts"},
+	{name: "get contract status"},
+	{name: "get contract info"},
+	{name: "explain contract"},
+	{name: "reset contract"},
+	{name: "delete contract"},
+	{name: "pause contract"},
+	{name: "resume contract"},
+	{name: "end contract"},
+	{name: "list models"},
+	{name: "create context"},
+	{name: "list contexts"},
+	{name: "switch context"},
+	{name: "get context info"},
+	{name: "get context version"},
+	{name: "list context env"},
+	{name: "get context env"},
+	{name: "set context env"},
+	{name: "wait for"},
+	{name: "wait for service"},
+	{name: "help"},
+	{name: "version"},
+	{name: "sleep"},
+	{name: "exit on failure"},
+	{name: "pwd"},
+	{name: "cd", files: true},
+	{name: "ls", files: true},
+}
+
+// allowInWeb returns an error for a line that web mode does not run.
+func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error {
+	if c == nil {
+		return nil // who parses it says what is wrong
+	}
+	name := strings.Join(c.compiled.keywords(), " ")
+	i := slices.IndexFunc(webWords, func(w webWord) bool { return w.name == name })
+	if i < 0 {
+		return exit.New(exit.Denied, "use the prompt: swarmctl run-swci without --web", "%s is not for web mode", name)
+	}
+	own := cmdline.NewTable(c.Flags...)
+	for _, o := range l.Options {
+		_, has := own[o.Name]
+		if o.Name != "o" && o.Name != "output" && !(has && webWords[i].options) {
+			return exit.New(exit.Denied, "web mode has the options that it was started with", "option %s is not for web mode", o.Typed)
+		}
+	}
+	if webWords[i].files {
+		paths := l.Words[len(strings.Fields(name)):]
+		if len(paths) == 0 {
+			paths = []string{"."}
+		}
+		for _, path := range paths {
+			if !strings.HasPrefix(path, "-") && !sh.Inside(path) {
+				return exit.New(exit.Denied, "web mode sees the user directory only, which --usr-dir names", "%s is not in the user directory", path)
+			}
+		}
+	}
+	return nil
+}
+
+// runWeb serves the prompt to programs, after the startup script.
+func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
+	port := opts.Int("web-port")
+	if err := address.Listen(new(net.ListenConfig).Listen).CheckFree(ctx, "", "web-port", port); err != nil {
+		return exit.New(exit.Failed, "", "web mode: %w", err)
+	}
+	target, err := s.anyTarget(opts)
+	if err != nil {
+		return err
+	}
+	if target.Identity == "" {
+		return errNoIdentity()
+	}
+	p, done, err := s.openPrompt(opts, "-")
+	if err != nil {
+		return err
+	}
+	defer done()
+	source, domains, err := s.Identify(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	if source.ID().Role() != identity.RoleSWCI {
+		return exit.New(exit.Denied, "give it an identity of the role swci", "web mode commands the swarm, and %s may not", source.ID())
+	}
+	if err := p.shell.Begin(ctx); err != nil {
+		return err
+	}
+	if p.shell.Over() {
+		fmt.Fprintln(s.Env.Stderr, "swarmctl: the startup script ended SWCI: take EXIT out of it for web mode")
+		return nil
+	}
+	p.allow = func(c *Command, l cmdline.Line) error { return s.Grammar.allowInWeb(p.shell, c, l) }
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address.Join("", port))
+	if err != nil {
+		return exit.New(exit.Failed, "give another port with --web-port", "web mode: %w", err)
+	}
+	fmt.Fprintf(s.Env.Stdout, "SWCI WEB MODE : %s as %s\n", ln.Addr(), source.ID())
+	return web.New(web.Config{
+		Source: source, Domains: domains, Runner: p.shell, Dir: p.dir, Log: slog.New(slog.NewTextHandler(s.Env.Stderr, nil)),
+	}).Serve(ctx, ln)
+}

@@ -1,0 +1,92 @@
+package swci
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/shellwords"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/shell"
+)
+
+// TestWebWords holds that each names a command, once.
+func TestWebWords(t *testing.T) {
+	g, err := NewGrammar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	for _, c := range g.Commands() {
+		left[strings.Join(c.compiled.keywords(), " ")] = true
+	}
+	for _, w := range webWords {
+		if !left[w.name] {
+			t.Errorf("%s is no command, or is named twice", w.name)
+		}
+		delete(left, w.name)
+	}
+}
+
+func TestAllowInWeb(t *testing.T) {
+	root := t.TempDir()
+	usr := filepath.Join(root, "usr")
+	if err := os.MkdirAll(filepath.Join(usr, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root, filepath.Join(usr, "out")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(usr)
+	g, err := NewGrammar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inUsr, nowhere := shell.New(shell.Config{Dir: usr}), shell.New(shell.Config{})
+	for _, tt := range []struct {
+		line string
+		sh   *shell.Shell
+		want string
+	}{
+		{"LIST NODES", inUsr, ""},
+		{"list nodes -o json", inUsr, ""},
+		{"create contract c --min-peers 2", inUsr, ""},
+		{"unknown words", inUsr, ""}, // refused by who parses it
+		{"create contract c --cert x", inUsr, "option --cert is not for web mode"},
+		{"create context c h --identity=embedded", inUsr, "option --identity is not for web mode"},
+		{"create context c --invite x", inUsr, "option --invite is not for web mode"},
+		{"get contract status c --sn h:1", inUsr, "option --sn is not for web mode"},
+		{"help -serverAddress h", inUsr, "option -serverAddress is not for web mode"},
+		{"get model c --out /etc/x", inUsr, "get model is not for web mode"},
+		{"Local Run --model-program x.yaml", inUsr, "local run is not for web mode"},
+		{"cd below", inUsr, ""},
+		{"cd /platform/swarm/usr", inUsr, ""},
+		{"cd /platform/swarm/usr/below", inUsr, ""},
+		{"cd /platform/swarm/usr/..", inUsr, "/platform/swarm/usr/.. is not in the user directory"},
+		{"cd ..", inUsr, ".. is not in the user directory"},
+		{"cd out", inUsr, "out is not in the user directory"},
+		{"cd " + usr + "x", inUsr, usr + "x is not in the user directory"},
+		{"ls -- -l below .", inUsr, ""},
+		{"ls", inUsr, ""},
+		{"ls -- below /", inUsr, "/ is not in the user directory"},
+		{"ls -- out/x", inUsr, "out/x is not in the user directory"},
+		{"ls", nowhere, ". is not in the user directory"},
+		{"cd .", nowhere, ". is not in the user directory"},
+	} {
+		words, err := shellwords.Split(tt.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := g.split(words)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.line, err)
+		}
+		err = g.allowInWeb(tt.sh, g.named(l.Words), l)
+		switch {
+		case tt.want == "" && err == nil:
+		case err == nil || err.Error() != tt.want || exit.Code(err) != exit.Denied:
+			t.Errorf("%s: %v, want %q", tt.line, err, tt.want)
+		}
+	}
+}

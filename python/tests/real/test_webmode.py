@@ -1,0 +1,181 @@
+"""Swci against the real web mode of a swarm whose nodes have certificates from files."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Callable, NamedTuple
+
+import pytest
+
+from realswarm import ROOT, START_SECONDS, STOP_SECONDS, alarm, environment
+from swarmlearning import errors
+from swarmlearning.swci import Swci
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for sock in sockets:
+        sock.bind(("127.0.0.1", 0))
+    ports: list[int] = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return ports
+
+
+class Place(NamedTuple):
+    folder: pathlib.Path
+    usr: pathlib.Path
+    api: int
+    port: int
+
+    def client(self, name: str = "swci-ada") -> Swci:
+        cert, key = (str(self.folder / f"{name}-{part}.pem") for part in ("cert", "key"))
+        bundle = str(self.folder / "swarm-ca" / "ca.pem")
+        return Swci("127.0.0.1", self.port, cert, key, bundle, logging.getLogger("test_webmode"), raiseErrors=True)
+
+
+@pytest.fixture(scope="module")
+def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("swci")
+    usr = folder / "usr"
+    usr.mkdir()
+    env = environment(folder)
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str, *words: str, **more: str) -> subprocess.Popen[str]:
+        with open(folder / f"{program}.log", "wb") as log:
+            command = [str(swarm_binaries / program), *words]
+            started.append(
+                subprocess.Popen(
+                    command, cwd=folder, env={**env, **more}, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
+                )
+            )
+        return started[-1]
+
+    def identity(name: str) -> list[str]:
+        return ["--cert", f"{name}-cert.pem", "--key", f"{name}-key.pem", "--cacert", "swarm-ca/ca.pem"]
+
+    for words in ("init", "issue sn/sn-0", "issue sl/sl-0", "issue swci/web", "issue swci/ada", "issue audit/ann"):
+        subprocess.run(
+            [str(swarm_binaries / "swarmctl"), "cert", *words.split()],
+            cwd=folder,
+            env=env,
+            check=True,
+            capture_output=True,
+        )
+    api, p2p, fs, port = free_ports(4)
+    try:
+        with alarm(START_SECONDS, "SN and web mode do not become ready"):
+            ports = ("--sn-api-port", str(api), "--sn-p2p-port", str(p2p), "--sn-fs-port", str(fs))
+            where = ("--name", "sn-0", "--sentinel", "--host-ip", "127.0.0.1", "--state-dir", "sn")
+            start("swarmd", "run-sn", *where, *ports, *identity("sn-sn-0"))
+            until_up(api)
+            web = start(
+                "swarmctl", "run-swci", "--usr-dir=usr", *identity("swci-web"), SWCI_MODE="WEB", SWCI_WEB_PORT=str(port)
+            )
+            assert web.stdout is not None
+            said = web.stdout.readline()
+        assert re.match(r"SWCI WEB MODE : \S+ as spiffe://swarm.learning/swarm/swci/web\n", said), said
+        yield Place(folder, usr, api, port)
+        web.send_signal(signal.SIGTERM)
+        assert web.wait(STOP_SECONDS) == 0
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def until_up(port: int) -> None:
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def s(place: Place) -> Swci:
+    s = place.client()
+    s.createContext("example", ip="127.0.0.1", port=place.api)
+    s.switchContext("example")
+    return s
+
+
+def test_contexts(place: Place) -> None:
+    s = place.client()
+    assert s.createContext("a", ip="127.0.0.1", port=place.api) == ["API Server is UP!", "CONTEXT CREATED : a"]
+    assert s.switchContext("a") == ["DEFAULT CONTEXT SET TO : a"]
+    assert "a" in s.listContexts()
+    assert f"PORT                      : {place.api}" in s.getContextInfo("a")
+    assert s.setContextEnv("K", "two words") == ["K                         : two words"]
+    assert s.listContextEnv() == s.getContextEnv("K", "a") == ["K                         : two words"]
+
+
+def test_nodes(s: Swci, capsys: pytest.CaptureFixture[str]) -> None:
+    header, node = s.listNodes()
+    assert len(header.split(",")) == len(node.split(",")) == 7
+    assert node.startswith("SENTINEL,127.0.0.1,")
+    assert s.plotTopology().startswith("SENTINEL sn-0 (127.0.0.1:")
+
+
+def test_contracts(s: Swci) -> None:
+    assert s.createTrainingContract("mnist") == ["CONTRACT CREATED : mnist"]
+    assert "mnist" in s.listTrainingContracts()
+    assert "STATE                     : UNINITIALIZED" in s.getTrainingContractStatus("mnist")
+    assert s.getTrainingContractInfo("mnist")[0] == "NAME                      : mnist"
+    assert s.resetTrainingContract("mnist") == ["CONTRACT RESET : mnist"]
+    with pytest.raises(errors.SwarmError, match='no contract "none"'):
+        s.getTrainingContractStatus("none")
+
+
+def test_files(place: Place, s: Swci, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "task.yaml").write_text("Name: x\n")
+    assert s.uploadTaskDefintion(str(tmp_path / "task.yaml")) == ["Task definition uploaded : task.yaml"]
+    assert (place.usr / "task.yaml").read_text() == "Name: x\n"
+    assert "task.yaml" in s.ls()
+    assert s.cd("/platform/swarm/usr") == s.pwd() == [f"Current Directory : {place.usr}"]
+    with pytest.raises(errors.SwarmError, match="is not in the user directory"):
+        s.ls(str(place.folder))
+    (tmp_path / "swci-init").write_text("x")
+    with pytest.raises(errors.SwarmError, match="is not taken"):
+        s.uploadTaskDefintion(str(tmp_path / "swci-init"))
+
+
+def test_commands_of_the_host_are_refused(s: Swci) -> None:
+    for words in ("LOCAL UP", "GET MODEL mnist", "EXIT", "LIST NODES --cert x"):
+        with pytest.raises(errors.SwarmError, match="is not for web mode"):
+            s._do(words)
+
+
+@pytest.mark.parametrize("name", ["sl-sl-0", "sn-sn-0", "audit-ann"])
+def test_only_operators_are_let_in(place: Place, name: str) -> None:
+    """All certificates are of one CA."""
+    with pytest.raises(errors.UnavailableError):
+        place.client(name).pwd()
+
+
+def test_the_documents_example(
+    place: Place, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "reference" / "swci-python.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    for name, path in (("cert", "swci-ada-cert"), ("key", "swci-ada-key"), ("ca", "swarm-ca/ca")):
+        (tmp_path / f"{name}.pem").write_bytes((place.folder / f"{path}.pem").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    for old, new in (("port=30306", f"port={place.port}"), ('ip="sn1"', f'ip="127.0.0.1", port={place.api}')):
+        assert old in code
+        code = code.replace(old, new)
+    run: Callable[..., None] = exec
+    run(code, {})
+    printed = capsys.readouterr()
+    assert "MIN_PEERS" in printed.out
+    assert "SENTINEL sn-0" in printed.out
+    assert printed.err == ""
