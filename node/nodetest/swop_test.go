@@ -71,6 +71,7 @@ func (w *swop) end() {
 	w.guest.Cut()
 	w.cancel()
 	w.tasks.Wait()
+	clear(w.has)
 }
 
 func (w *swop) see(all []task.Hosted) error {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/x509"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/node/nodetest"
@@ -170,6 +172,15 @@ func TestHostsCarryOutTasks(t *testing.T) {
 		defer a.check()
 
 		well := a.over(a.assign(3, 0), "succeeded", "")
+		entries := 0
+		for _, what := range s.Log.Entries() {
+			if what == (state.AssignTask{}).Type() || what == (state.MoveAssignments{}).Type() {
+				entries++
+			}
+		}
+		if t.Logf("%.1f entries of the log for each member", float64(entries)/3); entries > 4*3 {
+			t.Errorf("%d entries of the log for three members, at most four for each", entries)
+		}
 		if well.GetCompletedPeers() != 3 || well.GetEpoch() != 1 || well.GetStatus() != "COMPLETE" || well.GetBy() == "" {
 			t.Errorf("while all goes well: %v", well)
 		}
@@ -211,4 +222,67 @@ func TestHostsCarryOutTasks(t *testing.T) {
 		a.must(err)
 		a.over(id, "cancelled", "enough")
 	})
+}
+
+// TestAssignmentsUnderRandomFaults: hosts and SNs die and come back at random, and each assignment still comes to one verdict; never do
+// programs of two epochs run at a time.
+func TestAssignmentsUnderRandomFaults(t *testing.T) {
+	history(t, nodetest.Config{SNs: 3}, func(t *testing.T, s *nodetest.Swarm) {
+		a := newAssignments(t, s, 8)
+		defer a.check()
+		rng := rand.New(rand.NewPCG(7, 11)) //nolint:gosec // the same each time
+		down, gone, ended, succeeded := map[int]bool{}, "", []*swop{}, 0
+		strike := func() {
+			switch i := rng.IntN(len(a.swops)); {
+			case rng.IntN(6) == 0 && gone == "":
+				gone = s.Leader()
+				s.Crash(gone)
+			case rng.IntN(3) == 0 && gone != "":
+				s.Restart(gone)
+				gone = ""
+			case down[i] && gone == "": // a host that starts knows one SN alone
+				a.swops[i] = listen(s, i)
+				delete(down, i)
+			case !down[i] && len(down) < 4:
+				a.swops[i].end()
+				ended, down[i] = append(ended, a.swops[i]), true
+			}
+		}
+		for range 5 {
+			id := a.assign(uint32(1+rng.IntN(4)), 20)
+			for a.get(id).GetPhase() != string(task.Over) {
+				if rng.IntN(5) == 0 {
+					strike()
+				}
+				if n := a.running(id); len(n) > 1 {
+					t.Fatalf("programs of epochs %v of assignment %s run at a time", n, id)
+				}
+			}
+			if a.get(id).GetVerdict() == string(task.Succeeded) {
+				succeeded++
+			}
+		}
+		if gone != "" {
+			s.Restart(gone)
+		}
+		t.Logf("%d hosts died, %d of %d assignments succeeded", len(ended), succeeded, len(a.ids))
+		if len(ended) < 3 || succeeded < 3 {
+			t.Errorf("%d hosts died, and %d assignments succeeded: the faults were too mild, or too hard", len(ended), succeeded)
+		}
+	})
+}
+
+// running are the epochs of an assignment of which programs run.
+func (a *assignments) running(id string) map[uint32]bool {
+	epochs := map[uint32]bool{}
+	for _, w := range a.swops {
+		w.mu.Lock()
+		for p, x := range w.has {
+			if p.id == id && x.state == task.Started {
+				epochs[p.epoch] = true
+			}
+		}
+		w.mu.Unlock()
+	}
+	return epochs
 }
