@@ -71,6 +71,11 @@ func TestAllowInWeb(t *testing.T) {
 		{"ls", inUsr, ""},
 		{"ls -- below /", inUsr, "/ is not in the user directory"},
 		{"ls -- out/x", inUsr, "out/x is not in the user directory"},
+		{"create task from below/x.yaml", inUsr, "below/x.yaml is not in the user directory"}, // it is not there
+		{"create task from below", inUsr, ""},
+		{"create task from /etc/hostname", inUsr, "/etc/hostname is not in the user directory"},
+		{"create task RUN_SWARM a b c d", inUsr, ""},
+		{"append task body t 1 --cert x", inUsr, ""}, // all of it is the line
 		{"ls", nowhere, ". is not in the user directory"},
 		{"cd .", nowhere, ". is not in the user directory"},
 	} {

@@ -80,6 +80,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
     s.getContextInfo("b")
     s.setContextEnv("K", "two words")
     s.setContextEnv("K", "", contextName="b")
+    s.setContextEnv("K", "-v w")
     s.getContextEnv("K", "b")
     s.listContextEnv()
     s.listContexts()
@@ -112,6 +113,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
         "GET CONTEXT INFO b",
         "SET CONTEXT ENV K 'two words'",
         "SET CONTEXT ENV b K ''",
+        "SET CONTEXT ENV K -- '-v w'",
         "GET CONTEXT ENV b K",
         "LIST CONTEXT ENV",
         "LIST CONTEXTS",

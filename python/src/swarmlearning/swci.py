@@ -140,7 +140,8 @@ class Swci:
 
     def setContextEnv(self, key: str, value: str, contextName: Optional[str] = None) -> list[str]:
         """Keep a variable in a context."""
-        return self._do("SET CONTEXT ENV", contextName, key, value)
+        words = ("--", value) if value.startswith("-") else (value,)  # else it reads like an option
+        return self._do("SET CONTEXT ENV", contextName, key, *words)
 
     def getContextEnv(self, key: str, contextName: Optional[str] = None) -> list[str]:
         """Show a variable of a context."""

@@ -115,8 +115,10 @@ def test_contexts(place: Place) -> None:
     assert s.switchContext("a") == ["DEFAULT CONTEXT SET TO : a"]
     assert "a" in s.listContexts()
     assert f"PORT                      : {place.api}" in s.getContextInfo("a")
-    assert s.setContextEnv("K", "two words") == ["K                         : two words"]
-    assert s.listContextEnv() == s.getContextEnv("K", "a") == ["K                         : two words"]
+    for value in ("two words", "-v w"):
+        want = [f"K                         : {value}"]
+        assert s.setContextEnv("K", value) == want
+        assert s.listContextEnv() == s.getContextEnv("K", "a") == want
 
 
 def test_nodes(s: Swci, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +149,28 @@ def test_files(place: Place, s: Swci, tmp_path: pathlib.Path) -> None:
     (tmp_path / "swci-init").write_text("x")
     with pytest.raises(errors.SwarmError, match="is not taken"):
         s.uploadTaskDefintion(str(tmp_path / "swci-init"))
+
+
+def test_tasks(s: Swci, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "pull.yaml").write_text(
+        "Name: pull\nTaskType: PULL_IMAGE\nAuthor: ada\nPrereq: ROOTTASK\nOutcome: alpine\n"
+        "Body:\n  OrgAndReg: library\n  RepoName: alpine\n  Tag: '3'\n  Auth: null\n"
+    )
+    s.uploadTaskDefinition(str(tmp_path / "pull.yaml"))
+    said = s.registerTask("pull.yaml", finalize=False)
+    assert "Task Registered : pull" in said
+    body = s.getTaskBody("pull")
+    assert s.appendTaskBody("pull", len(body), '# - it\'s "the" end, --so') != []
+    assert s.getTaskBody("pull")[-1].endswith(': # - it\'s "the" end, --so')
+    assert s.finalizeTask("pull") != []
+    assert s.listTasks() == ["ROOTTASK", "pull"]
+    assert any("PULL_IMAGE" in line for line in s.getTaskInfo("pull"))
+    with pytest.raises(errors.SwarmError, match="finalised"):
+        s.appendTaskBody("pull", 1, "late")
+    s.createTaskrunner("runner")
+    assert "runner" in s.listTaskRunners()
+    with pytest.raises(errors.SwarmError, match="is not in the user directory"):
+        s.createTaskFrom(str(tmp_path / "pull.yaml"))
 
 
 def test_commands_of_the_host_are_refused(s: Swci) -> None:
