@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -77,7 +76,7 @@ func build(s Spec, h host) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.network, err = s.networking(); err != nil {
+	if p.network, err = engine.Endpoint(s.Network, s.IP, "ip"); err != nil {
 		return nil, err
 	}
 	if !s.Stateless && s.StateDir == "" {
@@ -87,25 +86,6 @@ func build(s Spec, h host) (*plan, error) {
 		p.volumes = append(p.volumes, SpillVolume(s.Scope, s.Node))
 	}
 	return p, nil
-}
-
-// networking is the container's place in its network.
-func (s Spec) networking() (*network.NetworkingConfig, error) {
-	if s.IP == "" {
-		return &network.NetworkingConfig{}, nil
-	}
-	addr, err := netip.ParseAddr(s.IP)
-	if err != nil {
-		return nil, fmt.Errorf("--ip %s: want an IP address", s.IP)
-	}
-	if slices.Contains([]string{"", "default", "bridge", "host", "none"}, s.Network) {
-		return nil, fmt.Errorf("--ip %s: only a network that you have made gives addresses: name it with --network (docker network create --subnet …)", s.IP)
-	}
-	ipam := &network.EndpointIPAMConfig{IPv4Address: s.IP}
-	if addr.Is6() {
-		ipam = &network.EndpointIPAMConfig{IPv6Address: s.IP}
-	}
-	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.Network: {IPAMConfig: ipam}}}, nil
 }
 
 // config is the part that moves with the container: what runs in it, and how it is called.
