@@ -1,14 +1,17 @@
 package container
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -29,24 +32,21 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 	c := &container.Config{
 		Image: s.Image, User: s.User, WorkingDir: s.WorkDir, Env: s.environ(), Entrypoint: s.Entrypoint, Cmd: s.Cmd,
 		StopSignal: "SIGTERM",
-		Labels: map[string]string{
-			engine.LabelRole: role, engine.LabelScope: s.Scope, engine.LabelNode: s.Node, engine.LabelPlatform: strings.ToUpper(s.Platform),
-			engine.LabelIncarnation: s.Incarnation,
-		},
+		Labels:     s.labels(role),
 	}
 	if !s.custom() {
 		c.Entrypoint = []string{"python3", "-u", s.programPath()}
 	}
 	c.Entrypoint = slices.Concat(s.Front, c.Entrypoint)
-	network := container.NetworkMode(s.networkMode())
-	if !network.IsHost() && !network.IsContainer() { // those come with a name
-		c.Hostname = hostname(s.Node)
+	mode := container.NetworkMode(s.networkMode())
+	if !mode.IsHost() && !mode.IsContainer() { // those come with a name
+		c.Hostname = cmp.Or(s.Hostname, hostname(s.Node))
 	}
 	pids := s.Pids
 	h := &container.HostConfig{
-		NetworkMode: network, IpcMode: container.IpcMode(s.ipcMode()), ReadonlyRootfs: true, Mounts: mounts,
+		NetworkMode: mode, IpcMode: container.IpcMode(s.ipcMode()), ReadonlyRootfs: true, Mounts: mounts,
 		CapDrop: []string{"ALL"}, CapAdd: s.CapAdd, SecurityOpt: append([]string{"no-new-privileges"}, s.SecurityOpt...),
-		GroupAdd: s.GroupAdd, Privileged: s.Privileged, LogConfig: can.logging,
+		DNS: s.DNS, GroupAdd: s.GroupAdd, Privileged: s.Privileged, LogConfig: can.logging,
 		Resources: container.Resources{
 			PidsLimit: &pids, Memory: s.Memory, MemorySwap: s.Memory, // swap counts in, so that the limit is one
 			NanoCPUs: int64(s.CPUs * 1e9), DeviceRequests: s.gpuRequests(),
@@ -72,6 +72,29 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 		h.Tmpfs = map[string]string{tmpDir: fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", s.tmpSize())}
 	}
 	return c, h, nil
+}
+
+// labels are the user's, and ours, which hold.
+func (s Spec) labels(role string) map[string]string {
+	all := map[string]string{}
+	for _, l := range s.Labels {
+		k, v, _ := strings.Cut(l, "=")
+		all[k] = v
+	}
+	maps.Copy(all, map[string]string{
+		engine.LabelRole: role, engine.LabelScope: s.Scope, engine.LabelNode: s.Node, engine.LabelPlatform: strings.ToUpper(s.Platform),
+		engine.LabelIncarnation: s.Incarnation,
+	})
+	return all
+}
+
+// endpoint is the program's place in its network. A probe takes any address: the program's may be another's still.
+func (s Spec) endpoint(role string) (*network.NetworkingConfig, error) {
+	ip := s.IP
+	if role == engine.RoleProbe {
+		ip = ""
+	}
+	return engine.Endpoint(s.networkMode(), ip, "ml-ip")
 }
 
 func mounted(list []mount.Mount, target string) bool {

@@ -96,6 +96,10 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 	if err := refuseSockets(l.engine.DaemonHost(), host.Mounts); err != nil {
 		return "", err
 	}
+	endpoint, err := spec.endpoint(role)
+	if err != nil {
+		return "", err
+	}
 	if can.podman {
 		if err := missingSources(host.Mounts); err != nil {
 			return "", err
@@ -104,7 +108,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 	// A call that makes something is not broken off: nobody would know what it made.
 	calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
 	defer cancel()
-	made, err := l.engine.ContainerCreate(calls, config, host, nil, nil, spec.Name)
+	made, err := l.engine.ContainerCreate(calls, config, host, endpoint, nil, spec.Name)
 	if err != nil {
 		l.removeIncarnation(ctx, spec, role)
 		return "", err

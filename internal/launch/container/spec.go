@@ -60,10 +60,14 @@ type Spec struct {
 	GPUs string
 	// Network is the name of the engine's network that the program may use; "" or "none": no network.
 	Network string
-	Memory  int64   // bytes, 0: no limit
-	CPUs    float64 // 0: no limit
-	Pids    int64   // 0: 4096
-	ShmSize int64   // bytes of /dev/shm, 0: 1 GiB
+	// Hostname is the container's, "": one made of the node's name. IP is its address in Network, which must be a user's; "": the engine's choice.
+	Hostname, IP string
+	// DNS are servers. Labels are K=V beside ours.
+	DNS, Labels []string
+	Memory      int64   // bytes, 0: no limit
+	CPUs        float64 // 0: no limit
+	Pids        int64   // 0: 4096
+	ShmSize     int64   // bytes of /dev/shm, 0: 1 GiB
 	// Devices are HOSTPATH[:PATH[:rwm]], as for docker run.
 	Devices, GroupAdd, CapAdd, SecurityOpt []string
 	IPC                                    string // "": private

@@ -187,6 +187,27 @@ func TestConfigOpens(t *testing.T) {
 	}
 }
 
+// TestPlaceInANetwork holds how others know the program's container: by what the user says, but for what only swarmd may.
+func TestPlaceInANetwork(t *testing.T) {
+	s := good()
+	s.Network, s.Hostname, s.IP, s.DNS, s.Labels = "lab", "user1", "172.1.1.3", []string{"9.9.9.9"}, []string{"of=ann", engine.LabelRole + "=sl"}
+	c, h, err := s.config(engine.RoleML, capabilities{})
+	if err != nil || c.Hostname != "user1" || !slices.Equal(h.DNS, s.DNS) || c.Labels["of"] != "ann" || c.Labels[engine.LabelRole] != engine.RoleML {
+		t.Errorf("%v, %+v, %v", err, c, h.DNS)
+	}
+	place, err := s.endpoint(engine.RoleML)
+	if err != nil || place.EndpointsConfig["lab"].IPAMConfig.IPv4Address != "172.1.1.3" {
+		t.Errorf("%v, %+v", err, place)
+	}
+	if place, err := s.endpoint(engine.RoleProbe); err != nil || place.EndpointsConfig != nil {
+		t.Errorf("of a probe: %v, %+v", err, place)
+	}
+	s.Network = ""
+	if _, err := s.endpoint(engine.RoleML); err == nil || !strings.Contains(err.Error(), "--ml-ip 172.1.1.3: only a network that you have made") {
+		t.Error(err)
+	}
+}
+
 func TestEnviron(t *testing.T) {
 	s := good()
 	s.DataDir, s.BridgeDir = "/d", "/b"

@@ -70,7 +70,7 @@ func (o *SL) mlSpec(env Env) (*container.Spec, error) {
 		Name: m.Name, Client: m.Client, Image: m.Image, Program: o.Program, WorkDir: m.WorkDir, Entrypoint: m.Entrypoint, Cmd: m.Cmd,
 		Env: slices.Concat(forProgram(o.Container.Env), m.Env), Mounts: m.Volumes, Network: m.Network, Pids: int64(m.Pids), Devices: m.Devices,
 		GroupAdd: m.GroupAdd, CapAdd: m.CapAdd, SecurityOpt: m.SecurityOpt, IPC: m.IPC, Privileged: m.Privileged,
-		Memory: int64(m.Memory), ShmSize: int64(m.ShmSize), CPUs: float64(m.CPUs), DataDir: o.DataDir, ModelDir: o.ModelDir,
+		Hostname: m.Hostname, IP: m.IP, DNS: m.DNS, Labels: m.Labels, Memory: int64(m.Memory), ShmSize: int64(m.ShmSize), CPUs: float64(m.CPUs), DataDir: o.DataDir, ModelDir: o.ModelDir,
 	}
 	var err error
 	if s.Platform, err = o.PlatformName(); err != nil {

@@ -197,7 +197,7 @@ func newSpec(role, node, name string, options component.Options, env Env) (compo
 	s.Name = name
 	s.Vars = append(s.Vars, programVar(env)...)
 	s.Args = []string{"run-" + role, "--runtime=process"}
-	return s, errors.Join(checkNames(node, name), checkEnv("env", s.Env), checkLabels(s.Labels))
+	return s, errors.Join(checkNames(node, name), checkEnv("env", s.Env), checkLabels("label", s.Labels))
 }
 
 // programVar has the errors of what runs in a container read as ours.

@@ -79,6 +79,10 @@ type ML struct {
 	CPUs        CPUs     `option:"ml-cpus"`
 	Pids        Count    `option:"ml-pids"`
 	GPUs        string   `option:"ml-gpus"` // as docker run --gpus takes them
+	Hostname    string   `option:"ml-hostname"`
+	IP          string   `option:"ml-ip"` // in Network
+	DNS         []string `option:"ml-dns"`
+	Labels      []string `option:"ml-label"` // K=V
 }
 
 // NodeName is the SL's name: the given one, else sl-HOST-PORT.
@@ -174,7 +178,7 @@ func (o *SL) Problems(runtime string) (all []error) {
 	if err == nil && client == launch.ClientOriginal && o.Attach {
 		add(errors.New("--ml-client original is for a program that this node starts: leave out --attach, or start the program by hand with swarmd ml-client -folder=DIR -- COMMAND"))
 	}
-	add(errors.Join(checkEnv("env", o.Container.Env), checkEnv("ml-e", o.ML.Env)))
+	add(errors.Join(checkEnv("env", o.Container.Env), checkEnv("ml-e", o.ML.Env), checkEnv("ml-label", o.ML.Labels), checkLabels("ml-label", o.ML.Labels)))
 	_, err = gpus(o.GPUs)
 	add(err)
 	if o.Program == "" && !o.Attach && (runtime == Process || o.ML.Cmd == nil && o.ML.Entrypoint == nil) {

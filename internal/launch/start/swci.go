@@ -43,7 +43,7 @@ func (o *SWCI) Component(env Env) (component.Spec, error) {
 	if o.Container.Detach && !o.Web {
 		return s, errors.New("a prompt can't run in the background: leave -d out; a startup script that ends in EXIT needs nobody at the prompt")
 	}
-	if err := errors.Join(checkName("name", o.Name), checkLabels(s.Labels)); err != nil {
+	if err := errors.Join(checkName("name", o.Name), checkLabels("label", s.Labels)); err != nil {
 		return s, err
 	}
 	s.Name, s.Remove, s.Interactive = o.Name, true, !o.Container.Detach

@@ -226,10 +226,10 @@ func checkName(option, name string) error {
 }
 
 // checkLabels keeps users from saying what only swarmd may say.
-func checkLabels(labels []string) error {
+func checkLabels(option string, labels []string) error {
 	for _, l := range labels {
 		if strings.HasPrefix(l, "io.swarmd.") {
-			return fmt.Errorf("--label %s: labels that begin with io.swarmd. are swarmd's own: choose another name", l)
+			return fmt.Errorf("--%s %s: labels that begin with io.swarmd. are swarmd's own: choose another name", option, l)
 		}
 	}
 	return nil
