@@ -46,7 +46,7 @@ apisrv : {locator : {host : SN, port : null, service : null}}
 envvars :
   - SWARM_LOG_LEVEL : info
 nodes :
-  - slnodedef : {idx : 0, identity : [], slhostname : sl0, usrhostname : user0, privatedata : {src : DATA, mType : BIND}, slenvvars : null, usrenvvars : [SEED : 1]}
+  - slnodedef : {idx : 0, identity : [], slhostname : sl0, usrhostname : user0, privatedata : {src : DATA, mType : BIND}, slenvvars : null, usrenvvars : [SEED : 1], usrlabels : {who : first}}
   - slnodedef : {idx : 1, identity : [], slhostname : sl1, usrhostname : user1, privatedata : {src : DATA, mType : BIND}, slenvvars : null, usrenvvars : [SEED : 2]}
 `
 
@@ -54,7 +54,7 @@ const runSwarm = `
 Command : model/train.py
 Entrypoint : python3 -u
 WorkingDir : /tmp/test
-Envvars : ["CONTRACT": CONTRACT, "BATCHES": 10, "SEED": 7, "EXIT_AT": -1, "EXIT_CODE": 3]
+Envvars : ["CONTRACT": CONTRACT, "BATCHES": 30, "BATCH_SECONDS": 0.1, "SEED": 7, "EXIT_AT": -1, "EXIT_CODE": 3]
 PrivateContent : /tmp/test/private
 SharedContent : [{Src : MODEL, Tgt : /tmp/test/model, MType : BIND}]
 `
@@ -109,7 +109,9 @@ func (s *site) becomes(r *containers.Runner, want task.State) work.Status {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		last = found
+		if last = found; len(found) == 1 && found[0].State == task.Exited && want != task.Exited {
+			s.t.Fatalf("it ended: %+v", found[0])
+		}
 		return len(found) == 1 && found[0].State == want
 	})
 	return last[0].Status
@@ -145,6 +147,7 @@ func TestRunSwarmInContainers(t *testing.T) {
 			t.Errorf("an SL's container is named %s", name)
 		}
 	}
+	s.programsOf(names)
 	if got := s.becomes(r, task.Exited); got.Code != 0 || len(names) != 2 || finalDigest(t, names[0], s.log(names[0])) != finalDigest(t, names[1], s.log(names[1])) {
 		t.Errorf("%+v of %v", got, names)
 	}
@@ -157,11 +160,27 @@ func TestRunSwarmInContainers(t *testing.T) {
 	}
 	s.cleans(r, j.Label)
 
-	j = job("9", strings.Replace(body, `"BATCHES": 10`, `"BATCHES": 1000000`, 1))
+	j = job("9", strings.Replace(body, `"BATCHES": 30`, `"BATCHES": 1000000`, 1))
 	begin(r, j)
 	s.becomes(r, task.Ready)
 	s.cleans(r, j.Label)
 	s.stopsClean()
+}
+
+// programsOf wants beside each SL its program's container, which is called as the profile says.
+func (s *site) programsOf(sls []string) {
+	s.t.Helper()
+	for _, sl := range sls {
+		name := strings.Replace(sl, "-s-", "-u-", 1)
+		c, err := s.engine.ContainerInspect(s.t.Context(), name)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		first := strings.Contains(name, "-u-0-")
+		if c.Config.WorkingDir != "/tmp/test" || c.Config.Hostname != "user"+name[len("grp-run-u-"):][:1] || (c.Config.Labels["who"] == "first") != first {
+			s.t.Errorf("%s: %+v", name, c.Config)
+		}
+	}
 }
 
 // containersOf names the containers with SLs of a member.

@@ -26,6 +26,7 @@ func node() *taskfile.Node {
 	return &taskfile.Node{
 		Index: 1, SLHostname: "sl1", PrivateData: taskfile.Source{Src: "/srv/data", MountType: "BIND"}, SLEnv: []taskfile.Var{{Name: "B", Value: "2"}},
 		UserEnv: []taskfile.Var{{Name: "EPOCHS", Value: "9"}}, SLLabels: []taskfile.Var{{Name: "of", Value: "x"}}, SLAddress: "172.1.1.2",
+		UserHostname: "user1", UserAddress: "172.1.1.3", UserLabels: []taskfile.Var{{Name: "who", Value: "user"}},
 		User: taskfile.ContainerOptions{GPUs: "device=3,5", ShmSize: "2g", CapAdd: []string{"SYS_PTRACE"}},
 	}
 }
@@ -58,7 +59,7 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	want.ML = start.ML{
 		Runtime: "docker", Image: "sha256:1", Entrypoint: start.Words{"python3", "-u"}, Cmd: start.Words{"model/x.py", "a b"}, WorkDir: "/tmp/test", Name: got.ML.Name,
 		Volumes: []string{"/srv/data:/tmp/test/private", "vol:/v", "/srv/model:/tmp/test/model"}, Env: []string{"EPOCHS=9", "X="}, Network: "net", ShmSize: 2 << 30,
-		CapAdd: []string{"SYS_PTRACE"},
+		CapAdd: []string{"SYS_PTRACE"}, Hostname: "user1", IP: "172.1.1.3", DNS: []string{"9.9.9.9"}, Labels: []string{"who=user"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
