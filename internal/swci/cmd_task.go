@@ -35,7 +35,7 @@ func taskCommands() []*Command {
 		{
 			Pattern: "append task body NAME INDEX LINE...", Group: group, Shell: true, Verbatim: true,
 			Summary: "Write a line of a task's body",
-			Details: "INDEX counts from 1: a line that is there is replaced, and the one behind the last is added. All words after INDEX are the line; put it in quotes if blanks or quotes in it matter. Options stand before INDEX. Refused once the task is finalised.",
+			Details: "INDEX counts from 1: a line that is there is replaced, and the one behind the last is added. All words after INDEX are the line. At the prompt and in scripts it is what stands behind the blank after INDEX, with its blanks and quotes, or one quoted word; in a shell put it in quotes if they matter. Options stand before INDEX. Refused once the task is finalised.",
 			Example: "append task body pull 1 RepoName : app",
 			JSON:    taskJSON{},
 			Run:     appendTaskBody,

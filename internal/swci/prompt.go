@@ -62,6 +62,7 @@ func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done f
 	}
 	cfg := shell.Config{
 		In: s.Env.Stdin, Name: input, Out: s.Env.Stdout, Dir: dir, Script: opts.String("init-script-name"), TTY: s.interactive(),
+		Split: s.Grammar.lex,
 		Run: func(ctx context.Context, words []string, out io.Writer) error {
 			p.names = nil
 			return s.atPrompt(ctx, p, words, out)

@@ -30,6 +30,8 @@ type Config struct {
 	History string
 	// Complete returns the words that may stand where the last word of head does, on a terminal; nil: lines are not completed.
 	Complete func(ctx context.Context, head string) []string
+	// Split takes a line apart into words; nil: as a POSIX shell does.
+	Split func(line string) ([]string, error)
 	// Run executes one command. Its output is shown indented.
 	Run func(ctx context.Context, words []string, out io.Writer) error
 	// Interrupts has SIGINT tell what it calls with, until release; nil leaves signals alone.
@@ -157,7 +159,11 @@ func (s *Shell) execute(ctx context.Context, line, place string) error {
 
 // run hands a line's words to whoever knows the commands.
 func (s *Shell) run(ctx context.Context, line string, out io.Writer) error {
-	words, err := shellwords.Split(line)
+	split := shellwords.Split
+	if s.cfg.Split != nil {
+		split = s.cfg.Split
+	}
+	words, err := split(line)
 	if err == nil {
 		err = s.cfg.Run(ctx, words, out)
 	}
