@@ -70,6 +70,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	CancelAssignment{}.Type(): decodeAs[CancelAssignment],
 	MoveAssignments{}.Type():  decodeAs[MoveAssignments],
 	ApproveTask{}.Type():      decodeAs[ApproveTask],
+	RefuseTask{}.Type():       decodeAs[RefuseTask],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

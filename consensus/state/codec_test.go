@@ -179,12 +179,18 @@ var everyCommand = []state.Command{
 		Node: state.Node{Name: "swop-0", Role: naming.RoleSWOP, PeerID: "12D3", Offer: &task.Offer{Taskrunner: "tr", Peers: 2}}, TokenHash: hexOf("b", 64), AtMS: 60,
 	},
 	state.AssignTask{Assignment: task.Request{ID: "8", Task: "pull", Hosts: []string{"swop-0"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99}, AtMS: 61, Order: anOrder("AssignTask")},
-	state.ApproveTask{Assignment: "8", Task: "pull", Digest: pullDigest, Taskrunner: "tr", Host: "swop-0", By: "spiffe://a.example/swarm/swci/bob", AtMS: 62, Order: anOrder("ApproveTask")},
-	state.ApproveTask{Assignment: "8", Task: "pull", Digest: pullDigest, Host: "swop-0", Refuse: true, Reason: "not today", By: "spiffe://a.example/swarm/swci/bob", AtMS: 63, Order: anOrder("RefuseTask")},
+	state.ApproveTask{PartOfHost: part("tr", 62, "ApproveTask")},
+	state.RefuseTask{PartOfHost: part("", 63, "RefuseTask"), Reason: "not today"},
 }
 
 // pullDigest is what the task of everyCommand comes to.
 const pullDigest = "5687c0bef16176e890c5d667d33eb521b45f105d35430dfd953fb1074a54d46b"
+
+func part(taskrunner string, atMS int64, method string) state.PartOfHost {
+	return state.PartOfHost{
+		Assignment: "8", Task: "pull", Digest: pullDigest, Taskrunner: taskrunner, Host: "swop-0", By: "spiffe://a.example/swarm/swci/bob", AtMS: atMS, Order: anOrder(method),
+	}
+}
 
 func anOrder(method string) *ledger.Order {
 	return &ledger.Order{

@@ -32,13 +32,13 @@ func FuzzApply(f *testing.F) {
 var wholeStory = strings.Repeat("\x02\x08\x00\x10\x08\x10\x05\x08\x0f\x09\x08\x0f\x0b\x08\x02\x09\x08\x0f\x0c\x08\x0f\x11\x08\x1f\x11\x08\x0f\x09\x08\x0f\x0b\x08\x01\x08\x08\x0f\x0f\x08\x08", 2)
 
 // tasksStory registers a host, writes a task and has it carried out, until the task is deleted.
-var tasksStory = "\x02\x08\x20" + strings.Repeat("\x14\x08\x00\x14\x08\x08\x14\x08\x10\x14\x08\x28\x14\x08\x30\x14\x09\x41\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x40\x14\x08\x30\x14\x08\x30\x14\x08\x18", 2)
+var tasksStory = "\x02\x08\x20" + strings.Repeat("\x14\x08\x00\x14\x08\x08\x14\x08\x10\x14\x08\x28\x14\x08\x30\x14\x09\x43\x14\x09\x41\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x30\x14\x08\x40\x14\x08\x30\x14\x08\x30\x14\x08\x18", 2)
 
 // TestApplyAtTheBounds plays some of FuzzApply's sequences that are at random, and one in which commands build on each other.
 func TestApplyAtTheBounds(t *testing.T) {
 	story := play(t, []byte(wholeStory))
 	tasks := play(t, []byte(tasksStory))
-	for _, kind := range []string{"create_task", "edit_task", "finalise_task", "assign_task", "approve_task", "move_assignments", "delete_task"} {
+	for _, kind := range []string{"create_task", "edit_task", "finalise_task", "assign_task", "approve_task", "refuse_task", "move_assignments", "delete_task"} {
 		if tasks[kind] < 1 {
 			t.Errorf("%s was never accepted in a story of tasks", kind)
 		}
@@ -328,10 +328,13 @@ func fuzzTask(s *state.State, who, what byte, at int64) state.Command {
 		}, AtMS: at, Order: order}
 	case 8:
 		if a := s.Tasks.Whole().Assignments[id]; a != nil && what%2 == 1 && len(a.Members) > 0 {
-			return state.ApproveTask{
-				Assignment: id, Task: a.Task, Digest: a.Digest, Taskrunner: a.Taskrunner, Host: a.Members[0].Node, Refuse: what%4 == 1, Reason: atBound(what, task.MaxText),
-				By: atBound(who, 2048), AtMS: at, Order: order,
+			part := state.PartOfHost{
+				Assignment: id, Task: a.Task, Digest: a.Digest, Taskrunner: a.Taskrunner, Host: a.Members[0].Node, By: atBound(who, 2048), AtMS: at, Order: order,
 			}
+			if what%4 == 1 {
+				return state.RefuseTask{PartOfHost: part, Reason: atBound(what, task.MaxText)}
+			}
+			return state.ApproveTask{PartOfHost: part}
 		}
 		return state.CancelAssignment{Assignment: id, Reason: atBound(what, task.MaxText), AtMS: at, Order: order}
 	case 9:

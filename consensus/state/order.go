@@ -42,6 +42,7 @@ var _ = []Ordered{
 	AssignTask{},
 	CancelAssignment{},
 	ApproveTask{},
+	RefuseTask{},
 }
 
 // OrderOf implements Ordered.

@@ -150,7 +150,7 @@ func (s *State) checkRoom(c Command, old *State) error {
 // adds reports whether a command begins something new. SNs may always register, as the others may need one to go on.
 func adds(c Command, old *State) bool {
 	switch c := c.(type) {
-	case OpenSession, CreateContract, CreateTask, EditTask, CreateTaskrunner, AssignTask, ApproveTask:
+	case OpenSession, CreateContract, CreateTask, EditTask, CreateTaskrunner, AssignTask, ApproveTask, RefuseTask:
 		return true
 	case RegisterNode:
 		return old.Nodes[c.Node.Name] == nil && c.Node.Role != naming.RoleSN

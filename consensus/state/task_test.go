@@ -111,11 +111,13 @@ func TestHostsSeeTheOrder(t *testing.T) {
 
 // TestApprovalsStandInTheLedger, with their orders, and hosts see them.
 func TestApprovalsStandInTheLedger(t *testing.T) {
-	c := state.ApproveTask{
-		Assignment: "7", Task: "pull", Digest: pullDigestOf(t), Taskrunner: "tr", Host: "swop-0", Refuse: true, Reason: "not today", By: "spiffe://a.example/swarm/swci/bob", AtMS: 11,
-		Order: anOrder("RefuseTask"),
+	c := state.RefuseTask{PartOfHost: part("tr", 11, "RefuseTask"), Reason: "not today"}
+	c.Assignment, c.Digest = "7", pullDigestOf(t)
+	yes := state.ApproveTask{PartOfHost: c.PartOfHost}
+	s, lines, kinds := chained(t, append(assigned(), moves(placed("swop-0")), yes, yes, c, c)...)
+	if n := len(kinds); kinds[n-2] != "approval" || kinds[n-1] != "approval" || kinds[n-3] == "approval" {
+		t.Errorf("the ledger has %v", kinds)
 	}
-	s, lines, _ := chained(t, append(assigned(), moves(placed("swop-0")), c, c)...)
 	_, body, err := ledger.Parse(lines[len(lines)-1])
 	if err != nil {
 		t.Fatal(err)
@@ -127,13 +129,12 @@ func TestApprovalsStandInTheLedger(t *testing.T) {
 		t.Errorf("the record differs (-want +got):\n%s", d)
 	}
 	hosted := task.HostedOn(s.Tasks, "swop-0")
-	if d := cmp.Diff([]task.Approval{{Number: 1, Host: "swop-0", Refuse: true, Reason: "not today", By: c.By, AtMS: 11, Order: c.Order}}, hosted[0].Approvals); d != "" {
+	if d := cmp.Diff([]task.Approval{{Number: 2, Host: "swop-0", Refuse: true, Reason: "not today", By: c.By, AtMS: 11, Order: c.Order}}, hosted[0].Approvals); d != "" {
 		t.Errorf("the host sees another one (-want +got):\n%s", d)
 	}
 	checkWhole(t, s, 64<<10)
-	if _, _, err := s.WithRoom(s.Size() + 10).Apply(state.ApproveTask{
-		Assignment: "7", Task: "pull", Digest: c.Digest, Taskrunner: "tr", Host: "swop-0", By: "spiffe://a.example/swarm/swci/eve",
-	}); state.ReasonOf(err) != state.ReasonStateFull {
+	yes.By = "spiffe://a.example/swarm/swci/eve"
+	if _, _, err := s.WithRoom(s.Size() + 10).Apply(yes); state.ReasonOf(err) != state.ReasonStateFull {
 		t.Errorf("a full state: %v", err)
 	}
 }
