@@ -15,6 +15,9 @@ type Hosted struct {
 	Approvals []Approval
 }
 
+// MaxValidMS is how long before its expiry a host takes what operators have signed, at most, in milliseconds.
+const MaxValidMS = 7 * 24 * 3600 * 1000
+
 // HostedMember is a host's own member.
 type HostedMember struct {
 	Index uint32 // in the epoch

@@ -78,6 +78,18 @@ func assignmentID() string {
 	return strconv.FormatUint(max(binary.BigEndian.Uint64(raw[:]), 1), 10)
 }
 
+// ApproveTask tells a host that waits that it may carry out an assignment. The request holds no order.
+func (c Tasks) ApproveTask(ctx context.Context, req *swarmv1.ApproveTaskRequest) (*swarmv1.Assignment, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.ApproveTask, proto.CloneOf(req))
+	return res.GetAssignment(), err
+}
+
+// RefuseTask tells a host that waits that it is not to carry out an assignment. The request holds no order.
+func (c Tasks) RefuseTask(ctx context.Context, req *swarmv1.RefuseTaskRequest) (*swarmv1.Assignment, error) {
+	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.RefuseTask, proto.CloneOf(req))
+	return res.GetAssignment(), err
+}
+
 // CancelAssignment ends an assignment that has no verdict, and returns it.
 func (c Tasks) CancelAssignment(ctx context.Context, id, reason string) (*swarmv1.Assignment, error) {
 	res, err := ordered(ctx, c.By, callOptions{}, swarmv1connect.TaskServiceClient.CancelAssignment, &swarmv1.CancelAssignmentRequest{Id: id, Reason: reason})

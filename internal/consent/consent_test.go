@@ -13,6 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
@@ -108,12 +112,29 @@ func (w *world) verifier() consent.Verifier {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Assigned: readRequest, Said: readWord}
+	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host}
 }
 
-func readWord(_ string, raw []byte) (w consent.Word, err error) { return w, json.Unmarshal(raw, &w) }
+// asking is what an operator signs to have a request carried out.
+func asking(q task.Request) *swarmv1.AssignTaskRequest {
+	m := &swarmv1.AssignTaskRequest{
+		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries, TimeoutMs: q.TimeoutMS,
+		ExpiresUnixMs: q.ExpiresMS,
+	}
+	for _, g := range q.Groups {
+		m.Groups = append(m.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
+	}
+	return m
+}
 
-func readRequest(raw []byte) (q task.Request, err error) { return q, json.Unmarshal(raw, &q) }
+// written is a request in the form in which it is signed.
+func written(m proto.Message) ([]byte, error) {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(json.RawMessage(raw))
+}
 
 // pull is a task with its definition.
 func pull() *task.Task {
@@ -130,10 +151,32 @@ func request() task.Request {
 	}
 }
 
-// order is a request that an operator has signed.
-func (w *world) order(by *rpctest.Source, swarm, method string, request any) *ledger.Order {
+// signed is any request that an operator has signed to have a task carried out.
+func (w *world) signed(by string, raw []byte) *ledger.Order {
 	w.t.Helper()
-	raw, err := json.Marshal(request)
+	o := w.order(w.svid(by), swarmID, "AssignTask", &swarmv1.AssignTaskRequest{})
+	o.Request = raw
+	svid, err := w.svid(by).GetX509SVID()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if o.Signature, err = identity.SignWithSVID(svid, message(o, swarmID)); err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// message is what is signed of an order.
+func message(o *ledger.Order, swarm string) []byte {
+	return identity.OrderMessage(identity.Order{
+		SwarmID: swarm, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
+	})
+}
+
+// order is a request that an operator has signed.
+func (w *world) order(by *rpctest.Source, swarm, method string, request proto.Message) *ledger.Order {
+	w.t.Helper()
+	raw, err := written(request)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -145,10 +188,7 @@ func (w *world) order(by *rpctest.Source, swarm, method string, request any) *le
 		By: svid.ID.String(), Method: method, Request: raw, AskedMS: time.Now().UnixMilli(), Nonce: []byte{1, 2}, Chain: identity.RawChain(svid),
 		Witnessed: ledger.Witness{Length: 3, Hash: strings.Repeat("a", 64)},
 	}
-	o.Signature, err = identity.SignWithSVID(svid, identity.OrderMessage(identity.Order{
-		SwarmID: swarm, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
-	}))
-	if err != nil {
+	if o.Signature, err = identity.SignWithSVID(svid, message(o, swarm)); err != nil {
 		w.t.Fatal(err)
 	}
 	return o
@@ -158,7 +198,7 @@ func (w *world) order(by *rpctest.Source, swarm, method string, request any) *le
 func (w *world) assigned(q task.Request, by string) *task.Hosted {
 	w.t.Helper()
 	return &task.Hosted{
-		Request: q, Epoch: 1, Phase: task.Preparing, Order: w.order(w.svid(by), swarmID, "AssignTask", q),
+		Request: q, Epoch: 1, Phase: task.Preparing, Order: w.order(w.svid(by), swarmID, "AssignTask", asking(q)),
 		Members: []task.HostedMember{{Group: "peers", Peers: 1, State: task.Placed}},
 	}
 }
@@ -232,29 +272,32 @@ func TestALyingSN(t *testing.T) {
 		}},
 		{"no order", "shows no operator's order", func(_ *world, h *task.Hosted, _ *task.Task) { h.Order = nil }},
 		{"an order for something else", `order is for "CancelAssignment"`, func(w *world, h *task.Hosted, _ *task.Task) {
-			h.Order = w.order(w.svid(ann), swarmID, "CancelAssignment", request())
+			h.Order = w.order(w.svid(ann), swarmID, "CancelAssignment", asking(request()))
 		}},
 		{"an order with another method's name", "did not sign", func(w *world, h *task.Hosted, _ *task.Task) {
-			h.Order = w.order(w.svid(ann), swarmID, "CancelAssignment", request())
+			h.Order = w.order(w.svid(ann), swarmID, "CancelAssignment", asking(request()))
 			h.Order.Method = "AssignTask"
 		}},
 		{"an order of another swarm", "did not sign this request for this swarm", func(w *world, h *task.Hosted, _ *task.Task) {
-			h.Order = w.order(w.svid(ann), "ffff", "AssignTask", h.Request)
+			h.Order = w.order(w.svid(ann), "ffff", "AssignTask", asking(h.Request))
 		}},
 		{"an order that was changed", "did not sign", func(w *world, h *task.Hosted, _ *task.Task) {
 			h.Hosts = []string{host}
-			h.Order.Request = w.order(w.svid(ann), swarmID, "AssignTask", h.Request).Request
+			h.Order.Request = w.order(w.svid(ann), swarmID, "AssignTask", asking(h.Request)).Request
 		}},
 		{"an order with blanks", "has blanks", func(_ *world, h *task.Hosted, _ *task.Task) { h.Order.Request = append(h.Order.Request, ' ') }},
+		{"a condition that the host does not know", "can't be read", func(w *world, h *task.Hosted, _ *task.Task) {
+			h.Order = w.signed(ann, []byte(`{"id":"7","only_at_night":true}`))
+		}},
 		{"an order without end", "at most 65536", func(_ *world, h *task.Hosted, _ *task.Task) { h.Order.Request = make([]byte, 1<<20) }},
 		{"an order of an SN", "is no operator", func(w *world, h *task.Hosted, _ *task.Task) {
-			h.Order = w.order(w.svid("/swarm/sn/evil"), swarmID, "AssignTask", h.Request)
+			h.Order = w.order(w.svid("/swarm/sn/evil"), swarmID, "AssignTask", asking(h.Request))
 		}},
 		{"an authority that made itself", "proves nothing", func(w *world, h *task.Hosted, _ *task.Task) {
-			h.Order = w.order(issue(w.t, foreign, ann), swarmID, "AssignTask", h.Request)
+			h.Order = w.order(issue(w.t, foreign, ann), swarmID, "AssignTask", asking(h.Request))
 		}},
 		{"another swarm's bundle", "proves nothing", func(w *world, h *task.Hosted, _ *task.Task) {
-			h.Order = w.order(issue(w.t, other, ann), swarmID, "AssignTask", h.Request)
+			h.Order = w.order(issue(w.t, other, ann), swarmID, "AssignTask", asking(h.Request))
 		}},
 		{"the ID of another in the order", "", func(_ *world, h *task.Hosted, _ *task.Task) {
 			h.Order.By, h.By = "spiffe://a.example"+bob, "spiffe://a.example"+bob
@@ -297,7 +340,7 @@ func TestOnlyAcceptedDomains(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := w.assigned(request(), ann)
-	h.Order = w.order(issue(t, other, ann), swarmID, "AssignTask", h.Request)
+	h.Order = w.order(issue(t, other, ann), swarmID, "AssignTask", asking(h.Request))
 	if by, err := v.Verify(h, swarmID, time.Now()); err == nil || !strings.Contains(err.Error(), "not accepted") {
 		t.Errorf("%v, %v", by, err)
 	}
@@ -451,21 +494,18 @@ func FuzzOrder(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	v := consent.Verifier{Source: w.svids["/swarm/swop/"+host], Domains: domains, Node: host, Assigned: readRequest}
+	v := consent.Verifier{Source: w.svids["/swarm/swop/"+host], Domains: domains, Node: host}
 	svid, err := w.svids[ann].GetX509SVID()
 	if err != nil {
 		f.Fatal(err)
 	}
 	honest := task.Hosted{Request: request(), Epoch: 1, Members: []task.HostedMember{{Group: "peers", Peers: 1}}}
-	raw, err := json.Marshal(honest.Request)
+	raw, err := written(asking(honest.Request))
 	if err != nil {
 		f.Fatal(err)
 	}
 	honest.Order = &ledger.Order{Method: "AssignTask", Request: raw, AskedMS: 1, Nonce: []byte{1}, Chain: identity.RawChain(svid)}
-	message := func(o *ledger.Order) []byte {
-		return identity.OrderMessage(identity.Order{SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS})
-	}
-	signed := message(honest.Order)
+	signed := message(honest.Order, swarmID)
 	if honest.Order.Signature, err = identity.SignWithSVID(svid, signed); err != nil {
 		f.Fatal(err)
 	}
@@ -487,7 +527,7 @@ func FuzzOrder(f *testing.F) {
 		}
 		same := h.Request
 		same.By = honest.By
-		if !bytes.Equal(message(h.Order), signed) || !reflect.DeepEqual(same, honest.Request) || h.Epoch == 0 || h.Epoch > 2 {
+		if !bytes.Equal(message(h.Order, swarmID), signed) || !reflect.DeepEqual(same, honest.Request) || h.Epoch == 0 || h.Epoch > 2 {
 			t.Errorf("proven: %s", shown)
 		}
 	})

@@ -11,14 +11,16 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 	"github.com/swarmd/swarmd/identity"
 )
-
-// MaxValid is how long before its expiry an order is taken at most: so long a host remembers at least what it has done.
-const MaxValid = 7 * 24 * time.Hour
 
 // skew is by how much the clocks of operator and host may differ where that does no harm.
 const skew = 10 * time.Minute
@@ -28,10 +30,6 @@ type Verifier struct {
 	Source  identity.Source  // has the trust bundles
 	Domains identity.Domains // from which operators are taken
 	Node    string           // this host's name in the swarm
-	// Assigned reads the request of an order of the method AssignTask.
-	Assigned func(request []byte) (task.Request, error)
-	// Said reads the request of an order of the method ApproveTask or RefuseTask.
-	Said func(method string, request []byte) (Word, error)
 }
 
 // Verify returns who asked for an assignment. Its order must be signed for this swarm by an operator's SVID that this host's bundle accepts
@@ -61,10 +59,11 @@ func formed(h *task.Hosted) error {
 
 // held returns what the order of an assignment says, to which it holds what the SN shows. Who signed it is not its matter.
 func (v *Verifier) held(h *task.Hosted) (task.Request, error) {
-	asked, err := v.Assigned(h.Order.Request)
-	if err != nil {
-		return task.Request{}, fmt.Errorf("its order can't be read: %w", err)
+	m := &swarmv1.AssignTaskRequest{}
+	if err := readSigned(h.Order, m); err != nil {
+		return task.Request{}, err
 	}
+	asked := onwire.Asked(m)
 	return asked, v.hold(&asked, h)
 }
 
@@ -78,6 +77,14 @@ func wellFormed(o *ledger.Order, method string) error {
 	}
 	if again, err := json.Marshal(o.Request); err != nil || !bytes.Equal(again, o.Request) {
 		return errors.New("its order has blanks, or characters that are to be escaped")
+	}
+	return nil
+}
+
+// readSigned reads the request that was signed. A field that this program does not know is an error: it may be a condition.
+func readSigned(o *ledger.Order, request proto.Message) error {
+	if err := protojson.Unmarshal(o.Request, request); err != nil {
+		return fmt.Errorf("its order can't be read: %w", err)
 	}
 	return nil
 }
@@ -159,7 +166,7 @@ func timely(expiresMS int64, now time.Time) error {
 	switch {
 	case !now.Before(ends):
 		return fmt.Errorf("its order has expired at %s: assign it again", ends.UTC().Format(time.RFC3339))
-	case ends.Sub(now) > MaxValid+skew:
+	case ends.Sub(now) > task.MaxValidMS*time.Millisecond+skew:
 		return fmt.Errorf("its order expires at %s: assign it with an expiry of at most 7 days", ends.UTC().Format(time.RFC3339))
 	}
 	return nil

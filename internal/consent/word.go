@@ -1,55 +1,64 @@
 package consent
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 )
 
-// Word is what an operator has signed to approve or refuse a host's part in an assignment.
-type Word struct {
-	Assignment, Task, Digest, Taskrunner, Host string
-	ExpiresMS                                  int64 // the host must have taken it by then
-
-	Refuse bool
-	Reason string // of a refusal
+// word is an operator's word on this host's part in an assignment.
+type word struct {
+	by     identity.ID // who signed it; zero: nobody who is known
+	refuse bool
+	reason string // of a refusal
 }
 
-// word returns who has signed an approval of this host's part in an assignment, and what it says. Nothing but the order is believed.
-func (v *Verifier) word(o *ledger.Order, h *task.Hosted, swarmID string, now time.Time) (Word, identity.ID, error) {
+// word reads and proves an operator's word. Nothing but the order is believed.
+func (v *Verifier) word(o *ledger.Order, h *task.Hosted, swarmID string, now time.Time) (w word, err error) {
 	if o == nil {
-		return Word{}, identity.ID{}, fmt.Errorf("the SN shows no operator's order for an approval")
+		return w, errors.New("the SN shows no operator's order for it")
 	}
 	method := "ApproveTask"
-	if o.Method == "RefuseTask" {
+	if w.refuse = o.Method == "RefuseTask"; w.refuse {
 		method = o.Method
 	}
 	if err := wellFormed(o, method); err != nil {
-		return Word{}, identity.ID{}, err
+		return w, err
 	}
-	by, err := v.prove(o, swarmID)
-	if err != nil {
-		return Word{}, identity.ID{}, err
+	if w.by, err = v.prove(o, swarmID); err != nil {
+		return w, err
 	}
-	w, err := v.Said(method, o.Request)
-	if err != nil {
-		return w, by, fmt.Errorf("its order can't be read: %w", err)
+	approval, refusal := &swarmv1.ApproveTaskRequest{}, &swarmv1.RefuseTaskRequest{}
+	part := approval.GetPart
+	if w.refuse {
+		part, err = refusal.GetPart, readSigned(o, refusal)
+	} else {
+		err = readSigned(o, approval)
 	}
-	w.Refuse = method == "RefuseTask"
-	if err := w.hold(h, v.Node); err != nil {
-		return w, by, err
+	if err == nil {
+		err = holdPart(part(), h, v.Node)
 	}
-	return w, by, timely(w.ExpiresMS, now)
+	if err == nil {
+		err = timely(part().GetExpiresUnixMs(), now)
+	}
+	w.reason = refusal.GetReason()
+	return w, err
 }
 
-// hold holds a word to the assignment that it is shown for.
-func (w *Word) hold(h *task.Hosted, node string) error {
+// holdPart holds a word to the assignment that it is shown for.
+func holdPart(p *swarmv1.PartOfHost, h *task.Hosted, node string) error {
 	for _, x := range [...]struct{ what, signed, here string }{
-		{"assignment", w.Assignment, h.ID}, {"task", w.Task, h.Task}, {"task digest", w.Digest, h.Digest}, {"taskrunner", w.Taskrunner, h.Taskrunner}, {"host", w.Host, node},
+		{"assignment", p.GetAssignment(), h.ID},
+		{"task", p.GetTask(), h.Task},
+		{"task digest", p.GetDigest(), h.Digest},
+		{"taskrunner", p.GetTaskrunner(), h.Taskrunner},
+		{"host", p.GetHost(), node},
 	} {
 		if x.signed != x.here {
 			return fmt.Errorf("it was signed for %s %.80q, not for %.80q", x.what, x.signed, x.here)
@@ -73,19 +82,19 @@ func (g *Guard) hear(e *Entry, h *task.Hosted, now time.Time) (out heard) {
 		if i == task.MaxApprovals {
 			break
 		}
-		w, by, err := g.cfg.word(h.Approvals[i].Order, h, g.cfg.SwarmID(), now)
+		w, err := g.cfg.word(h.Approvals[i].Order, h, g.cfg.SwarmID(), now)
 		if err == nil {
-			err = g.cfg.Policy.Approves(by.String(), e.By)
+			err = g.cfg.Policy.Approves(w.by.String(), e.By)
 		}
 		switch {
-		case err != nil && by.IsZero():
+		case err != nil && w.by.IsZero():
 			ignored = append(ignored, "a word of an unknown operator does not count: "+err.Error())
 		case err != nil:
-			ignored = append(ignored, fmt.Sprintf("the word of %s does not count: %s", by, err))
-		case w.Refuse:
-			out.decision, out.by, out.reason = Refused, by.String(), w.Reason
+			ignored = append(ignored, fmt.Sprintf("the word of %s does not count: %s", w.by, err))
+		case w.refuse:
+			out.decision, out.by, out.reason = Refused, w.by.String(), w.reason
 		case out.decision == "":
-			out.decision, out.by = Approved, by.String()
+			out.decision, out.by = Approved, w.by.String()
 		}
 	}
 	out.ignored = strings.Join(ignored, "; ")

@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
@@ -19,16 +22,21 @@ func (w *world) asks() {
 }
 
 // word is one on the part of this host in assignment 7.
-func word() consent.Word {
-	return consent.Word{
-		Assignment: "7", Task: "pull", Digest: pull().Digest, Taskrunner: "tr", Host: host, ExpiresMS: time.Now().Add(time.Hour).UnixMilli(),
-	}
+func word() *swarmv1.ApproveTaskRequest {
+	return &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{
+		Assignment: "7", Task: "pull", Digest: pull().Digest, Taskrunner: "tr", Host: host, ExpiresUnixMs: time.Now().Add(time.Hour).UnixMilli(),
+	}}
+}
+
+// refusal is one that refuses it.
+func refusal(reason string) *swarmv1.RefuseTaskRequest {
+	return &swarmv1.RefuseTaskRequest{Part: word().GetPart(), Reason: reason}
 }
 
 // says is what an honest SN shows of a word.
-func (w *world) says(by, method string, x consent.Word) task.Approval {
+func (w *world) says(by, method string, m proto.Message) task.Approval {
 	w.t.Helper()
-	return task.Approval{Number: 1, Host: host, By: "spiffe://a.example" + by, Order: w.order(w.svid(by), swarmID, method, x)}
+	return task.Approval{Number: 1, Host: host, By: "spiffe://a.example" + by, Order: w.order(w.svid(by), swarmID, method, m)}
 }
 
 // TestApproval: it begins once an approver of the owner's has said so, and goes on whatever becomes of the approver.
@@ -68,10 +76,8 @@ func TestRefusal(t *testing.T) {
 	for _, says := range []consent.Decision{consent.Asked, consent.Allowed} {
 		w := newWorld(t)
 		w.policy.Decision = says
-		no := word()
-		no.Reason = "not\ntoday"
 		h := w.assigned(request(), ann)
-		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word()), w.says(bob, "RefuseTask", no), w.says(bob, "ApproveTask", word())}
+		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word()), w.says(bob, "RefuseTask", refusal("not\ntoday")), w.says(bob, "ApproveTask", word())}
 		want := consent.Answer{Decision: consent.Refused, Words: "refused by spiffe://a.example/swarm/swci/bob: not today"}
 		if got := w.guard().Ask(h, pull()); got != want {
 			t.Errorf("got %v, want %v", got, want)
@@ -112,42 +118,42 @@ func TestAForgedApproval(t *testing.T) {
 		{"without an order", "no operator's order", func(*world) task.Approval { return task.Approval{By: "spiffe://a.example" + bob} }},
 		{"of another assignment", `signed for assignment "6", not for "7"`, func(w *world) task.Approval {
 			x := word()
-			x.Assignment = "6"
+			x.Part.Assignment = "6"
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"of another task", `signed for task "push"`, func(w *world) task.Approval {
 			x := word()
-			x.Task = "push"
+			x.Part.Task = "push"
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"of what the task was before", "signed for task digest", func(w *world) task.Approval {
 			x := word()
-			x.Digest = strings.Repeat("0", 64)
+			x.Part.Digest = strings.Repeat("0", 64)
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"of another taskrunner", "signed for taskrunner", func(w *world) task.Approval {
 			x := word()
-			x.Taskrunner = ""
+			x.Part.Taskrunner = ""
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"of another host", `signed for host "swop-1"`, func(w *world) task.Approval {
 			x := word()
-			x.Host = "swop-1"
+			x.Part.Host = "swop-1"
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"expired", "has expired", func(w *world) task.Approval {
 			x := word()
-			x.ExpiresMS = time.Now().UnixMilli()
+			x.Part.ExpiresUnixMs = time.Now().UnixMilli()
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"without an expiry", "no expiry", func(w *world) task.Approval {
 			x := word()
-			x.ExpiresMS = 0
+			x.Part.ExpiresUnixMs = 0
 			return w.says(bob, "ApproveTask", x)
 		}},
 		{"the order of the assignment", `order is for "AssignTask"`, func(w *world) task.Approval { return w.says(bob, "AssignTask", word()) }},
 		{"a refusal as an approval", "did not sign", func(w *world) task.Approval {
-			a := w.says(bob, "RefuseTask", word())
+			a := w.says(bob, "RefuseTask", refusal(""))
 			a.Order.Method = "ApproveTask"
 			return a
 		}},
@@ -194,7 +200,7 @@ func TestApprovalsEnd(t *testing.T) {
 			t.Fatal(got)
 		}
 		x := word()
-		x.ExpiresMS = time.Now().Add(48 * time.Hour).UnixMilli()
+		x.Part.ExpiresUnixMs = time.Now().Add(48 * time.Hour).UnixMilli()
 		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
 		time.Sleep(2 * time.Hour)
 		if got := g.Ask(h, pull()); got.Decision != consent.Asked || !strings.Contains(w.log.String(), "expired") {

@@ -58,6 +58,8 @@ func bounds() map[string]Access {
 		swarmv1connect.TaskServiceGetTaskrunnerProcedure:         {Answer: 512 << 10, Asks: true},
 		swarmv1connect.TaskServiceAssignTaskProcedure:            {Message: 256 << 10, Answer: 512 << 10},
 		swarmv1connect.TaskServiceCancelAssignmentProcedure:      {Answer: 512 << 10},
+		swarmv1connect.TaskServiceApproveTaskProcedure:           {Answer: 512 << 10},
+		swarmv1connect.TaskServiceRefuseTaskProcedure:            {Answer: 512 << 10},
 		swarmv1connect.TaskServiceGetAssignmentProcedure:         {Answer: 512 << 10, Asks: true},
 		swarmv1connect.TaskServiceListAssignmentsProcedure:       {Answer: 1 << 20},
 		swarmv1connect.TaskServiceWatchAssignmentsProcedure:      {Answer: 64 << 10},

@@ -9877,6 +9877,292 @@ func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
 	return nil
 }
 
+// PartOfHost is a host's part in an assignment, as an operator signs it to approve or refuse it. All of it must be given, but for a taskrunner
+// where there is none.
+type PartOfHost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    string                 `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"` // its ID
+	Task          string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`                                       // of the task
+	Taskrunner    string                 `protobuf:"bytes,4,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`                               // of the assignment
+	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`                                           // node that waits
+	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // the host takes it until then, by its own clock; at most 7 days away
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartOfHost) Reset() {
+	*x = PartOfHost{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartOfHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartOfHost) ProtoMessage() {}
+
+func (x *PartOfHost) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
+func (*PartOfHost) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+}
+
+func (x *PartOfHost) GetAssignment() string {
+	if x != nil {
+		return x.Assignment
+	}
+	return ""
+}
+
+func (x *PartOfHost) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *PartOfHost) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *PartOfHost) GetTaskrunner() string {
+	if x != nil {
+		return x.Taskrunner
+	}
+	return ""
+}
+
+func (x *PartOfHost) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *PartOfHost) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+type ApproveTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartOfHost            `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveTaskRequest) Reset() {
+	*x = ApproveTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveTaskRequest) ProtoMessage() {}
+
+func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
+func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+}
+
+func (x *ApproveTaskRequest) GetPart() *PartOfHost {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ApproveTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type ApproveTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveTaskResponse) Reset() {
+	*x = ApproveTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveTaskResponse) ProtoMessage() {}
+
+func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
+func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+}
+
+func (x *ApproveTaskResponse) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+type RefuseTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartOfHost            `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // one line, at most 256 bytes
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefuseTaskRequest) Reset() {
+	*x = RefuseTaskRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefuseTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefuseTaskRequest) ProtoMessage() {}
+
+func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
+func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+}
+
+func (x *RefuseTaskRequest) GetPart() *PartOfHost {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *RefuseTaskRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RefuseTaskRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type RefuseTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefuseTaskResponse) Reset() {
+	*x = RefuseTaskResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefuseTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefuseTaskResponse) ProtoMessage() {}
+
+func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
+func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+}
+
+func (x *RefuseTaskResponse) GetAssignment() *Assignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
 type GetAssignmentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -9886,7 +10172,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9898,7 +10184,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9911,7 +10197,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -9930,7 +10216,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9942,7 +10228,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9955,7 +10241,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -9973,7 +10259,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9985,7 +10271,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9998,7 +10284,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 type ListAssignmentsResponse struct {
@@ -10010,7 +10296,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10022,7 +10308,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10035,7 +10321,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -10073,13 +10359,14 @@ type Assignment struct {
 	FailedPeers    uint32                 `protobuf:"varint,23,opt,name=failed_peers,json=failedPeers,proto3" json:"failed_peers,omitempty"`
 	TaskType       string                 `protobuf:"bytes,24,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"` // empty: the task was deleted
 	Members        []*AssignmentMember    `protobuf:"bytes,25,rep,name=members,proto3" json:"members,omitempty"`                   // of the epoch, by index
+	Approvals      []*Approval            `protobuf:"bytes,26,rep,name=approvals,proto3" json:"approvals,omitempty"`               // what operators have said on hosts whose owners ask, oldest first; none once it is over
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10091,7 +10378,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10104,7 +10391,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *Assignment) GetId() string {
@@ -10282,6 +10569,90 @@ func (x *Assignment) GetMembers() []*AssignmentMember {
 	return nil
 }
 
+func (x *Assignment) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+// Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
+type Approval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Refused       bool                   `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // of a refusal
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`         // SPIFFE ID
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+}
+
+func (x *Approval) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Approval) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *Approval) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Approval) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Approval) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 // AssignmentMember is one host's part in an epoch of an assignment.
 type AssignmentMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10302,7 +10673,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10314,7 +10685,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10327,7 +10698,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -10415,7 +10786,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10427,7 +10798,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10440,7 +10811,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 type HostedAssignments struct {
@@ -10453,7 +10824,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10465,7 +10836,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10478,7 +10849,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -10501,13 +10872,14 @@ type HostedAssignment struct {
 	Assignment    *Assignment            `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"` // without members, counts, words and times
 	Members       []*HostedMember        `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`       // the host's own
 	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`           // as the operator signed it: of the method AssignTask
+	Approvals     []*HostedApproval      `protobuf:"bytes,4,rep,name=approvals,proto3" json:"approvals,omitempty"`   // on the host's part, oldest first, at most 4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10519,7 +10891,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10532,7 +10904,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -10556,6 +10928,66 @@ func (x *HostedAssignment) GetOrder() *Order {
 	return nil
 }
 
+func (x *HostedAssignment) GetApprovals() []*HostedApproval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+// HostedApproval is an operator's word as it was signed.
+type HostedApproval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refuse        bool                   `protobuf:"varint,1,opt,name=refuse,proto3" json:"refuse,omitempty"` // the order is of the method RefuseTask, else of ApproveTask
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostedApproval) Reset() {
+	*x = HostedApproval{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostedApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostedApproval) ProtoMessage() {}
+
+func (x *HostedApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
+func (*HostedApproval) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+}
+
+func (x *HostedApproval) GetRefuse() bool {
+	if x != nil {
+		return x.Refuse
+	}
+	return false
+}
+
+func (x *HostedApproval) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type HostedMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -10570,7 +11002,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10582,7 +11014,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10595,7 +11027,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -10656,7 +11088,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10668,7 +11100,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10681,7 +11113,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -10744,7 +11176,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10756,7 +11188,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10769,7 +11201,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -11613,6 +12045,33 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x18CancelAssignmentResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\"\xb4\x01\n" +
+	"\n" +
+	"PartOfHost\x12\x1e\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\tR\n" +
+	"assignment\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x1e\n" +
+	"\n" +
+	"taskrunner\x18\x04 \x01(\tR\n" +
+	"taskrunner\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\"e\n" +
+	"\x12ApproveTaskRequest\x12(\n" +
+	"\x04part\x18\x01 \x01(\v2\x14.swarm.v1.PartOfHostR\x04part\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"K\n" +
+	"\x13ApproveTaskResponse\x124\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
+	"assignment\"|\n" +
+	"\x11RefuseTaskRequest\x12(\n" +
+	"\x04part\x18\x01 \x01(\v2\x14.swarm.v1.PartOfHostR\x04part\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"J\n" +
+	"\x12RefuseTaskResponse\x124\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
 	"assignment\"&\n" +
 	"\x14GetAssignmentRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"M\n" +
@@ -11622,7 +12081,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"assignment\"\x18\n" +
 	"\x16ListAssignmentsRequest\"Q\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
-	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\"\xf9\x05\n" +
+	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\"\xab\x06\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -11653,7 +12112,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcompleted_peers\x18\x16 \x01(\rR\x0ecompletedPeers\x12!\n" +
 	"\ffailed_peers\x18\x17 \x01(\rR\vfailedPeers\x12\x1b\n" +
 	"\ttask_type\x18\x18 \x01(\tR\btaskType\x124\n" +
-	"\amembers\x18\x19 \x03(\v2\x1a.swarm.v1.AssignmentMemberR\amembers\"\x99\x02\n" +
+	"\amembers\x18\x19 \x03(\v2\x1a.swarm.v1.AssignmentMemberR\amembers\x120\n" +
+	"\tapprovals\x18\x1a \x03(\v2\x12.swarm.v1.ApprovalR\tapprovals\"~\n" +
+	"\bApproval\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\x99\x02\n" +
 	"\x10AssignmentMember\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -11670,13 +12137,17 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x17WatchAssignmentsRequest\"g\n" +
 	"\x11HostedAssignments\x12<\n" +
 	"\vassignments\x18\x01 \x03(\v2\x1a.swarm.v1.HostedAssignmentR\vassignments\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\x04R\x05index\"\xa1\x01\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\"\xd9\x01\n" +
 	"\x10HostedAssignment\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
 	"assignment\x120\n" +
 	"\amembers\x18\x02 \x03(\v2\x16.swarm.v1.HostedMemberR\amembers\x12%\n" +
-	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x90\x01\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\x126\n" +
+	"\tapprovals\x18\x04 \x03(\v2\x18.swarm.v1.HostedApprovalR\tapprovals\"O\n" +
+	"\x0eHostedApproval\x12\x16\n" +
+	"\x06refuse\x18\x01 \x01(\bR\x06refuse\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x90\x01\n" +
 	"\fHostedMember\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
@@ -11785,7 +12256,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vEndContract\x12\x1c.swarm.v1.EndContractRequest\x1a\x1d.swarm.v1.EndContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12a\n" +
 	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x012\xd3\f\n" +
+	"\x04swci \x012\x84\x0e\n" +
 	"\vTaskService\x12U\n" +
 	"\n" +
 	"CreateTask\x12\x1b.swarm.v1.CreateTaskRequest\x1a\x1c.swarm.v1.CreateTaskResponse\"\f\x82\xce\x18\b\n" +
@@ -11827,6 +12298,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"AssignTask\x12\x1b.swarm.v1.AssignTaskRequest\x1a\x1c.swarm.v1.AssignTaskResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12g\n" +
 	"\x10CancelAssignment\x12!.swarm.v1.CancelAssignmentRequest\x1a\".swarm.v1.CancelAssignmentResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12X\n" +
+	"\vApproveTask\x12\x1c.swarm.v1.ApproveTaskRequest\x1a\x1d.swarm.v1.ApproveTaskResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12U\n" +
+	"\n" +
+	"RefuseTask\x12\x1b.swarm.v1.RefuseTaskRequest\x1a\x1c.swarm.v1.RefuseTaskResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12o\n" +
 	"\rGetAssignment\x12\x1e.swarm.v1.GetAssignmentRequest\x1a\x1f.swarm.v1.GetAssignmentResponse\"\x1d\x82\xce\x18\x19\n" +
 	"\x02sn\n" +
@@ -11876,7 +12352,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 154)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 161)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -12020,19 +12496,26 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*AssignTaskResponse)(nil),         // 139: swarm.v1.AssignTaskResponse
 	(*CancelAssignmentRequest)(nil),    // 140: swarm.v1.CancelAssignmentRequest
 	(*CancelAssignmentResponse)(nil),   // 141: swarm.v1.CancelAssignmentResponse
-	(*GetAssignmentRequest)(nil),       // 142: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 143: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 144: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 145: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 146: swarm.v1.Assignment
-	(*AssignmentMember)(nil),           // 147: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 148: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 149: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 150: swarm.v1.HostedAssignment
-	(*HostedMember)(nil),               // 151: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 152: swarm.v1.MemberReport
-	(*ErrorReason)(nil),                // 153: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 154: google.protobuf.MethodOptions
+	(*PartOfHost)(nil),                 // 142: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 143: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 144: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 145: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 146: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 147: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 148: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 149: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 150: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 151: swarm.v1.Assignment
+	(*Approval)(nil),                   // 152: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 153: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 154: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 155: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 156: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 157: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 158: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 159: swarm.v1.MemberReport
+	(*ErrorReason)(nil),                // 160: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 161: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -12063,7 +12546,7 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	152, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	159, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
@@ -12137,123 +12620,136 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	14,  // 99: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
 	126, // 100: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
 	126, // 101: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	146, // 102: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	151, // 102: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
 	14,  // 103: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
 	126, // 104: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
 	137, // 105: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
 	14,  // 106: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	146, // 107: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	151, // 107: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
 	14,  // 108: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	146, // 109: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	146, // 110: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	146, // 111: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	137, // 112: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	147, // 113: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	150, // 114: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	146, // 115: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	151, // 116: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 117: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	154, // 118: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 119: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 120: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 121: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 122: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 123: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 124: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 125: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 126: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 127: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 128: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 129: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 130: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 131: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 132: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 133: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 134: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 135: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 136: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 137: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 138: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 139: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 140: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 141: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	103, // 142: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	107, // 143: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	109, // 144: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	111, // 145: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	105, // 146: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	114, // 147: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	116, // 148: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	118, // 149: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	120, // 150: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	122, // 151: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	124, // 152: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	127, // 153: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	129, // 154: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	131, // 155: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	133, // 156: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	135, // 157: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	138, // 158: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	140, // 159: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	142, // 160: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	144, // 161: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	148, // 162: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 163: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 164: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 165: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	101, // 166: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 167: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 168: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 169: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 170: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 171: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 172: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 173: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 174: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 175: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 176: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 177: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 178: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 179: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 180: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 181: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 182: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 183: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 184: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 185: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 186: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 187: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 188: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	104, // 189: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	108, // 190: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	110, // 191: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	112, // 192: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	106, // 193: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	115, // 194: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	117, // 195: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	119, // 196: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	121, // 197: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	123, // 198: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	125, // 199: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	128, // 200: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	130, // 201: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	132, // 202: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	134, // 203: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	136, // 204: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	139, // 205: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	141, // 206: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	143, // 207: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	145, // 208: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	149, // 209: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 210: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 211: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 212: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	102, // 213: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	167, // [167:214] is the sub-list for method output_type
-	120, // [120:167] is the sub-list for method input_type
-	119, // [119:120] is the sub-list for extension type_name
-	118, // [118:119] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	151, // 109: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	142, // 110: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 111: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	151, // 112: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	142, // 113: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 114: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	151, // 115: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	151, // 116: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	151, // 117: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	137, // 118: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	153, // 119: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	152, // 120: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	156, // 121: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	151, // 122: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	158, // 123: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 124: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	157, // 125: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 126: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	161, // 127: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 128: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 129: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 130: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 131: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 132: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 133: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 134: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 135: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 136: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 137: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 138: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 139: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 140: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 141: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 142: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 143: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 144: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 145: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 146: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 147: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 148: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 149: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 150: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	103, // 151: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	107, // 152: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	109, // 153: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	111, // 154: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	105, // 155: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	114, // 156: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	116, // 157: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	118, // 158: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	120, // 159: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	122, // 160: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	124, // 161: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	127, // 162: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	129, // 163: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	131, // 164: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	133, // 165: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	135, // 166: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	138, // 167: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	140, // 168: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	143, // 169: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	145, // 170: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	147, // 171: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	149, // 172: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	154, // 173: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 174: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 175: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 176: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	101, // 177: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 178: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 179: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 180: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 181: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 182: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 183: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 184: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 185: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 186: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 187: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 188: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 189: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 190: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 191: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 192: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 193: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 194: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 195: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 196: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 197: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 198: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 199: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	104, // 200: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	108, // 201: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	110, // 202: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	112, // 203: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	106, // 204: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	115, // 205: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	117, // 206: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	119, // 207: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	121, // 208: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	123, // 209: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	125, // 210: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	128, // 211: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	130, // 212: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	132, // 213: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	134, // 214: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	136, // 215: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	139, // 216: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	141, // 217: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	144, // 218: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	146, // 219: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	148, // 220: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	150, // 221: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	155, // 222: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 223: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 224: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 225: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	102, // 226: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	178, // [178:227] is the sub-list for method output_type
+	129, // [129:178] is the sub-list for method input_type
+	128, // [128:129] is the sub-list for extension type_name
+	127, // [127:128] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -12269,7 +12765,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   154,
+			NumMessages:   161,
 			NumExtensions: 1,
 			NumServices:   8,
 		},

@@ -13,8 +13,12 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-// method is the one that hands tasks to hosts: its request is what operators sign of an assignment.
-const method = "AssignTask"
+// Methods of the API whose requests operators sign and hosts hold to their signature.
+const (
+	methodAssign  = "AssignTask"
+	methodApprove = "ApproveTask"
+	methodRefuse  = "RefuseTask"
+)
 
 // Bounds of an operator's order, as the state has them; lengths are in bytes.
 const (
@@ -59,9 +63,20 @@ func Hosted(all []task.Hosted) (out []*swarmv1.HostedAssignment) {
 				Index: m.Index, Group: m.Group, Peers: m.Peers, State: string(m.State), Start: m.Start, Stop: m.Stop,
 			})
 		}
+		for _, x := range h.Approvals {
+			one.Approvals = append(one.Approvals, &swarmv1.HostedApproval{Refuse: x.Refuse, Order: orderToProto(x.Order)})
+		}
 		out = append(out, one)
 	}
 	return out
+}
+
+// Asked reads what an operator has signed of an assignment.
+func Asked(m *swarmv1.AssignTaskRequest) task.Request {
+	return task.Request{
+		ID: m.GetId(), Task: m.GetTask(), Digest: m.GetDigest(), Taskrunner: m.GetTaskrunner(), Hosts: m.GetHosts(), Groups: Groups(m.GetGroups()),
+		InOrder: m.GetInOrder(), Retries: m.GetRetries(), TimeoutMS: m.GetTimeoutMs(), ExpiresMS: m.GetExpiresUnixMs(),
+	}
 }
 
 func orderToProto(o *ledger.Order) *swarmv1.Order {
@@ -116,12 +131,31 @@ func hosted(x *swarmv1.HostedAssignment) (task.Hosted, error) {
 		h.Members = append(h.Members, one)
 	}
 	var err error
-	h.Order, err = orderFromProto(x.GetOrder(), h.By)
+	if h.Approvals, err = approvals(x.GetApprovals()); err == nil {
+		h.Order, err = orderFromProto(x.GetOrder(), methodAssign, h.By)
+	}
 	return h, err
 }
 
+func approvals(all []*swarmv1.HostedApproval) (out []task.Approval, err error) {
+	if len(all) > task.MaxApprovals {
+		return nil, fmt.Errorf("%w: %d approvals, at most %d", errBounds, len(all), task.MaxApprovals)
+	}
+	for _, x := range all {
+		one, method := task.Approval{Refuse: x.GetRefuse()}, methodApprove
+		if one.Refuse {
+			method = methodRefuse
+		}
+		if one.Order, err = orderFromProto(x.GetOrder(), method, ""); err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
 // orderFromProto reads what an operator signed. Who that was does not stand in it: the certificates prove it, or do not.
-func orderFromProto(o *swarmv1.Order, by string) (*ledger.Order, error) {
+func orderFromProto(o *swarmv1.Order, method, by string) (*ledger.Order, error) {
 	if o == nil {
 		return nil, nil //nolint:nilnil // nobody signed it
 	}

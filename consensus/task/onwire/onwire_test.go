@@ -30,6 +30,9 @@ func seen() task.Hosted {
 			By: "spiffe://a.example/swarm/swci", Method: "AssignTask", Request: []byte(`{"id":"7"}`), AskedMS: 7, Nonce: []byte{8},
 			Witnessed: ledger.Witness{Length: 9, Hash: strings.Repeat("a", 64)}, Signature: []byte{10}, Chain: [][]byte{{11}, {12}},
 		},
+		Approvals: []task.Approval{
+			{Order: &ledger.Order{Method: "ApproveTask", Request: []byte(`{"assignment":"7"}`)}}, {Refuse: true, Order: &ledger.Order{Method: "RefuseTask", Request: []byte(`{}`)}},
+		},
 	}
 }
 
@@ -76,6 +79,8 @@ func TestWhatAnSNMayNotShow(t *testing.T) {
 		"a group of its own":   func(x *swarmv1.HostedAssignment) { x.Members[0].Group = "x" },
 		"a state of its own":   func(x *swarmv1.HostedAssignment) { x.Members[0].State = "x" },
 		"a large index":        func(x *swarmv1.HostedAssignment) { x.Members[0].Index = math.MaxUint32 },
+		"too many approvals":   func(x *swarmv1.HostedAssignment) { x.Approvals = make([]*swarmv1.HostedApproval, task.MaxApprovals+1) },
+		"a large approval":     func(x *swarmv1.HostedAssignment) { x.Approvals[0].Order.Request = make([]byte, 1<<20) },
 		"no peers":             func(x *swarmv1.HostedAssignment) { x.Members[0].Peers = 0 },
 		"too many members":     func(x *swarmv1.HostedAssignment) { x.Members = make([]*swarmv1.HostedMember, task.MaxMembers+1) },
 		"a long request":       func(x *swarmv1.HostedAssignment) { x.Order.Request = make([]byte, state.MaxOrderRequest+1) },

@@ -17,7 +17,7 @@ func Asked() []Asking {
 	return []Asking{
 		&swarmv1.CreateTaskRequest{}, &swarmv1.EditTaskRequest{}, &swarmv1.FinaliseTaskRequest{}, &swarmv1.DeleteTaskRequest{},
 		&swarmv1.CreateTaskrunnerRequest{}, &swarmv1.DeleteTaskrunnerRequest{}, &swarmv1.ResetTaskrunnerRequest{},
-		&swarmv1.AssignTaskRequest{}, &swarmv1.CancelAssignmentRequest{},
+		&swarmv1.AssignTaskRequest{}, &swarmv1.CancelAssignmentRequest{}, &swarmv1.ApproveTaskRequest{}, &swarmv1.RefuseTaskRequest{},
 	}
 }
 
@@ -44,6 +44,10 @@ func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 		return assignTask(m, o, atMS)
 	case *swarmv1.CancelAssignmentRequest:
 		return state.CancelAssignment{Assignment: m.GetId(), Reason: said(m.GetReason()), AtMS: atMS, Order: o}, nil
+	case *swarmv1.ApproveTaskRequest:
+		return approveTask(m, o, atMS)
+	case *swarmv1.RefuseTaskRequest:
+		return refuseTask(m, o, atMS)
 	}
 	return nil, nil //nolint:nilnil // as documented
 }
@@ -55,10 +59,8 @@ func said(reason string) string {
 
 // assignTask demands what hosts go by, beside what the state demands: it stands in what was signed.
 func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (state.Command, error) {
-	q := task.Request{
-		ID: m.GetId(), Task: m.GetTask(), Digest: m.GetDigest(), Taskrunner: m.GetTaskrunner(), Hosts: m.GetHosts(), Groups: onwire.Groups(m.GetGroups()),
-		InOrder: m.GetInOrder(), Retries: m.GetRetries(), TimeoutMS: m.GetTimeoutMs(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By,
-	}
+	q := onwire.Asked(m)
+	q.By = o.By
 	bad := func(remedy, format string, args ...any) error {
 		return &state.Error{Reason: state.ReasonBadCommand, Message: fmt.Sprintf("assignment %.20q: ", q.ID) + fmt.Sprintf(format, args...), Remedy: remedy}
 	}
@@ -69,6 +71,8 @@ func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (stat
 		return nil, bad("sign until when hosts may begin it", "it never expires")
 	case q.ExpiresMS <= atMS:
 		return nil, bad("set the clocks, or give it more time", "it expired %v ago by the leader's clock", time.Duration(atMS-q.ExpiresMS)*time.Millisecond)
+	case q.ExpiresMS-atMS > task.MaxValidMS:
+		return nil, bad("sign an expiry of at most 7 days", "no host begins what is valid for %v", time.Duration(q.ExpiresMS-atMS)*time.Millisecond)
 	}
 	return state.AssignTask{Assignment: q, AtMS: atMS, Order: o}, nil
 }

@@ -35,8 +35,13 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 			t.Errorf("%s is signed, and not asked for", in.FullName())
 			continue
 		}
-		if a, ok := m.(*swarmv1.AssignTaskRequest); ok {
-			a.Digest, a.ExpiresUnixMs = strings.Repeat("d", 64), 8
+		switch m := m.(type) {
+		case *swarmv1.AssignTaskRequest:
+			m.Digest, m.ExpiresUnixMs = strings.Repeat("d", 64), 8
+		case *swarmv1.ApproveTaskRequest:
+			m.Part = &swarmv1.PartOfHost{ExpiresUnixMs: 8}
+		case *swarmv1.RefuseTaskRequest:
+			m.Part = &swarmv1.PartOfHost{ExpiresUnixMs: 8}
 		}
 		o := &ledger.Order{By: "spiffe://hospital.example/swarm/swci/admin"}
 		made, err := tasks.Command(m, o, 7)

@@ -59,6 +59,9 @@ func showAssignment(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
 			Cleaned: m.Cleaned, Status: m.Status(), ChangedUnixMs: m.ChangedMS,
 		})
 	}
+	for _, x := range a.Approvals {
+		out.Approvals = append(out.Approvals, &swarmv1.Approval{Host: x.Host, Refused: x.Refuse, Reason: x.Reason, By: x.By, AtUnixMs: x.AtMS})
+	}
 	return out
 }
 

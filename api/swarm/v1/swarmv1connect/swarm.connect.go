@@ -151,6 +151,10 @@ const (
 	// TaskServiceCancelAssignmentProcedure is the fully-qualified name of the TaskService's
 	// CancelAssignment RPC.
 	TaskServiceCancelAssignmentProcedure = "/swarm.v1.TaskService/CancelAssignment"
+	// TaskServiceApproveTaskProcedure is the fully-qualified name of the TaskService's ApproveTask RPC.
+	TaskServiceApproveTaskProcedure = "/swarm.v1.TaskService/ApproveTask"
+	// TaskServiceRefuseTaskProcedure is the fully-qualified name of the TaskService's RefuseTask RPC.
+	TaskServiceRefuseTaskProcedure = "/swarm.v1.TaskService/RefuseTask"
 	// TaskServiceGetAssignmentProcedure is the fully-qualified name of the TaskService's GetAssignment
 	// RPC.
 	TaskServiceGetAssignmentProcedure = "/swarm.v1.TaskService/GetAssignment"
@@ -1161,6 +1165,13 @@ type TaskServiceClient interface {
 	AssignTask(context.Context, *connect.Request[v1.AssignTaskRequest]) (*connect.Response[v1.AssignTaskResponse], error)
 	// CancelAssignment ends an assignment that has no verdict; one that has keeps it. Idempotent.
 	CancelAssignment(context.Context, *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error)
+	// ApproveTask is an operator's word that a host whose owner asks may carry out an assignment. The host decides whether it counts, by its own
+	// policy, and says so in the text of its member. Idempotent. Refused with TASK_UNKNOWN if there is no such assignment, with STALE_TASK if it
+	// is of another digest, has ended, or does not wait on that host, with TASKS_FULL after four words of others.
+	ApproveTask(context.Context, *connect.Request[v1.ApproveTaskRequest]) (*connect.Response[v1.ApproveTaskResponse], error)
+	// RefuseTask is an operator's word that a host is not to carry out an assignment. It stands over those that approve. Idempotent, and refused
+	// as ApproveTask is.
+	RefuseTask(context.Context, *connect.Request[v1.RefuseTaskRequest]) (*connect.Response[v1.RefuseTaskResponse], error)
 	// GetAssignment returns an assignment with its members.
 	GetAssignment(context.Context, *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error)
 	// ListAssignments returns the assignments that are not over, and the last 256 of the others, without hosts and members: those first that
@@ -1260,6 +1271,18 @@ func NewTaskServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(taskServiceMethods.ByName("CancelAssignment")),
 			connect.WithClientOptions(opts...),
 		),
+		approveTask: connect.NewClient[v1.ApproveTaskRequest, v1.ApproveTaskResponse](
+			httpClient,
+			baseURL+TaskServiceApproveTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("ApproveTask")),
+			connect.WithClientOptions(opts...),
+		),
+		refuseTask: connect.NewClient[v1.RefuseTaskRequest, v1.RefuseTaskResponse](
+			httpClient,
+			baseURL+TaskServiceRefuseTaskProcedure,
+			connect.WithSchema(taskServiceMethods.ByName("RefuseTask")),
+			connect.WithClientOptions(opts...),
+		),
 		getAssignment: connect.NewClient[v1.GetAssignmentRequest, v1.GetAssignmentResponse](
 			httpClient,
 			baseURL+TaskServiceGetAssignmentProcedure,
@@ -1296,6 +1319,8 @@ type taskServiceClient struct {
 	resetTaskrunner  *connect.Client[v1.ResetTaskrunnerRequest, v1.ResetTaskrunnerResponse]
 	assignTask       *connect.Client[v1.AssignTaskRequest, v1.AssignTaskResponse]
 	cancelAssignment *connect.Client[v1.CancelAssignmentRequest, v1.CancelAssignmentResponse]
+	approveTask      *connect.Client[v1.ApproveTaskRequest, v1.ApproveTaskResponse]
+	refuseTask       *connect.Client[v1.RefuseTaskRequest, v1.RefuseTaskResponse]
 	getAssignment    *connect.Client[v1.GetAssignmentRequest, v1.GetAssignmentResponse]
 	listAssignments  *connect.Client[v1.ListAssignmentsRequest, v1.ListAssignmentsResponse]
 	watchAssignments *connect.Client[v1.WatchAssignmentsRequest, v1.HostedAssignments]
@@ -1366,6 +1391,16 @@ func (c *taskServiceClient) CancelAssignment(ctx context.Context, req *connect.R
 	return c.cancelAssignment.CallUnary(ctx, req)
 }
 
+// ApproveTask calls swarm.v1.TaskService.ApproveTask.
+func (c *taskServiceClient) ApproveTask(ctx context.Context, req *connect.Request[v1.ApproveTaskRequest]) (*connect.Response[v1.ApproveTaskResponse], error) {
+	return c.approveTask.CallUnary(ctx, req)
+}
+
+// RefuseTask calls swarm.v1.TaskService.RefuseTask.
+func (c *taskServiceClient) RefuseTask(ctx context.Context, req *connect.Request[v1.RefuseTaskRequest]) (*connect.Response[v1.RefuseTaskResponse], error) {
+	return c.refuseTask.CallUnary(ctx, req)
+}
+
 // GetAssignment calls swarm.v1.TaskService.GetAssignment.
 func (c *taskServiceClient) GetAssignment(ctx context.Context, req *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error) {
 	return c.getAssignment.CallUnary(ctx, req)
@@ -1415,6 +1450,13 @@ type TaskServiceHandler interface {
 	AssignTask(context.Context, *connect.Request[v1.AssignTaskRequest]) (*connect.Response[v1.AssignTaskResponse], error)
 	// CancelAssignment ends an assignment that has no verdict; one that has keeps it. Idempotent.
 	CancelAssignment(context.Context, *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error)
+	// ApproveTask is an operator's word that a host whose owner asks may carry out an assignment. The host decides whether it counts, by its own
+	// policy, and says so in the text of its member. Idempotent. Refused with TASK_UNKNOWN if there is no such assignment, with STALE_TASK if it
+	// is of another digest, has ended, or does not wait on that host, with TASKS_FULL after four words of others.
+	ApproveTask(context.Context, *connect.Request[v1.ApproveTaskRequest]) (*connect.Response[v1.ApproveTaskResponse], error)
+	// RefuseTask is an operator's word that a host is not to carry out an assignment. It stands over those that approve. Idempotent, and refused
+	// as ApproveTask is.
+	RefuseTask(context.Context, *connect.Request[v1.RefuseTaskRequest]) (*connect.Response[v1.RefuseTaskResponse], error)
 	// GetAssignment returns an assignment with its members.
 	GetAssignment(context.Context, *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error)
 	// ListAssignments returns the assignments that are not over, and the last 256 of the others, without hosts and members: those first that
@@ -1510,6 +1552,18 @@ func NewTaskServiceHandler(svc TaskServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(taskServiceMethods.ByName("CancelAssignment")),
 		connect.WithHandlerOptions(opts...),
 	)
+	taskServiceApproveTaskHandler := connect.NewUnaryHandler(
+		TaskServiceApproveTaskProcedure,
+		svc.ApproveTask,
+		connect.WithSchema(taskServiceMethods.ByName("ApproveTask")),
+		connect.WithHandlerOptions(opts...),
+	)
+	taskServiceRefuseTaskHandler := connect.NewUnaryHandler(
+		TaskServiceRefuseTaskProcedure,
+		svc.RefuseTask,
+		connect.WithSchema(taskServiceMethods.ByName("RefuseTask")),
+		connect.WithHandlerOptions(opts...),
+	)
 	taskServiceGetAssignmentHandler := connect.NewUnaryHandler(
 		TaskServiceGetAssignmentProcedure,
 		svc.GetAssignment,
@@ -1556,6 +1610,10 @@ func NewTaskServiceHandler(svc TaskServiceHandler, opts ...connect.HandlerOption
 			taskServiceAssignTaskHandler.ServeHTTP(w, r)
 		case TaskServiceCancelAssignmentProcedure:
 			taskServiceCancelAssignmentHandler.ServeHTTP(w, r)
+		case TaskServiceApproveTaskProcedure:
+			taskServiceApproveTaskHandler.ServeHTTP(w, r)
+		case TaskServiceRefuseTaskProcedure:
+			taskServiceRefuseTaskHandler.ServeHTTP(w, r)
 		case TaskServiceGetAssignmentProcedure:
 			taskServiceGetAssignmentHandler.ServeHTTP(w, r)
 		case TaskServiceListAssignmentsProcedure:
@@ -1621,6 +1679,14 @@ func (UnimplementedTaskServiceHandler) AssignTask(context.Context, *connect.Requ
 
 func (UnimplementedTaskServiceHandler) CancelAssignment(context.Context, *connect.Request[v1.CancelAssignmentRequest]) (*connect.Response[v1.CancelAssignmentResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.CancelAssignment is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) ApproveTask(context.Context, *connect.Request[v1.ApproveTaskRequest]) (*connect.Response[v1.ApproveTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.ApproveTask is not implemented"))
+}
+
+func (UnimplementedTaskServiceHandler) RefuseTask(context.Context, *connect.Request[v1.RefuseTaskRequest]) (*connect.Response[v1.RefuseTaskResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.TaskService.RefuseTask is not implemented"))
 }
 
 func (UnimplementedTaskServiceHandler) GetAssignment(context.Context, *connect.Request[v1.GetAssignmentRequest]) (*connect.Response[v1.GetAssignmentResponse], error) {
