@@ -29,23 +29,11 @@ func (s *orders) asked(o *ledger.Order, request proto.Message) bool {
 		s.report.Unsigned++
 		return false
 	}
-	if !s.signed(o, strings.TrimSuffix(string(request.ProtoReflect().Descriptor().Name()), "Request")) {
-		return false
-	}
-	if err := protojson.Unmarshal(o.Request, request); err != nil {
-		s.bad("order.request", "%v", err)
-		return false
-	}
-	return true
-}
-
-// signed judges an order but for what it asks for. It returns false if it is not of this method.
-func (s *orders) signed(o *ledger.Order, method string) bool {
 	if s.first == 0 {
 		s.first = s.seq
 	}
 	s.report.Orders++
-	if o.Method != method {
+	if method := strings.TrimSuffix(string(request.ProtoReflect().Descriptor().Name()), "Request"); o.Method != method {
 		s.bad("order.method", "%q does not make a record of this kind", o.Method)
 		return false
 	}
@@ -57,6 +45,10 @@ func (s *orders) signed(o *ledger.Order, method string) bool {
 		s.past.witness("order.witnessed", o.Witnessed)
 	}
 	s.prove(o)
+	if err := protojson.Unmarshal(o.Request, request); err != nil {
+		s.bad("order.request", "%v", err)
+		return false
+	}
 	return true
 }
 

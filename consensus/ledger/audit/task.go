@@ -26,6 +26,8 @@ func (k *tasks) judge(body ledger.Body) {
 		k.deleted(b)
 	case ledger.Assigned:
 		k.assigned(b)
+	case ledger.Approval:
+		k.approval(b)
 	case ledger.EndedAssignment:
 		k.ended(b)
 	}
@@ -90,7 +92,7 @@ func (k *tasks) ordered(o *ledger.Order) bool {
 	return o != nil
 }
 
-// assigned holds an assignment to the task, and its order to its signature and method: the API has no request for it yet.
+// assigned holds an assignment to the task, and to what the operator asked for.
 func (k *tasks) assigned(a ledger.Assigned) {
 	if k.known(a.Task) && k.digest[a.Task] != a.Digest {
 		k.bad("digest", "task %.160q was not finalised with this digest", a.Task)
@@ -99,8 +101,43 @@ func (k *tasks) assigned(a ledger.Assigned) {
 		k.bad("assignment", "assignment %.20s has no verdict yet", a.Assignment)
 	}
 	k.live[a.Assignment] = a
-	if k.ordered(a.Order) {
-		k.orders.signed(a.Order, "AssignTask")
+	asked := &swarmv1.AssignTaskRequest{}
+	if !k.ordered(a.Order) || !k.orders.asked(a.Order, asked) {
+		return
+	}
+	if asked.GetId() != a.Assignment || asked.GetTask() != a.Task || asked.GetDigest() != a.Digest || asked.GetTaskrunner() != a.Taskrunner || a.By != a.Order.By ||
+		!slices.Equal(asked.GetHosts(), a.Hosts) {
+		k.bad("assignment", "the operator %.160s asked for assignment %.20q of task %.160q with digest %.64q on taskrunner %.160q, hosts %.320q",
+			a.Order.By, asked.GetId(), asked.GetTask(), asked.GetDigest(), asked.GetTaskrunner(), asked.GetHosts())
+	}
+}
+
+// approval holds an operator's word to the assignment, and to what was signed.
+func (k *tasks) approval(x ledger.Approval) {
+	a, there := k.live[x.Assignment]
+	switch {
+	case !there && !k.report.Late:
+		k.bad("assignment", "assignment %.20s was not made, or has its verdict", x.Assignment)
+	case there && (a.Task != x.Task || a.Digest != x.Digest):
+		k.bad("task", "assignment %.20s is of another task", x.Assignment)
+	case there && a.By == x.By:
+		k.bad("by", "%.160s asked for assignment %.20s, and can't approve or refuse it", x.By, x.Assignment)
+	}
+	var on *swarmv1.PartOfHost
+	yes, no := &swarmv1.ApproveTaskRequest{}, &swarmv1.RefuseTaskRequest{}
+	switch {
+	case !k.ordered(x.Order):
+		return
+	case x.Refused && k.orders.asked(x.Order, no):
+		on = no.GetPart()
+	case !x.Refused && k.orders.asked(x.Order, yes):
+		on = yes.GetPart()
+	default:
+		return
+	}
+	if on.GetAssignment() != x.Assignment || on.GetTask() != x.Task || on.GetDigest() != x.Digest || on.GetHost() != x.Host || no.GetReason() != x.Reason || x.By != x.Order.By {
+		k.bad("assignment", "the operator %.160s signed for assignment %.20q of task %.160q with digest %.64q on host %.63q, for the reason %.256q",
+			x.Order.By, on.GetAssignment(), on.GetTask(), on.GetDigest(), on.GetHost(), no.GetReason())
 	}
 }
 
@@ -115,15 +152,27 @@ func (k *tasks) ended(e ledger.EndedAssignment) {
 		k.bad("task", "assignment %.20s is of another task", e.Assignment)
 	}
 	switch cancelled := e.Verdict == "cancelled"; {
-	case cancelled && k.ordered(e.Order):
-		method := "CancelAssignment"
-		if e.Order.Method == "ResetTaskrunner" {
-			method = e.Order.Method
-		}
-		k.orders.signed(e.Order, method)
-	case !cancelled && e.Order != nil:
+	case cancelled:
+		k.cancelled(e, a)
+	case e.Order != nil:
 		k.bad("order", "operators give no verdict but cancelled")
-	case !cancelled && !slices.Contains([]string{"succeeded", "failed"}, e.Verdict):
+	case !slices.Contains([]string{"succeeded", "failed"}, e.Verdict):
 		k.bad("verdict", "%.40q is none", e.Verdict)
+	}
+}
+
+// cancelled holds the end of an assignment to the operator's order: for it, or for its taskrunner.
+func (k *tasks) cancelled(e ledger.EndedAssignment, a ledger.Assigned) {
+	if !k.ordered(e.Order) {
+		return
+	}
+	reset, cancel := &swarmv1.ResetTaskrunnerRequest{}, &swarmv1.CancelAssignmentRequest{}
+	switch {
+	case e.Order.Method == "ResetTaskrunner":
+		if k.orders.asked(e.Order, reset) && a.Assignment != "" && reset.GetName() != a.Taskrunner {
+			k.bad("order", "the operator reset taskrunner %.160q, and the assignment's is %.160q", reset.GetName(), a.Taskrunner)
+		}
+	case k.orders.asked(e.Order, cancel) && cancel.GetId() != e.Assignment:
+		k.bad("order", "the operator cancelled assignment %.20q", cancel.GetId())
 	}
 }

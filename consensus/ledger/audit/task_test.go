@@ -19,6 +19,32 @@ func TestRecordsOfTasks(t *testing.T) {
 	assigned := func(id string) ledger.Assigned {
 		return ledger.Assigned{Assignment: id, Task: "pull", Digest: digest, Taskrunner: "tr", By: op.id}
 	}
+	asked := func(b *builder, id string, change func(*swarmv1.AssignTaskRequest)) ledger.Assigned {
+		r := &swarmv1.AssignTaskRequest{Id: id, Task: "pull", Digest: digest, Taskrunner: "tr"}
+		if change != nil {
+			change(r)
+		}
+		a := assigned(id)
+		a.Order = op.asks(b, r)
+		return a
+	}
+	bob := svidOf(t, ca, "swci/bob")
+	approving := func() *swarmv1.ApproveTaskRequest {
+		return &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Digest: digest, Taskrunner: "tr", Host: "h-0"}}
+	}
+	says := func(b *builder, change func(*ledger.Approval)) {
+		b.add(final(b, "pull", ""))
+		b.add(asked(b, "7", nil))
+		a := ledger.Approval{Assignment: "7", Task: "pull", Digest: digest, Host: "h-0", By: bob.id, Order: bob.asks(b, approving())}
+		if change != nil {
+			change(&a)
+		}
+		b.add(a)
+	}
+	refusal := func(b *builder, reason string) ledger.Approval {
+		r := &swarmv1.RefuseTaskRequest{Part: approving().GetPart(), Reason: reason}
+		return ledger.Approval{Assignment: "7", Task: "pull", Digest: digest, Host: "h-0", Refused: true, Reason: "not today", By: bob.id, Order: bob.asks(b, r)}
+	}
 	for name, tt := range map[string]struct {
 		want string // empty: it is good
 		add  func(b *builder)
@@ -44,6 +70,42 @@ func TestRecordsOfTasks(t *testing.T) {
 		}},
 		"another is deleted": {"asked to delete", func(b *builder) {
 			b.add(ledger.DeletedTask{Task: "pull", Order: op.asks(b, &swarmv1.DeleteTaskRequest{Name: "x"})})
+		}},
+		"assigned": {"", func(b *builder) { b.add(final(b, "pull", "")); b.add(asked(b, "7", nil)) }},
+		"assigned otherwise": {"asked for assignment \"8\"", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(asked(b, "7", func(r *swarmv1.AssignTaskRequest) { r.Id = "8" }))
+		}},
+		"assigned to others": {"hosts [\"h-1\"]", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(asked(b, "7", func(r *swarmv1.AssignTaskRequest) { r.Hosts = []string{"h-1"} }))
+		}},
+		"approved":          {"", func(b *builder) { says(b, nil) }},
+		"refused":           {"", func(b *builder) { says(b, nil); b.add(refusal(b, "not today")) }},
+		"refused otherwise": {"for the reason \"\"", func(b *builder) { says(b, nil); b.add(refusal(b, "")) }},
+		"approved by who asked": {"can't approve or refuse it", func(b *builder) {
+			says(b, func(a *ledger.Approval) { a.By, a.Order = op.id, op.asks(b, approving()) })
+		}},
+		"approved for another host": {"signed for assignment", func(b *builder) { says(b, func(a *ledger.Approval) { a.Host = "h-1" }) }},
+		"approved and not assigned": {"was not made", func(b *builder) { says(b, func(a *ledger.Approval) { a.Assignment = "8" }) }},
+		"another task is approved":  {"is of another task", func(b *builder) { says(b, func(a *ledger.Approval) { a.Digest = "" }) }},
+		"approved, nobody signed":   {"order: it is missing", func(b *builder) { says(b, func(a *ledger.Approval) { a.Order = nil }) }},
+		"a refusal as an approval":  {"order.method", func(b *builder) { says(b, func(a *ledger.Approval) { a.Refused = true }) }},
+		"cancelled": {"", func(b *builder) {
+			says(b, nil)
+			b.add(ledger.EndedAssignment{Assignment: "7", Task: "pull", Digest: digest, Verdict: "cancelled", Order: op.asks(b, &swarmv1.CancelAssignmentRequest{Id: "7"})})
+		}},
+		"another is cancelled": {"cancelled assignment \"8\"", func(b *builder) {
+			says(b, nil)
+			b.add(ledger.EndedAssignment{Assignment: "7", Task: "pull", Digest: digest, Verdict: "cancelled", Order: op.asks(b, &swarmv1.CancelAssignmentRequest{Id: "8"})})
+		}},
+		"reset": {"", func(b *builder) {
+			says(b, nil)
+			b.add(ledger.EndedAssignment{Assignment: "7", Task: "pull", Digest: digest, Verdict: "cancelled", Order: op.asks(b, &swarmv1.ResetTaskrunnerRequest{Name: "tr"})})
+		}},
+		"another is reset": {"reset taskrunner \"x\"", func(b *builder) {
+			says(b, nil)
+			b.add(ledger.EndedAssignment{Assignment: "7", Task: "pull", Digest: digest, Verdict: "cancelled", Order: op.asks(b, &swarmv1.ResetTaskrunnerRequest{Name: "x"})})
 		}},
 		"assigned, nobody signed": {"order: it is missing", func(b *builder) { b.add(final(b, "pull", "")); b.add(assigned("7")) }},
 		"assigned by another method": {"order.method", func(b *builder) {
