@@ -1,0 +1,104 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+func approveCommands() []*Command {
+	digest := []cli.Flag{&cli.StringFlag{Name: "digest", Usage: "`DIGEST` of the task that was read: one of another digest is left as it is"}}
+	const group = "Tasks"
+	return []*Command{
+		{
+			Pattern: "approve task TASK on HOST", Group: group, Shell: true,
+			Summary: "Let a host that asks carry out a task",
+			Details: "For a host whose owner's policy asks somebody first: its member is \"asked\", and its words name this command. Shows the assignments of the task that wait on the host, and signs an approval of each: of its ID, the task's digest, the taskrunner and the host, as long as the assignment is valid. Read the task before: \"get task body TASK\"; --digest says which one you have read.\n\nThe host believes no SN. It proves who approved with its own trust bundle, and goes by its owner's policy: whoever asked for the assignment can't approve it, and a shared SPIFFE ID only if the policy names it. Where an approval does not count, the words of the member say why. The ledger has each approval.",
+			Example: "approve task pull on hospital-b",
+			Flags:   digest,
+			JSON:    saidJSON{},
+			Run:     approveTask,
+		},
+		{
+			Pattern: "refuse task TASK on HOST [because] [REASON...]", Group: group, Shell: true,
+			Summary: "Have a host that asks not carry out a task",
+			Details: "Like \"approve task\". A refusal stands over approvals, and ends the host's part in the assignment: where as many hosts as must can't succeed without it, that of all. The reason is one line of at most 256 bytes, which all see.",
+			Example: "refuse task pull on hospital-b because the image is unknown here",
+			Flags:   digest,
+			JSON:    saidJSON{},
+			Run:     refuseTask,
+		},
+	}
+}
+
+// saidJSON is `approve task TASK on HOST -o json`, and what `refuse task` prints.
+type saidJSON struct {
+	Task        string        `json:"task" doc:"its name"`
+	Host        string        `json:"host" doc:"whose part in them it was"`
+	Refused     bool          `json:"refused" doc:"or else approved"`
+	Reason      string        `json:"reason" doc:"of a refusal"`
+	Assignments []waitingJSON `json:"assignments" doc:"that waited on the host, those first that were made first"`
+}
+
+// waitingJSON is an assignment that waits on a host.
+type waitingJSON struct {
+	ID      string  `json:"id" doc:"of the assignment"`
+	Digest  string  `json:"digest" doc:"of the task, in hex"`
+	Runner  string  `json:"taskrunner" doc:"empty: it has none"`
+	By      string  `json:"by" doc:"SPIFFE ID of who asked for it, as the SNs say"`
+	Expires *string `json:"expires" doc:"no host begins it later; RFC 3339, UTC"`
+}
+
+func approveTask(ctx context.Context, s *Session, args Args) error {
+	return haveWord(ctx, s, args, saidJSON{}, func(api client.Tasks, on *swarmv1.PartOfHost) error {
+		_, err := api.ApproveTask(ctx, &swarmv1.ApproveTaskRequest{Part: on})
+		return err
+	})
+}
+
+func refuseTask(ctx context.Context, s *Session, args Args) error {
+	said := saidJSON{Refused: true, Reason: strings.Join(args.Rest, " ")}
+	return haveWord(ctx, s, args, said, func(api client.Tasks, on *swarmv1.PartOfHost) error {
+		_, err := api.RefuseTask(ctx, &swarmv1.RefuseTaskRequest{Part: on, Reason: said.Reason})
+		return err
+	})
+}
+
+// haveWord signs a word on what waits on a host, after it was shown.
+func haveWord(ctx context.Context, s *Session, args Args, said saidJSON, sign func(api client.Tasks, on *swarmv1.PartOfHost) error) error {
+	said.Task, said.Host = args.Value("TASK"), args.Value("HOST")
+	verb, done := "approve", "approved"
+	if said.Refused {
+		verb, done = "refuse", "refused"
+	}
+	return withTasks(ctx, s, args, func(api client.Tasks) error {
+		parts, of, err := tasks.Waiting(ctx, api, said.Task, said.Host, args.Opts.String("digest"))
+		if err != nil {
+			return fmt.Errorf("%s task %s on %s: %w", verb, said.Task, said.Host, err)
+		}
+		for i, a := range of {
+			said.Assignments = append(said.Assignments, waitingJSON{a.GetId(), a.GetDigest(), a.GetTaskrunner(), a.GetBy(), stamp(a.GetExpiresUnixMs())})
+			if !s.JSON {
+				fmt.Fprintf(s.Env.Stdout, "assignment %s of task %s, digest %s, asked for by %s, valid until %s\n",
+					text.Line(a.GetId()), text.Line(a.GetTask()), text.Line(a.GetDigest()), text.Line(a.GetBy()), clockTime(a.GetExpiresUnixMs()))
+			}
+			if err := sign(api, parts[i]); err != nil {
+				return fmt.Errorf("%s assignment %s on %s: %w", verb, text.Line(a.GetId()), said.Host, err)
+			}
+			if !s.JSON {
+				fmt.Fprintf(s.Env.Stdout, "%s on %s\n", done, text.Line(said.Host))
+			}
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, said)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,126 @@
+package swci_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// approvalAPI is a swarm with assignments, some of which wait on hosts.
+type approvalAPI struct {
+	fakeAPI
+	swarmv1connect.UnimplementedTaskServiceHandler
+
+	said []string
+}
+
+// assignments are four of two tasks: 7 and 9 wait on h-0, 8 and 9 on h-1, and 6 has ended.
+func (*approvalAPI) assignments() []*swarmv1.Assignment {
+	made := func(id, task, verdict string, members ...*swarmv1.AssignmentMember) *swarmv1.Assignment {
+		return &swarmv1.Assignment{
+			Id: id, Task: task, Digest: strings.Repeat("ab", 32), Taskrunner: "tr-" + id, By: "spiffe://a.example/swarm/swci/ann\x1b[2J", ExpiresUnixMs: 86_400_000, Verdict: verdict, Members: members,
+		}
+	}
+	on := func(node, state string) *swarmv1.AssignmentMember {
+		return &swarmv1.AssignmentMember{Node: node, State: state}
+	}
+	return []*swarmv1.Assignment{
+		made("6", "pull", "failed", on("h-0", "asked")), made("7", "pull", "", on("h-0", "asked"), on("h-1", "prepared")), made("8", "run", "", on("h-1", "asked")),
+		made("9", "pull", "", on("h-0", "placed"), on("h-1", "asked")),
+	}
+}
+
+func (a *approvalAPI) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
+	all := a.assignments()
+	for _, x := range all {
+		x.Members = nil
+	}
+	return answer(&swarmv1.ListAssignmentsResponse{Assignments: all}, nil)
+}
+
+func (a *approvalAPI) GetAssignment(_ context.Context, r *connect.Request[swarmv1.GetAssignmentRequest]) (*connect.Response[swarmv1.GetAssignmentResponse], error) {
+	all := a.assignments()
+	i := slices.IndexFunc(all, func(x *swarmv1.Assignment) bool { return x.GetId() == r.Msg.GetId() })
+	return answer(&swarmv1.GetAssignmentResponse{Assignment: all[i]}, nil)
+}
+
+// hear notes what was signed: of all but assignment 9 on h-1, where there is no room.
+func (a *approvalAPI) hear(what string, p *swarmv1.PartOfHost, o *swarmv1.Order) error {
+	if p.GetAssignment() == "9" && p.GetHost() == "h-1" {
+		return travelling(exit.New(exit.Conflict, "cancel the assignment", "4 operators have said so already"))
+	}
+	if p.GetTaskrunner() != "tr-"+p.GetAssignment() || p.GetDigest() != strings.Repeat("ab", 32) || p.GetExpiresUnixMs() != 86_400_000 {
+		what += " otherwise"
+	}
+	a.said = append(a.said, what+" "+p.GetAssignment()+" "+p.GetTask()+" "+p.GetHost())
+	return ordered(o, nil)
+}
+
+func (a *approvalAPI) ApproveTask(_ context.Context, r *connect.Request[swarmv1.ApproveTaskRequest]) (*connect.Response[swarmv1.ApproveTaskResponse], error) {
+	return connect.NewResponse(&swarmv1.ApproveTaskResponse{}), a.hear("approve", r.Msg.GetPart(), r.Msg.GetOrder())
+}
+
+func (a *approvalAPI) RefuseTask(_ context.Context, r *connect.Request[swarmv1.RefuseTaskRequest]) (*connect.Response[swarmv1.RefuseTaskResponse], error) {
+	return connect.NewResponse(&swarmv1.RefuseTaskResponse{}), a.hear("refuse ("+r.Msg.GetReason()+")", r.Msg.GetPart(), r.Msg.GetOrder())
+}
+
+// TestApproveAndRefuse: what waits is shown, and each of it signed by its ID.
+func TestApproveAndRefuse(t *testing.T) {
+	digest := strings.Repeat("ab", 32)
+	line := func(id, task, done string) string {
+		return "assignment " + id + " of task " + task + ", digest " + digest + ", asked for by spiffe://a.example/swarm/swci/ann, valid until 1970-01-02 00:00:00\n" + done + "\n"
+	}
+	for _, tt := range []struct {
+		words, out, err string
+		said            []string
+	}{
+		{"approve task pull on h-0", line("7", "pull", "approved on h-0") + line("9", "pull", "approved on h-0"), "", []string{"approve 7 pull h-0", "approve 9 pull h-0"}},
+		{"APPROVE TASK run ON h-1", line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
+		{"refuse task run on h-1 because it is late", line("8", "run", "refused on h-1"), "", []string{"refuse (it is late) 8 run h-1"}},
+		{"refuse task run on h-1", line("8", "run", "refused on h-1"), "", []string{"refuse () 8 run h-1"}},
+		{"--digest " + digest + " approve task run on h-1", line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
+		{"approve task run on h-1 --digest 00", "", "approve task run on h-1: assignment 8 is of a task with the digest " + digest + ", not 00: read the task again: swarmctl get task body run", nil},
+		{"approve task run on h-0", "", "approve task run on h-0: nothing of task run waits on h-0: it waits on h-1", nil},
+		{"approve task pull on h-9", "", "approve task pull on h-9: nothing of task pull waits on h-9: it waits on h-0, h-1", nil},
+		{"refuse task x on h-0", "", "refuse task x on h-0: nothing of task x waits on any host: see which tasks there are: swarmctl list tasks", nil},
+		{"approve task pull on h-1", strings.TrimSuffix(line("9", "pull", ""), "\n"), "approve assignment 9 on h-1: 4 operators have said so already: cancel the assignment", nil},
+	} {
+		api := &approvalAPI{}
+		out, beside, err := on(t, api, "", append([]string{"--sn=10.0.0.1"}, strings.Fields(tt.words)...)...)
+		said := ""
+		if err != nil {
+			said = strings.TrimSuffix(err.Error()+": "+exit.Hint(err), ": ")
+		}
+		if d := cmp.Diff(tt.said, api.said); out != tt.out || said != tt.err || beside != "" || d != "" {
+			t.Errorf("%s: got %v %s\n%s\nwant %s\n%s\n%s", tt.words, said, beside, out, tt.err, tt.out, d)
+		}
+	}
+	out, _, err := on(t, &approvalAPI{}, "", "-o", "json", "--sn=h", "refuse", "task", "run", "on", "h-1", "because", "x")
+	want := `{
+  "task": "run",
+  "host": "h-1",
+  "refused": true,
+  "reason": "x",
+  "assignments": [
+    {
+      "id": "8",
+      "digest": "` + digest + `",
+      "taskrunner": "tr-8",
+      "by": "spiffe://a.example/swarm/swci/ann\u001b[2J",
+      "expires": "1970-01-02T00:00:00.000Z"
+    }
+  ]
+}
+`
+	if err != nil || out != want {
+		t.Errorf("%v, got\n%s", err, out)
+	}
+}
