@@ -335,9 +335,11 @@ func TestGuardIsAskedAgainAndObeyed(t *testing.T) {
 		if l.guard.asked < 5 {
 			t.Errorf("asked %d times", l.guard.asked)
 		}
+		l.guard.say(work.Answer{May: work.NotYet, Why: "waiting for ann; bob does not count"})
+		l.beat(5 * time.Second)
 		l.guard.say(work.Answer{Why: "ann said no"})
 		l.beat(5 * time.Second)
-		l.wantSaid("asked 0 waiting for ann", "refused 0 ann said no cleaned")
+		l.wantSaid("asked 0 waiting for ann", "asked 0 waiting for ann; bob does not count", "refused 0 ann said no cleaned")
 		l.wantCalls("clean")
 	})
 }

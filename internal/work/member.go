@@ -237,9 +237,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 			case answer.May == Yes:
 				m.state, m.consented = task.Asked, true
 			case answer.May == NotYet:
-				if m.state == "" { // the swarm takes the first words alone
-					m.state, m.text = task.Asked, clipped(answer.Why)
-				}
+				m.state, m.text = task.Asked, clipped(answer.Why) // the swarm takes other words once after each approval
 				m.due.next = now.Add(askPause)
 			default:
 				m.refuse(answer.Why)
