@@ -131,7 +131,7 @@ func on(t *testing.T, swarm fake, stdin string, args ...string) (out, beside str
 	env := swci.Env{
 		Stdin: strings.NewReader(stdin), Stdout: &b, Stderr: &errs,
 		Getenv: func(k string) string {
-			return map[string]string{"XDG_STATE_HOME": state, "SWARM_IDENTITY": "/run/agent.sock"}[k]
+			return map[string]string{"XDG_STATE_HOME": state, "SWARM_IDENTITY": "/run/agent.sock", "SWCI_TASK_MAX_WAIT_TIME": os.Getenv("SWCI_TASK_MAX_WAIT_TIME")}[k]
 		},
 		Now: func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
 	}

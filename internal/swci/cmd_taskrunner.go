@@ -37,6 +37,46 @@ func taskrunnerCommands() []*Command {
 			JSON:    taskrunnersJSON{},
 			Run:     listTaskrunners,
 		},
+		{
+			Pattern: "get taskrunner info NAME", Group: group, Shell: true,
+			Summary: "Show what is known of a taskrunner",
+			Details: "Shows its state and when it was made. What it carries out is what \"get taskrunner status\" shows.",
+			Example: "get taskrunner info radiology",
+			JSON:    taskrunnerJSON{},
+			Run:     getTaskrunnerInfo,
+		},
+		{
+			Pattern: "get taskrunner status NAME", Group: group, Shell: true,
+			Summary: "Show what a taskrunner carries out",
+			Details: "Shows the last task that was assigned to it, what that waits for, how many peers are active, have succeeded and have failed, and the verdict with its reason.",
+			Example: "get taskrunner status defaulttaskbb.taskdb.sml.hpe",
+			JSON:    taskrunnerStatusJSON{},
+			Run:     getTaskrunnerStatus,
+		},
+		{
+			Pattern: "list taskrunner peers NAME", Group: group, Shell: true,
+			Summary: "List the hosts that carry out a taskrunner's task",
+			Details: "Shows each host with its index, its state and what it says of it.",
+			Example: "list taskrunner peers defaulttaskbb.taskdb.sml.hpe",
+			JSON:    taskrunnerPeersJSON{},
+			Run:     listTaskrunnerPeers,
+		},
+		{
+			Pattern: "get taskrunner peer status NAME PEER", Group: group, Shell: true,
+			Summary: "Show what a host says of a taskrunner's task",
+			Details: "PEER is the host's index, from 0, its name or its peer ID.",
+			Example: "get taskrunner peer status defaulttaskbb.taskdb.sml.hpe 0",
+			JSON:    taskrunnerPeerJSON{},
+			Run:     getTaskrunnerPeer,
+		},
+		{
+			Pattern: "reset taskrunner NAME", Group: group, Shell: true,
+			Summary: "Make a taskrunner idle",
+			Details: "What it carries out is cancelled. Waits until hosts have removed all of it, for a minute at most.",
+			Example: "reset taskrunner defaulttaskbb.taskdb.sml.hpe",
+			JSON:    taskrunnerJSON{},
+			Run:     resetTaskrunner,
+		},
 	}
 }
 
@@ -45,12 +85,25 @@ type taskrunnerJSON struct {
 	Name    string  `json:"name" doc:"the taskrunner's"`
 	Status  string  `json:"status" doc:"IDLE, ASSIGNED, RUNNING, COMPLETE or ERROR"`
 	Created *string `json:"created" doc:"RFC 3339, UTC; null: it was there from the start"`
+
+	said  string // in words, of a command that changes it; empty: the facts
+	facts fields
 }
 
-func (t taskrunnerJSON) words(l *lines) { l.say("TASKRUNNER CREATED : " + t.Name) }
+func (t taskrunnerJSON) words(l *lines) {
+	if t.said != "" {
+		l.say(t.said)
+		return
+	}
+	l.facts(t.facts)
+}
 
 func taskrunnerToJSON(t *swarmv1.Taskrunner) taskrunnerJSON {
-	return taskrunnerJSON{t.GetName(), t.GetStatus(), stamp(t.GetCreatedUnixMs())}
+	out := taskrunnerJSON{Name: t.GetName(), Status: t.GetStatus(), Created: stamp(t.GetCreatedUnixMs())}
+	out.facts.add("NAME", out.Name)
+	out.facts.add("STATE", out.Status)
+	out.facts.add("CREATED", clockTime(t.GetCreatedUnixMs()))
+	return out
 }
 
 func createTaskrunner(ctx context.Context, s *Session, args Args) error {
@@ -59,7 +112,9 @@ func createTaskrunner(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("create taskrunner %s: %w", args.Value("NAME"), err)
 		}
-		return s.show(taskrunnerToJSON(t), func() error {
+		out := taskrunnerToJSON(t)
+		out.said = "TASKRUNNER CREATED : " + out.Name
+		return s.show(out, func() error {
 			fmt.Fprintf(s.Env.Stdout, "taskrunner %s is %s\n", text.Line(t.GetName()), strings.ToLower(text.Line(t.GetStatus())))
 			return nil
 		})

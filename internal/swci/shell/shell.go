@@ -265,6 +265,9 @@ func (s *Shell) Print(text string) {
 	fmt.Fprint(s.cfg.Out, text)
 }
 
+// Terminal reports whether lines come from a terminal and answers go to it.
+func (s *Shell) Terminal() bool { return s.cfg.TTY && s.answers == nil }
+
 func (s *Shell) prompt() string { return fmt.Sprintf("SWCI:%d > ", s.n) }
 
 // selfNamed matches the program's name before a command: at the prompt it is not typed.

@@ -1,0 +1,176 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// assignExpiry is how long hosts may begin an assignment unless it is told.
+const assignExpiry = 24 * time.Hour
+
+func assignCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "assign task TASK to TASKRUNNER WHOM...", Group: "Taskrunners", Shell: true,
+			Summary: "Have hosts carry out a task",
+			Details: "WHOM is \"with N peers\", \"with all peers\" or \"target NODE\". In a RUN_SWARM task a host counts for as many peers as its profile has SLs, in others for one. With N peers as many hosts are taken as it takes, and N peers must succeed. All peers are those of the hosts that take tasks from the taskrunner at this moment. A target is one host, by name or peer ID.\n\n" +
+				"The task must be finalised, and the taskrunner must not be busy. Refused if no host takes tasks from it. What is assigned is signed, so that each host can check by itself who asked for what; a host begins it no later than --expires from now.",
+			Example: "assign task mnist to defaulttaskbb.taskdb.sml.hpe with 2 peers",
+			Flags: []cli.Flag{
+				&cli.DurationFlag{Name: "expires", Value: assignExpiry, Usage: "`TIME` after which no host begins it, at most 168h"},
+				&cli.DurationFlag{Name: "time-limit", Usage: "`TIME` after which it fails, at most 720h; 0: never"},
+				&cli.UintFlag{Name: "retries", Usage: "`NUMBER` of times that other hosts are tried when it can't succeed any more, at most 100"},
+			},
+			JSON: assignmentJSON{},
+			Run:  assignTask,
+		},
+		{
+			Pattern: "wait for taskrunner NAME", Group: "Taskrunners", Shell: true,
+			Summary: "Wait until a taskrunner's task has been carried out",
+			Details: "Waits until the task has its verdict and nothing of it is left on hosts: for two hours, or as many minutes as SWCI_RUN_TASK_MAX_WAIT_TIME says for RUN_SWARM tasks and SWCI_GENERIC_TASK_MAX_WAIT_TIME for others. Exit code 1 if the task failed or was cancelled, 8 if it is not over then; at the prompt that is only a warning, as in the original.",
+			Example: "wait for taskrunner defaulttaskbb.taskdb.sml.hpe",
+			JSON:    assignmentJSON{},
+			Run:     waitForTaskrunner,
+		},
+	}
+}
+
+// assignmentJSON is `assign task … -o json`, and part of what taskrunners show.
+type assignmentJSON struct {
+	ID         string  `json:"id" doc:"decimal, the original's OPERATION_ID; empty: the taskrunner is idle"`
+	Task       string  `json:"task" doc:"that is carried out"`
+	TaskType   string  `json:"task_type" doc:"the task's; empty: it was deleted"`
+	Digest     string  `json:"digest" doc:"of the task, SHA-256 in hex"`
+	Taskrunner string  `json:"taskrunner" doc:"under whose name"`
+	Phase      string  `json:"phase" doc:"waiting, preparing, running, ending or over"`
+	Wants      string  `json:"wants" doc:"what is waited for, in words"`
+	Verdict    string  `json:"verdict" doc:"succeeded, failed or cancelled; empty: there is none yet"`
+	Reason     string  `json:"reason" doc:"of the verdict"`
+	By         string  `json:"by" doc:"SPIFFE ID of who asked for it"`
+	Peers      uint32  `json:"peers" doc:"that must succeed"`
+	Active     uint32  `json:"active_peers" doc:"that have not ended"`
+	Completed  uint32  `json:"completed_peers" doc:"that have succeeded"`
+	Failed     uint32  `json:"failed_peers" doc:"that have not"`
+	Created    *string `json:"created" doc:"RFC 3339, UTC"`
+	Changed    *string `json:"changed" doc:"when the phase changed last"`
+	Ended      *string `json:"ended" doc:"when it got its verdict; null: it has none"`
+
+	said []string // in words
+}
+
+func (a assignmentJSON) words(l *lines) {
+	for _, line := range a.said {
+		l.say(line)
+	}
+}
+
+func assignmentToJSON(a *swarmv1.Assignment) assignmentJSON {
+	out := assignmentJSON{
+		ID: a.GetId(), Task: a.GetTask(), TaskType: a.GetTaskType(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Phase: a.GetPhase(), Wants: a.GetWants(),
+		Verdict: a.GetVerdict(), Reason: a.GetReason(), By: a.GetBy(), Active: a.GetActivePeers(), Completed: a.GetCompletedPeers(), Failed: a.GetFailedPeers(),
+		Created: stamp(a.GetCreatedUnixMs()), Changed: stamp(a.GetChangedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
+	}
+	for _, g := range a.GetGroups() {
+		out.Peers += g.GetLeast()
+	}
+	return out
+}
+
+// taskSwarm is what is asked before a task is assigned.
+type taskSwarm struct{ client.Tasks }
+
+// ListNodes returns all nodes.
+func (t taskSwarm) ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
+	return t.By.ListNodes(ctx)
+}
+
+func assignTask(ctx context.Context, s *Session, args Args) error {
+	whom, err := tasks.ParseWhom(args.Rest)
+	if err != nil {
+		return err
+	}
+	return withTasks(ctx, s, args, func(api client.Tasks) error {
+		name, taskrunner := args.Value("TASK"), args.Value("TASKRUNNER")
+		req, listening, err := tasks.Plan(ctx, taskSwarm{api}, name, taskrunner, whom, s.Env.Now().Add(args.Opts.Duration("expires")))
+		if err != nil {
+			return fmt.Errorf("assign task %s: %w", name, err)
+		}
+		req.TimeoutMs, req.Retries = args.Opts.Duration("time-limit").Milliseconds(), uint32(min(args.Opts.Uint("retries"), 1<<31)) //nolint:gosec // bounded
+		a, err := api.AssignTask(ctx, req)
+		if err != nil {
+			return fmt.Errorf("assign task %s: %w", name, err)
+		}
+		out := assignmentToJSON(a)
+		out.said = []string{"Task assigned to TaskRunner"}
+		if wanted := req.GetGroups()[0].GetPeers(); wanted > listening && !s.JSON {
+			s.say(fmt.Sprintf("only %d of %d peers take tasks from taskrunner %s: it waits for more", listening, wanted, taskrunner))
+		}
+		return s.show(out, func() error {
+			fmt.Fprintf(s.Env.Stdout, "task %s is assigned to %s; wait with: swarmctl wait for taskrunner %s\n", text.Line(name), many(int(out.Peers), "peer"), text.Line(taskrunner))
+			return nil
+		})
+	})
+}
+
+func waitForTaskrunner(ctx context.Context, s *Session, args Args) error {
+	return withTasks(ctx, s, args, func(api client.Tasks) error {
+		name := args.Value("NAME")
+		first, err := api.GetTaskrunner(ctx, name)
+		if err != nil {
+			return fmt.Errorf("wait for taskrunner %s: %w", name, err)
+		}
+		limit, err := tasks.MaxWait(first.GetAssignment().GetTaskType(), s.Env.Getenv)
+		if err != nil {
+			return err
+		}
+		p := newTaskProgress(s)
+		p.begin(limit)
+		a, over, err := tasks.Wait(ctx, api, name, limit, p.seen)
+		p.end()
+		if err != nil {
+			return fmt.Errorf("wait for taskrunner %s: %w", name, err)
+		}
+		return waited(s, name, a, over, limit)
+	})
+}
+
+// waited says how waiting for a taskrunner ended.
+func waited(s *Session, name string, a *swarmv1.Assignment, over bool, limit time.Duration) error {
+	out := assignmentToJSON(a)
+	if !over {
+		out.said = []string{"WARNING - Maximum configured SWCI wait time is over"}
+		err := s.show(out, func() error { return nil })
+		if err != nil || s.inWords() {
+			return err
+		}
+		return exit.New(exit.TimedOut, "swarmctl get taskrunner status "+name+" shows what it waits for", "taskrunner %s is still busy after %v", name, limit)
+	}
+	out.said = []string{"TASKRUNNER FINISHED", "  STATE : " + tasks.State(a)}
+	if t := clockTime(a.GetEndedUnixMs()); t != "" {
+		out.said = append(out.said, "  TIME  : "+t)
+	}
+	err := s.show(out, func() error {
+		if a == nil {
+			fmt.Fprintf(s.Env.Stdout, "taskrunner %s is idle\n", text.Line(name))
+		} else {
+			fmt.Fprintf(s.Env.Stdout, "task %s %s\n", text.Line(a.GetTask()), text.Line(a.GetVerdict()))
+		}
+		return nil
+	})
+	switch {
+	case err != nil || a == nil || a.GetVerdict() == "succeeded":
+		return err
+	case s.inWords() && a.GetVerdict() == "failed":
+		return exit.New(exit.Failed, text.Line(a.GetReason()), "Task has failed, check TASKRUNNER PEER STATUS for Error description")
+	}
+	return exit.New(exit.Failed, "swarmctl list taskrunner peers "+name+" shows what each host says", "task %s %s: %s", a.GetTask(), a.GetVerdict(), text.Line(a.GetReason()))
+}

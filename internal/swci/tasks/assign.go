@@ -1,0 +1,93 @@
+package tasks
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// Whom are the hosts that an assignment is for.
+type Whom struct {
+	Peers  uint32 // so many peers; 0: see below
+	Target string // name or peer ID of one host; empty, and no number: all that listen
+}
+
+// ParseWhom reads what follows the taskrunner: with N peers, with all peers, or target NODE.
+func ParseWhom(words []string) (w Whom, err error) {
+	usage := exit.New(exit.Usage, "write: with N peers, with all peers, or target NODE", "%q does not say who is to carry out the task", strings.Join(words, " "))
+	switch {
+	case len(words) == 2 && strings.EqualFold(words[0], "target"):
+		return Whom{Target: words[1]}, nil
+	case len(words) != 3 || !strings.EqualFold(words[0], "with") || !strings.EqualFold(words[2], "peers") && !strings.EqualFold(words[2], "peer"):
+		return w, usage
+	case strings.EqualFold(words[1], "all"):
+		return Whom{}, nil
+	}
+	n, err := strconv.ParseUint(words[1], 10, 32)
+	if err != nil || n == 0 || n > math.MaxInt32 {
+		return w, exit.New(exit.Usage, "", "%q is no number of peers", words[1])
+	}
+	return Whom{Peers: uint32(n)}, nil
+}
+
+// Swarm is what is asked before a task is assigned.
+type Swarm interface {
+	GetTask(ctx context.Context, name string) (*swarmv1.GetTaskResponse, error)
+	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
+}
+
+// Plan makes the request for an assignment of a task to a taskrunner's hosts, which no host begins later than expires. listening is for how
+// many peers the hosts count that take tasks from the taskrunner now.
+func Plan(ctx context.Context, api Swarm, task, taskrunner string, w Whom, expires time.Time) (req *swarmv1.AssignTaskRequest, listening uint32, err error) {
+	t, err := api.GetTask(ctx, task)
+	if err != nil {
+		return nil, 0, err
+	}
+	nodes, err := api.ListNodes(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	req = &swarmv1.AssignTaskRequest{Task: task, Digest: t.GetDigest(), Taskrunner: taskrunner, ExpiresUnixMs: expires.UnixMilli()}
+	var names []string
+	var target *swarmv1.Node
+	for _, n := range nodes.GetNodes() {
+		if n.GetOffer().GetTaskrunner() != taskrunner || !n.GetLive() || n.GetBanned() {
+			continue
+		}
+		names = append(names, n.GetName())
+		listening += counts(n, t.GetTask().GetType())
+		if w.Target != "" && (n.GetName() == w.Target || n.GetPeerId() == w.Target) {
+			target = n
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, 0, exit.New(exit.Conflict, "start one: swarmd run-swop, with a profile that names the taskrunner", "no SWOP takes tasks from taskrunner %s", taskrunner)
+	case w.Target != "" && target == nil:
+		return nil, listening, exit.New(exit.NotFound, "those that do are: "+strings.Join(names, ", "), "no SWOP %s takes tasks from taskrunner %s", w.Target, taskrunner)
+	case target != nil:
+		w.Peers, req.Hosts = counts(target, t.GetTask().GetType()), []string{target.GetName()}
+	case w.Peers == 0:
+		slices.Sort(names)
+		w.Peers, req.Hosts = listening, names
+	}
+	req.Groups = []*swarmv1.TaskGroup{{Name: "peers", Peers: w.Peers, Least: w.Peers}}
+	return req, listening, nil
+}
+
+// counts is for how many peers a host counts in a task of a type.
+func counts(n *swarmv1.Node, taskType string) uint32 {
+	if taskType == runSwarm {
+		return n.GetOffer().GetPeers()
+	}
+	return 1
+}
+
+// runSwarm is the type of tasks in which a host counts for its SLs.
+const runSwarm = "RUN_SWARM"

@@ -1,0 +1,69 @@
+package tasks_test
+
+import (
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
+)
+
+func TestBar(t *testing.T) {
+	a := &swarmv1.Assignment{Phase: "waiting", Wants: "2 more hosts", Groups: []*swarmv1.TaskGroup{{Name: "a", Peers: 4, Least: 3}, {Name: "b", Peers: 2, Least: 1}}}
+	for _, tt := range []struct {
+		phase, wants string
+		done         uint32
+		want         string
+	}{
+		{"waiting", "2 more hosts", 0, "[..............................] 0 of 4 peers, 1m5s, waiting: 2 more hosts"},
+		{"running", "", 1, "[#######.......................] 1 of 4 peers, 1m5s, running"},
+		{"ending", "", 9, "[##############################] 9 of 4 peers, 1m5s, ending"},
+	} {
+		a.Phase, a.Wants, a.CompletedPeers = tt.phase, tt.wants, tt.done
+		if got := tasks.Bar(a, 65*time.Second); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// The original's client takes a task for done as soon as its state says so: nothing is left on hosts then.
+func TestState(t *testing.T) {
+	for _, tt := range []struct{ phase, verdict, status, want string }{
+		{"waiting", "", "ASSIGNED", "ASSIGNED"},
+		{"running", "", "RUNNING", "RUNNING"},
+		{"ending", "succeeded", "COMPLETE", "RUNNING"},
+		{"ending", "cancelled", "IDLE", "RUNNING"},
+		{"over", "succeeded", "COMPLETE", "COMPLETE"},
+		{"over", "failed", "ERROR", "ERROR"},
+		{"over", "cancelled", "IDLE", "IDLE"},
+	} {
+		if got := tasks.State(&swarmv1.Assignment{Phase: tt.phase, Verdict: tt.verdict, Status: tt.status}); got != tt.want {
+			t.Errorf("%s %s: got %s, want %s", tt.phase, tt.verdict, got, tt.want)
+		}
+	}
+	if got := tasks.State(nil); got != "IDLE" {
+		t.Errorf("without an assignment: %s", got)
+	}
+}
+
+func TestMaxWait(t *testing.T) {
+	for _, tt := range []struct {
+		taskType, run, generic, old string
+		want                        time.Duration
+	}{
+		{"RUN_SWARM", "", "", "", 2 * time.Hour},
+		{"RUN_SWARM", "5", "7", "9", 5 * time.Minute},
+		{"PULL_IMAGE", "5", "7", "9", 7 * time.Minute},
+		{"PULL_IMAGE", "5", "", "9", 9 * time.Minute},
+		{"RUN_SWARM", "0", "", "", 0},
+		{"RUN_SWARM", "1h", "", "", 0},
+		{"RUN_SWARM", "99999999999", "", "", 0},
+	} {
+		env := map[string]string{"SWCI_RUN_TASK_MAX_WAIT_TIME": tt.run, "SWCI_GENERIC_TASK_MAX_WAIT_TIME": tt.generic, "SWCI_TASK_MAX_WAIT_TIME": tt.old}
+		got, err := tasks.MaxWait(tt.taskType, func(k string) string { return env[k] })
+		if got != tt.want || (err != nil) != (tt.want == 0) || err != nil && exit.Code(err) != exit.Usage {
+			t.Errorf("%+v: got %v, %v", tt, got, err)
+		}
+	}
+}
