@@ -19,26 +19,33 @@ const (
 	reasonOver    = "training is over"
 )
 
-// leaveContext outlives ctx by leaveTimeout, which the end of the session and the leave share.
-func (s *sl) leaveContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.leaveBy.IsZero() {
-		s.leaveBy = time.Now().Add(leaveTimeout)
+// leaving is the end of a node that has registered: all that it still has to say shares one leaveTimeout.
+type leaving struct {
+	*base
+
+	by time.Time // when the node must have left, zero before it began to
+}
+
+// context outlives ctx by leaveTimeout.
+func (l *leaving) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.by.IsZero() {
+		l.by = time.Now().Add(leaveTimeout)
 	}
-	return context.WithDeadline(context.WithoutCancel(ctx), s.leaveBy)
+	return context.WithDeadline(context.WithoutCancel(ctx), l.by)
 }
 
 // endSession ends the session of a node that is stopped, so that nobody waits for it.
-func (s *sl) endSession(ctx context.Context, engine *session.Engine) {
-	ctx, cancel := s.leaveContext(ctx)
+func (l *leaving) endSession(ctx context.Context, engine *session.Engine) {
+	ctx, cancel := l.context(ctx)
 	defer cancel()
 	if err := engine.Leave(ctx, reasonStopped); err != nil {
-		s.cfg.Log.Warn("could not tell the contract that this node was stopped", "err", err)
+		l.cfg.Log.Warn("could not tell the contract that this node was stopped", "err", err)
 	}
 }
 
-// leave takes this node out of the swarm and gives the reason. ctx's end is the wish to stop it.
-func (s *sl) leave(ctx context.Context, api *client.Client, ended error) {
-	reason := reasonOver
+// leave takes this node out of the swarm and gives the reason: over, unless it was stopped, which ctx's end says, or has failed.
+func (l *leaving) leave(ctx context.Context, api *client.Client, ended error, over string) {
+	reason := over
 	switch {
 	case ctx.Err() != nil:
 		reason = reasonStopped
@@ -46,11 +53,11 @@ func (s *sl) leave(ctx context.Context, api *client.Client, ended error) {
 		reason = "failed: " + runner.Reason(ended)
 	}
 	reason = text.Cut(reason, maxReason)
-	ctx, cancel := s.leaveContext(ctx)
+	ctx, cancel := l.context(ctx)
 	defer cancel()
 	if err := api.LeaveNode(ctx, reason); err != nil {
-		s.cfg.Log.Warn("could not tell the swarm that this node leaves; it will find out by itself", "err", err)
+		l.cfg.Log.Warn("could not tell the swarm that this node leaves; it will find out by itself", "err", err)
 		return
 	}
-	s.cfg.Log.Info("left the swarm", "reason", reason)
+	l.cfg.Log.Info("left the swarm", "reason", reason)
 }

@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 
-	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/version"
-	"github.com/swarmd/swarmd/merge"
 )
 
-// register makes this node known to the swarm; it waits for an SN that answers.
-func (s *sl) register(ctx context.Context) (*client.Client, error) {
-	log := s.cfg.Log
-	api, err := membership.NewClient(s.base.swarm, client.Config{
-		SNs: s.cfg.SNs, Source: s.base.source, Domains: s.base.domains, Dial: s.base.deps.Dial, Log: log,
-	})
+// register makes this node known to the swarm; it waits for an SN that answers. info says of the node what its configuration does not.
+// The caller closes the client.
+func (b *base) register(ctx context.Context, sns []string, info client.NodeInfo) (*client.Client, error) {
+	log := b.cfg.Log
+	api, err := membership.NewClient(b.swarm, client.Config{SNs: sns, Source: b.source, Domains: b.domains, Dial: b.deps.Dial, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -27,15 +24,11 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 	if differ != "" {
 		log.Warn("not all SNs that were named are of one swarm", "which", differ)
 	}
-	err = api.Register(ctx, client.Registration{
-		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runner.Runtime(), Version: version.Read().String()}, //nolint:gosec // checked port
-		Key:  s.base.key,
-	})
-	if err != nil {
+	info.Name, info.Host, info.Version = b.cfg.Name, b.cfg.Host, version.Read().String()
+	if err := api.Register(ctx, client.Registration{Node: info, Key: b.key}); err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
-	s.base.health.Seen() // the leader has committed it
-	log.Info("registered with the swarm", "node", s.cfg.Name, "swarm_id", s.base.swarm.SwarmID())
-	log.Debug("means are summed", "kernel", merge.Kernel())
+	b.health.Seen() // the leader has committed it
+	log.Info("registered with the swarm", "node", b.cfg.Name, "swarm_id", b.swarm.SwarmID())
 	return api, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/trust"
+	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
@@ -71,7 +72,7 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 	}
 	defer host.Close()
 	bans.Cut = admission.CutFrom(host)
-	s.base, s.host, s.bans = b, host, bans
+	s.base, s.leaving, s.host, s.bans = b, leaving{base: b}, host, bans
 	err = quiet(ctx, s.run(ctx))
 	if ctx.Err() != nil {
 		cfg.Log.Info("stopped as asked", "node", cfg.Name, "exit_code", s.code)
@@ -86,12 +87,12 @@ type sl struct {
 	bans    *admission.Bans
 	runner  *runner.Runner
 	code    int
-	leaveBy time.Time // when the node must have left, zero before it began to
+	leaving leaving
 }
 
 // run registers, trains and leaves the swarm.
 func (s *sl) run(ctx context.Context) error {
-	api, err := s.register(ctx)
+	api, err := s.base.register(ctx, s.cfg.SNs, client.NodeInfo{Role: identity.RoleSL, FSPort: uint32(s.cfg.FSPort), Runtime: s.runner.Runtime()}) //nolint:gosec // checked port
 	if err != nil {
 		if ctx.Err() != nil {
 			s.runner.Abandon(ctx)
@@ -99,8 +100,9 @@ func (s *sl) run(ctx context.Context) error {
 		return err
 	}
 	defer api.Close()
+	s.cfg.Log.Debug("means are summed", "kernel", merge.Kernel())
 	err = s.train(ctx, api)
-	s.leave(ctx, api, err)
+	s.leaving.leave(ctx, api, err, reasonOver)
 	return err
 }
 
@@ -170,7 +172,7 @@ func (s *sl) runProgram(ctx context.Context, p *parts) (err error) {
 	s.code, err = s.runner.Run(ctx, p.engine)
 	outcome, _ := p.engine.Outcome()
 	if ctx.Err() != nil {
-		s.endSession(ctx, p.engine)
+		s.leaving.endSession(ctx, p.engine)
 	}
 	s.runner.Note(outcome, s.code, ctx.Err() != nil)
 	return err
