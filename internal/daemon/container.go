@@ -18,7 +18,7 @@ func runComponent(c *cli.Context, e Env, run runs) error {
 	if c.Bool("sudo") && e.Sudo.UID() != 0 {
 		return e.Sudo.Again(e.args[1:], e.Environ())
 	}
-	eng, err := engine.Open(c.Context)
+	eng, err := engine.OpenAt(c.Context, e.Getenv("DOCKER_HOST"))
 	if errors.Is(err, fs.ErrPermission) && !c.IsSet("sudo") && e.Sudo.Helps(c.Context, terminal.Is(e.Stdin)) {
 		fmt.Fprintln(e.Stderr, "the container engine's socket refuses this user: running again under sudo")
 		return e.Sudo.Again(e.args[1:], e.Environ())

@@ -16,8 +16,15 @@ type Engine struct {
 
 // Open connects to the engine that DOCKER_HOST and its kin name, else to the default socket, and agrees with it on a version
 // of the API. It blocks for one round trip. The caller closes the Engine. Errors carry a remedy (Explain).
-func Open(ctx context.Context) (*Engine, error) {
-	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+func Open(ctx context.Context) (*Engine, error) { return OpenAt(ctx, "") }
+
+// OpenAt is Open for the engine at an address, in the form of DOCKER_HOST; empty: the one that Open finds.
+func OpenAt(ctx context.Context, address string) (*Engine, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if address != "" {
+		opts = append(opts, client.WithHost(address))
+	}
+	c, err := client.NewClientWithOpts(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("reach container engine: %w: correct DOCKER_HOST", err)
 	}
