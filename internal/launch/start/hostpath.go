@@ -59,6 +59,18 @@ func HostFile(option, file string) (string, error) {
 	return filepath.Abs(file)
 }
 
+// hostSocket holds that a unix socket is there.
+func hostSocket(option, file string) error {
+	info, err := os.Stat(file)
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		err = errors.New("it is no socket")
+	}
+	if err != nil {
+		return pathError(option, file, "file", err, "name the socket of an engine that runs")
+	}
+	return nil
+}
+
 // mount reads HOST-PATH:CONTAINER-PATH[:MODE] and returns it with an absolute host path. The host path must be there: an
 // engine would make an empty directory of root's in its place.
 func mount(option, given string) (string, error) {

@@ -60,10 +60,13 @@ type Certificates struct {
 // started. Those that take no value are "true" or "false".
 type Agent map[string]string
 
-// NodeName is the node's name: the given one, else ROLE-HOST-PORT.
+// NodeName is the node's name: the given one, else ROLE-HOST-PORT, or ROLE-HOST of a node that listens nowhere.
 func (n *Node) NodeName(role identity.Role, port Port) string {
-	if n.Name != "" {
+	switch {
+	case n.Name != "":
 		return n.Name
+	case port == 0:
+		return fmt.Sprintf("%s-%s", role, strings.NewReplacer(":", "-").Replace(n.Host))
 	}
 	return fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(n.Host), port)
 }

@@ -35,7 +35,7 @@ func samples(o option) []string {
 // TestWhatIsToldIsReadAgain holds that what swarmd in a container is told makes the same options of it, for every option that goes on
 // as it is.
 func TestWhatIsToldIsReadAgain(t *testing.T) {
-	for _, outer := range []any{&SN{}, &SL{}, &SpireServer{}, &SWCI{}} {
+	for _, outer := range []any{&SN{}, &SL{}, &SpireServer{}, &SWCI{}, &SWOP{}} {
 		inner := reflect.New(reflect.TypeOf(outer).Elem()).Interface()
 		var onward []string
 		for _, o := range optionsOf(reflect.ValueOf(outer).Elem()) {
@@ -74,7 +74,7 @@ func TestWhatIsToldIsReadAgain(t *testing.T) {
 
 // TestNothingIsToldOfDefaults holds that options which were not given are the container's own business.
 func TestNothingIsToldOfDefaults(t *testing.T) {
-	for _, options := range []any{&SN{}, &SL{}, &SpireServer{}, &SWCI{}} {
+	for _, options := range []any{&SN{}, &SL{}, &SpireServer{}, &SWCI{}, &SWOP{}} {
 		var to told
 		if err := to.add(options); err != nil || len(to.args)+len(to.vars)+len(to.files) > 0 {
 			t.Errorf("%T: %v, %+v", options, err, to)

@@ -34,3 +34,15 @@ func passed(flag, given string, port *Port, otherwise Port, option string) (host
 	*port = Port(n)
 	return host, nil
 }
+
+// settleSN gives the SN of a service its place among those that are named.
+func settleSN(sns *[]string, given *string) error {
+	if *given == "" {
+		return nil
+	}
+	sn, err := service("sn-api-service", *given, serviceAPIPort)
+	if err == nil {
+		*sns, *given = append(*sns, sn), ""
+	}
+	return err
+}

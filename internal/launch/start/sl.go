@@ -131,12 +131,8 @@ func Runtime(option, given, otherwise string) (string, error) {
 
 // Settle gives what was said by services its place in the other fields: afterwards SNs and Host say where an SN and the node are.
 func (o *SL) Settle() (err error) {
-	if o.SNService != "" {
-		sn, err := service("sn-api-service", o.SNService, serviceAPIPort)
-		if err != nil {
-			return err
-		}
-		o.SNs, o.SNService = append(o.SNs, sn), ""
+	if err := settleSN(&o.SNs, &o.SNService); err != nil {
+		return err
 	}
 	if o.ML.GPUs != "" {
 		if o.GPUs != "" {

@@ -126,3 +126,95 @@ func TestComponentIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// swop is a SWOP with a profile in a directory of its own.
+func swop(t *testing.T) (o start.SWOP, usr string) {
+	t.Helper()
+	usr = t.TempDir()
+	for _, name := range []string{"profile.yaml", "policy.yaml", "k.pem"} {
+		if err := os.WriteFile(filepath.Join(usr, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return start.SWOP{
+		Node:   start.Node{Name: "swop-1", Host: "h", Certificates: start.Certificates{Cert: filepath.Join(usr, "k.pem")}},
+		UsrDir: usr, Profile: "profile.yaml", SNs: []string{"sn1"}, Keep: true,
+	}, usr
+}
+
+// TestOperatorOfTypedOptions holds what the container of a SWOP gets: the user's directory, the engine, and nothing that only the
+// launcher has to know.
+func TestOperatorOfTypedOptions(t *testing.T) {
+	o, usr := swop(t)
+	key, policy := filepath.Join(usr, "k.pem"), filepath.Join(usr, "policy.yaml")
+	o.Policy, o.UID, o.EngineGroup = policy, "1000", "999"
+	got, err := o.Component(none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := component.Spec{
+		Role: "swop", Node: "swop-1", Scope: "default", Version: "1", HostIP: "h", Options: component.Options{Name: "swop-1", User: "1000:999"},
+		Args: []string{
+			"run-swop", "--runtime=process", "--name=swop-1", "--host-ip=h", "--cert=" + key, "--profile-file-name=profile.yaml", "--sn-ip=sn1",
+			"--keep-containers=true", "--usr-dir=/platform/swarm/usr", "--policy=" + policy,
+		},
+		Vars: []string{"SWARM_IN_CONTAINER=1"}, Files: []string{key, policy}, EngineSocket: true,
+		Mounts: []component.Mount{{Source: usr, Target: "/platform/swarm/usr"}},
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	o.Policy = start.PolicyAsk
+	if got, err = o.Component(none); err != nil || !slices.Contains(got.Args, "--policy=ask") || slices.Contains(got.Files, policy) {
+		t.Errorf("a SWOP that asks: %v, %q, %q", err, got.Args, got.Files)
+	}
+}
+
+func TestOperatorIsChecked(t *testing.T) {
+	for want, change := range map[string]func(*start.SWOP){
+		"--usr-dir not specified; name the directory":                 func(o *start.SWOP) { o.UsrDir = "" },
+		"--profile-file-name not specified; name the profile":         func(o *start.SWOP) { o.Profile = "" },
+		"--profile-file-name: ../p: bad file: it lies outside":        func(o *start.SWOP) { o.Profile = "../p" },
+		"/none: bad file: it does not exist":                          func(o *start.SWOP) { o.Profile = "none" },
+		"--usr-dir: /none: bad directory":                             func(o *start.SWOP) { o.UsrDir = "/none" },
+		"--policy: /none: bad file":                                   func(o *start.SWOP) { o.Policy = "/none" },
+		"--docker-socket-file: /none: bad file":                       func(o *start.SWOP) { o.EngineSocket = "/none" },
+		"--docker-socket-file: /: bad file: it is no socket":          func(o *start.SWOP) { o.EngineSocket = "/" },
+		"--swop-uid 7: the group of the engine's socket is not known": func(o *start.SWOP) { o.UID = "7" },
+	} {
+		o, _ := swop(t)
+		change(&o)
+		if _, err := o.Component(start.Env{Getenv: func(string) string { return "tcp://engine:1" }}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestTheProfileSaysWhereSNsAre holds that it wins over the options of the command.
+func TestTheProfileSaysWhereSNsAre(t *testing.T) {
+	for _, tt := range []struct {
+		host, service string
+		port          start.Port
+		sns           []string
+		api           start.Port
+	}{
+		{sns: []string{"sn1", "api.sn2:443"}, api: 1},
+		{port: 2, sns: []string{"sn1", "api.sn2:443"}, api: 2},
+		{host: "sn3", sns: []string{"sn3"}, api: 1},
+		{host: "sn3", port: 4, sns: []string{"sn3"}, api: 4},
+		{service: "api.sn3", sns: []string{"api.sn3:443"}, api: 1},
+		{host: "sn3", service: "api.sn3:5", sns: []string{"sn3", "api.sn3:5"}, api: 1},
+	} {
+		o := start.SWOP{SNs: []string{"sn1"}, SNService: "api.sn2", APIPort: 1}
+		if err := o.Settle(); err != nil || o.Host == "" {
+			t.Fatal(err, o.Host)
+		}
+		if err := o.Locate(tt.host, tt.service, tt.port); err != nil || !slices.Equal(o.SNs, tt.sns) || o.APIPort != tt.api || o.CheckSNs() != nil {
+			t.Errorf("%+v: %v, %q, port %d", tt, err, o.SNs, o.APIPort)
+		}
+	}
+	o := start.SWOP{}
+	if err := o.Locate("", "a b", 0); err == nil || o.CheckSNs() == nil {
+		t.Errorf("a bad service: %v", err)
+	}
+}
