@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/address"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -61,11 +64,26 @@ func slCommand(e Env) *cli.Command {
 		}
 		defer registerProcess(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
 		code, err := node.New(cfg, node.Deps{}).Run(c.Context)
-		if err != nil || code != 0 {
-			return &ExitError{Code: max(code, 1), Err: err}
+		if err != nil {
+			code = max(code, 1)
+		}
+		noteExit(e, code, cfg.Log)
+		if code != 0 {
+			return &ExitError{Code: code, Err: err}
 		}
 		return nil
 	}))
+}
+
+// noteExit notes the exit code where whoever started this SL asks for it.
+func noteExit(e Env, code int, log *slog.Logger) {
+	file := e.Getenv(start.ExitFile)
+	if file == "" {
+		return
+	}
+	if err := atomicfile.Replace(file, []byte(strconv.Itoa(code)), 0o600); err != nil {
+		log.Warn("could not note the exit code", "err", err)
+	}
 }
 
 // slConfig is the node's configuration in this process.
@@ -91,7 +109,7 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	if wrong.add(err) {
 		wrong.add(o.Problems(ml)...)
 	}
-	sns, err := namedSNs(o)
+	sns, err := namedSNs(o.SNs, o.APIPort)
 	wrong.add(err)
 	platform, err := o.PlatformName()
 	wrong.add(err)
@@ -172,14 +190,14 @@ func slInContainer(c *cli.Context, e Env) error {
 }
 
 // namedSNs reads --sn-ip. Commas separate SNs too, as a variable of the environment has one value.
-func namedSNs(o *start.SL) ([]string, error) {
+func namedSNs(all []string, port start.Port) ([]string, error) {
 	var sns []string
-	for _, given := range o.SNs {
+	for _, given := range all {
 		for sn := range strings.SplitSeq(given, ",") {
 			if sn = strings.TrimSpace(sn); sn == "" {
 				continue
 			}
-			addr, err := address.API(sn, int(o.APIPort.Or(start.APIPort)))
+			addr, err := address.API(sn, int(port.Or(start.APIPort)))
 			if err != nil {
 				return nil, err
 			}

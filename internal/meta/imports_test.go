@@ -33,6 +33,7 @@ var ranks = []struct {
 	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                                                  // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}}, // the latter know the API, neither the other
 	{"2a", []string{"internal/work/containers", "internal/work/image"}}, // executors of internal/work
+	{"2a", []string{"internal/work/image", "internal/work/runswarm"}}, // executors of internal/work
 	{"2+", []string{"internal/runner", "internal/admission", "internal/membership"}},
 	{"2++", []string{"internal/peering"}},
 	{"3", []string{"node"}},

@@ -17,6 +17,8 @@ import (
 const (
 	// InContainer is the variable that tells swarmd that it runs in a component's container.
 	InContainer = "SWARM_IN_CONTAINER"
+	// ExitFile is the variable that names the file in which an SL notes its exit code, for who started it and may be gone by then.
+	ExitFile = "SWARM_EXIT_FILE"
 	// mlVariable begins the names of variables in a component's container that hold those of --ml-e.
 	mlVariable = "SWARM_ML_E_"
 	// minMemory is what engines ask of a limit at least, in bytes.

@@ -127,6 +127,17 @@ func (o option) texts() []string {
 	}
 }
 
+// Texts returns the values of the options that are given in a struct of options, to which options points, by name and as Read takes them.
+func Texts(options any) map[string][]string {
+	given := map[string][]string{}
+	for _, o := range optionsOf(reflect.ValueOf(options).Elem()) {
+		if texts := o.texts(); len(texts) > 0 {
+			given[o.name] = texts
+		}
+	}
+	return given
+}
+
 // told is what swarmd in a container finds: the arguments and variables of its command, and the files of this host that they name.
 type told struct {
 	args, vars, files []string

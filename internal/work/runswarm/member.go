@@ -1,0 +1,142 @@
+package runswarm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// The files of a member: what it is, whether all of it was started, and of each SL its options, what it printed, and its exit code.
+const (
+	labelFile   = "member.json"
+	begunFile   = "begun"
+	optionsFile = ".yaml"
+	outputFile  = ".log"
+	exitFile    = ".exit"
+)
+
+const (
+	maxLabel = 64 << 10 // bytes of labelFile
+	maxTail  = 16 << 10 // bytes at the end of a log that are looked at
+	// unknownExit is the code of an SL that is gone and has said nothing: it was killed.
+	unknownExit = 137
+)
+
+// member is what there is of a member on disk. Whoever starts anew finds it by its label.
+type member struct {
+	dir string
+
+	work.Label
+	Nodes []slNode
+}
+
+// slNode is one SL of a member.
+type slNode struct {
+	Index     int    // in the profile
+	StateDir  string // which the registry of components knows it by
+	BridgeDir string
+}
+
+func (m *member) file(n slNode, kind string) string {
+	return filepath.Join(m.dir, strconv.Itoa(n.Index)+kind)
+}
+
+// write notes that the member is begun with. It is there before anything of it runs.
+func (m *member) write() error {
+	raw, err := json.Marshal(m)
+	if err == nil {
+		err = os.MkdirAll(m.dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(filepath.Join(m.dir, labelFile), raw, 0o600)
+}
+
+// read is write's opposite; fs.ErrNotExist says that there is none.
+func (m *member) read() error {
+	f, err := os.Open(filepath.Join(m.dir, labelFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxLabel+1))
+	if err == nil && len(raw) > maxLabel {
+		err = errors.New("it is too large")
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, m)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// begun notes that all SLs were started.
+func (m *member) begun() error {
+	return atomicfile.Replace(filepath.Join(m.dir, begunFile), nil, 0o600)
+}
+
+func (m *member) whole() bool {
+	_, err := os.Stat(filepath.Join(m.dir, begunFile))
+	return err == nil
+}
+
+// exit returns the exit code of an SL that has ended; noted is false if nobody has noted one.
+func (m *member) exit(n slNode) (code int, noted bool) {
+	raw, err := os.ReadFile(m.file(n, exitFile))
+	if err != nil {
+		return unknownExit, false
+	}
+	if code, err = strconv.Atoi(strings.TrimSpace(string(raw))); err != nil {
+		return unknownExit, true
+	}
+	return code, true
+}
+
+// lastLines are the last ones that an SL and its program have printed.
+func (m *member) lastLines(n slNode) []string {
+	f, err := os.Open(m.file(n, outputFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(size-maxTail, 0), io.SeekStart) // else all of it is read, up to the bound
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxTail))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(string(raw)), "\n")
+}
+
+// members are all that there are. A directory without a label is one that was not begun with; Clean removes it.
+func (p *Processes) members() (all []member, err error) {
+	dir := filepath.Join(p.Dir, "members")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		m := member{dir: filepath.Join(dir, e.Name())}
+		switch err := m.read(); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}

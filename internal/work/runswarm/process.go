@@ -1,0 +1,194 @@
+package runswarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// Processes starts SLs and their programs as processes of this host, which outlive this one. What has become of them is in the registry of
+// components and in files of their own.
+type Processes struct {
+	Host Host
+	// Dir keeps what there is of members, and the SLs' keys, which stay: an SL of the same name must have the same one.
+	Dir    string
+	Swarmd string // the binary
+	Scope  string // of the components
+	Getenv func(string) string
+	Log    *slog.Logger
+
+	mu      sync.Mutex
+	waiting map[string]*awaited // for the ends of children, by the files that these are noted in
+}
+
+var _ work.Executor = (*Processes)(nil)
+
+// Prepare implements work.Executor: it finds what is wrong with the task on this host.
+func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
+	r, err := body(j)
+	if err != nil {
+		return err
+	}
+	for i := range p.Host.Profile.Nodes {
+		n := &p.Host.Profile.Nodes[i]
+		x, err := p.Host.process(n, r, p.stateDir(n))
+		if err != nil {
+			return err
+		}
+		if err := launch.CheckProgram(x.sl.ModelDir, x.sl.DataDir, x.sl.Program); err != nil {
+			return err
+		}
+		if err := x.findPython(ctx, p.Getenv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// body reads the task of a job.
+func body(j work.Job) (r taskfile.RunSwarm, err error) {
+	b, err := taskfile.ReadBody(j.Task.Type, j.Task.Definition)
+	if err != nil {
+		return r, fmt.Errorf("task %s: %w", j.Task.Name, err)
+	}
+	r, ok := b.(taskfile.RunSwarm)
+	if !ok {
+		return r, fmt.Errorf("task %s is of the type %s", j.Task.Name, b.Type())
+	}
+	return r, nil
+}
+
+// Start implements work.Executor. SLs that a start which was cut off has left are not started again.
+func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) {
+	r, err := body(j)
+	if err != nil {
+		return work.Status{}, err
+	}
+	m := member{dir: p.memberDir(j.Label), Label: j.Label}
+	sls := make([]process, len(p.Host.Profile.Nodes))
+	for i := range sls {
+		n := &p.Host.Profile.Nodes[i]
+		if sls[i], err = p.Host.process(n, r, p.stateDir(n)); err != nil {
+			return work.Status{}, err
+		}
+		m.Nodes = append(m.Nodes, slNode{Index: n.Index, StateDir: sls[i].sl.StateDir, BridgeDir: sls[i].sl.BridgePath(p.Getenv, os.Geteuid() == 0)})
+	}
+	if err := m.write(); err != nil {
+		return work.Status{}, err
+	}
+	live, err := p.live()
+	if err != nil {
+		return work.Status{}, err
+	}
+	for i, n := range m.Nodes {
+		if _, ended := m.exit(n); ended || alive(live, n) || p.awaits(m.file(n, exitFile)) != nil {
+			continue
+		}
+		if err := p.startSL(ctx, m, n, sls[i]); err != nil {
+			return work.Status{}, err
+		}
+	}
+	return work.Status{State: task.Started}, m.begun()
+}
+
+// Find implements work.Executor.
+func (p *Processes) Find(ctx context.Context) ([]work.Found, error) {
+	members, err := p.members()
+	if err != nil {
+		return nil, err
+	}
+	var all []work.Found
+	for _, m := range members {
+		// In this order: one that ends meanwhile has noted that, and is seen as running the next time at worst.
+		live, err := p.live()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, work.Found{Label: m.Label, Status: p.status(ctx, m, live)})
+	}
+	return all, nil
+}
+
+// status is what has become of a member. It fails with the first of its SLs, and succeeds with the last.
+func (p *Processes) status(ctx context.Context, m member, live map[string]registry.Entry) work.Status {
+	if !m.whole() {
+		return work.Status{State: task.Prepared}
+	}
+	runs, ready := 0, true
+	for _, n := range m.Nodes {
+		if alive(live, n) || p.awaits(m.file(n, exitFile)) != nil {
+			runs++
+			h, err := health.Read(ctx, n.StateDir)
+			ready = ready && err == nil && h.Ready
+			continue
+		}
+		if code, _ := m.exit(n); code != 0 {
+			return work.Status{State: task.Exited, Code: int32(code), Text: work.LastLines(m.lastLines(n))} //nolint:gosec // an exit code
+		}
+	}
+	switch {
+	case runs == 0:
+		return work.Status{State: task.Exited}
+	case ready:
+		return work.Status{State: task.Ready}
+	}
+	return work.Status{State: task.Started}
+}
+
+// Clean implements work.Executor.
+func (p *Processes) Clean(ctx context.Context, l work.Label) error {
+	m := member{dir: p.memberDir(l)}
+	err := m.read()
+	if errors.Is(err, os.ErrNotExist) {
+		return os.RemoveAll(m.dir)
+	}
+	if err != nil {
+		return err
+	}
+	live, err := p.live()
+	if err != nil {
+		return err
+	}
+	var ends sync.WaitGroup
+	failed := make([]error, len(m.Nodes))
+	for i, n := range m.Nodes {
+		ends.Go(func() {
+			if e, lives := live[n.StateDir]; lives {
+				failed[i] = end(ctx, e)
+			}
+			failed[i] = errors.Join(failed[i], p.gone(ctx, m.file(n, exitFile)))
+		})
+	}
+	ends.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	for _, n := range m.Nodes {
+		if err := os.RemoveAll(n.BridgeDir); n.BridgeDir != "" && err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(m.dir)
+}
+
+// stateDir is that of a node's SL.
+func (p *Processes) stateDir(n *taskfile.Node) string {
+	return filepath.Join(p.Dir, "sl", strconv.Itoa(n.Index))
+}
+
+// memberDir keeps what there is of a member.
+func (p *Processes) memberDir(l work.Label) string {
+	return filepath.Join(p.Dir, "members", fmt.Sprintf("%s-%d-%d", l.Assignment, l.Epoch, l.Member))
+}
