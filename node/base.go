@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
@@ -67,6 +68,17 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	b.domains, err = identity.DomainsOf(b.source, cfg.TrustDomains...)
 	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
 	return b, err
+}
+
+// register makes this node known to the swarm: see membership.Register. info says of it what its configuration does not.
+func (b *base) register(ctx context.Context, sns []string, info client.NodeInfo) (*client.Client, error) {
+	info.Name, info.Host = b.cfg.Name, b.cfg.Host
+	cfg := client.Config{SNs: sns, Source: b.source, Domains: b.domains, Dial: b.deps.Dial, Log: b.cfg.Log}
+	api, err := membership.Register(ctx, b.swarm, cfg, client.Registration{Node: info, Key: b.key})
+	if err == nil {
+		b.health.Seen() // the leader has committed it
+	}
+	return api, err
 }
 
 // prober is what probes other nodes for this one, and answers them. cfg says whom, and when.

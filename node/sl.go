@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/probe"
@@ -72,7 +73,7 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 	}
 	defer host.Close()
 	bans.Cut = admission.CutFrom(host)
-	s.base, s.leaving, s.host, s.bans = b, leaving{base: b}, host, bans
+	s.base, s.leaving, s.host, s.bans = b, membership.Leaving{Log: cfg.Log}, host, bans
 	err = quiet(ctx, s.run(ctx))
 	if ctx.Err() != nil {
 		cfg.Log.Info("stopped as asked", "node", cfg.Name, "exit_code", s.code)
@@ -87,7 +88,7 @@ type sl struct {
 	bans    *admission.Bans
 	runner  *runner.Runner
 	code    int
-	leaving leaving
+	leaving membership.Leaving
 }
 
 // run registers, trains and leaves the swarm.
@@ -102,7 +103,11 @@ func (s *sl) run(ctx context.Context) error {
 	defer api.Close()
 	s.cfg.Log.Debug("means are summed", "kernel", merge.Kernel())
 	err = s.train(ctx, api)
-	s.leaving.leave(ctx, api, err, reasonOver)
+	reason := "training is over"
+	if err != nil {
+		reason = "failed: " + runner.Reason(err)
+	}
+	s.leaving.Leave(ctx, api, reason)
 	return err
 }
 
@@ -172,10 +177,19 @@ func (s *sl) runProgram(ctx context.Context, p *parts) (err error) {
 	s.code, err = s.runner.Run(ctx, p.engine)
 	outcome, _ := p.engine.Outcome()
 	if ctx.Err() != nil {
-		s.leaving.endSession(ctx, p.engine)
+		s.endSession(ctx, p.engine)
 	}
 	s.runner.Note(outcome, s.code, ctx.Err() != nil)
 	return err
+}
+
+// endSession ends the session of a node that is stopped, so that nobody waits for it.
+func (s *sl) endSession(ctx context.Context, engine *session.Engine) {
+	ctx, cancel := s.leaving.Context(ctx)
+	defer cancel()
+	if err := engine.Leave(ctx, membership.Stopped); err != nil {
+		s.cfg.Log.Warn("could not tell the contract that this node was stopped", "err", err)
+	}
 }
 
 // parts are what a node consists of beside its host.

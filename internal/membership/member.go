@@ -1,5 +1,5 @@
 // Package membership is how an SN comes to be one of its swarm: it founds the swarm or joins it, proves who it is, checks who joins, and
-// learns when the swarm was recovered without it.
+// learns when the swarm was recovered without it; and how other nodes register and leave.
 package membership
 
 import (
