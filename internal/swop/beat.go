@@ -1,0 +1,102 @@
+package swop
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/health"
+)
+
+const (
+	interval    = time.Second            // between heartbeats while there is no news
+	glance      = 100 * time.Millisecond // between two looks for news
+	beatTimeout = 5 * time.Second        // of one heartbeat
+	// steady is for how long heartbeats must be taken before it is said that they are taken again.
+	steady = 30 * time.Second
+)
+
+// API is the swarm's, as heartbeats need it.
+type API interface {
+	// Report is one heartbeat, with what the host says of its members.
+	Report(ctx context.Context, req *swarmv1.ReportRequest, members []task.MemberReport) (*swarmv1.ReportResponse, error)
+	// Renew registers the node again where that is due.
+	Renew(ctx context.Context) error
+}
+
+// Host carries out assignments.
+type Host interface {
+	// Report returns what has become of its members.
+	Report() []task.MemberReport
+	// Heard says that a leader has answered a heartbeat, and when that was sent.
+	Heard(sent time.Time)
+}
+
+// Beats are the heartbeats of a host.
+type Beats struct {
+	API    API
+	Host   Host
+	Health *health.Monitor // goes along; nil: nothing does
+	Log    *slog.Logger
+
+	bans   string // digest of the bans that are known: a host has no peers, and needs no more
+	failed int    // heartbeats in a row that steady does not part
+	last   time.Time
+}
+
+// Run sends heartbeats until ctx ends: one every second, and one at once when there is news.
+func (b *Beats) Run(ctx context.Context) error {
+	ticks := time.NewTicker(glance)
+	defer ticks.Stop()
+	for {
+		told, sent := b.Host.Report(), time.Now()
+		if err := b.beat(ctx, told, sent); ctx.Err() == nil {
+			b.note(err)
+		}
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticks.C:
+			}
+			due = time.Since(sent) >= interval || b.failed == 0 && !reflect.DeepEqual(told, b.Host.Report())
+		}
+	}
+}
+
+// beat sends one heartbeat.
+func (b *Beats) beat(ctx context.Context, told []task.MemberReport, sent time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	req := &swarmv1.ReportRequest{BansSeen: b.bans}
+	if b.Health != nil {
+		req.Health = b.Health.Report().Proto()
+	}
+	res, err := b.API.Report(ctx, req, told)
+	if err != nil {
+		return err
+	}
+	b.bans = res.GetBansDigest()
+	if b.Health != nil {
+		b.Health.Seen()
+	}
+	b.Host.Heard(sent)
+	return b.API.Renew(ctx)
+}
+
+// note says in the log when heartbeats begin to fail, and when none has failed for a while.
+func (b *Beats) note(err error) {
+	switch {
+	case err != nil:
+		b.last = time.Now()
+		if b.failed++; b.failed == 1 {
+			b.Log.Warn("heartbeat was not taken; trying again", "err", err)
+		}
+	case b.failed > 0 && time.Since(b.last) >= steady:
+		b.Log.Info("heartbeats are taken again", "failed", b.failed)
+		b.failed = 0
+	}
+}

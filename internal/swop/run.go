@@ -1,0 +1,76 @@
+package swop
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/consent"
+	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// endTimeout bounds how long a host that is stopped ends what it runs.
+const endTimeout = 45 * time.Second
+
+// Config is what a host works with.
+type Config struct {
+	Name     string
+	StateDir string         // keeps the journal of assignments
+	API      *client.Client // that has registered the host
+	Source   identity.Source
+	Domains  identity.Domains
+	SwarmID  func() string
+	Policy   *policy.Policy // of the host's owner
+	Process  bool           // RUN_SWARM starts processes
+	Local    bool           // the swarm is one of `swarmctl local`
+	Types    map[string]work.Type
+	Health   *health.Monitor
+	Log      *slog.Logger
+}
+
+// Run carries out what the swarm agrees on until ctx ends. Then it ends all that it runs: a host that is stopped runs nothing for others.
+func Run(ctx context.Context, cfg Config) error {
+	journal, err := consent.OpenJournal(cfg.StateDir, cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	guard := consent.New(consent.Config{
+		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name}, SwarmID: cfg.SwarmID,
+		Policy: Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Process: cfg.Process, Local: cfg.Local}, Journal: journal, Log: cfg.Log,
+	})
+	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
+	for name, t := range cfg.Types {
+		types[name] = lines.Of(t)
+	}
+	view, swarm := NewView(), client.Host{Client: cfg.API}
+	host := work.New(work.Config{
+		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}, Guard: Guard{guard}, Types: types, Log: cfg.Log,
+	})
+	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Log: cfg.Log}
+	parts, work := errgroup.WithContext(ctx)
+	parts.Go(func() error {
+		return swarm.WatchAssignments(work, func(all []task.Hosted) error {
+			view.Take(all)
+			return nil
+		})
+	})
+	parts.Go(func() error { return beats.Run(work) })
+	parts.Go(func() error { return host.Run(work) })
+	cfg.Health.Ready()
+	lines.Ready()
+	err = parts.Wait()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := End(ending, types, cfg.SwarmID(), cfg.Name); err != nil {
+		cfg.Log.Warn("could not end all that runs here of tasks; the next start of this node does", "err", err)
+	}
+	return err
+}

@@ -1,0 +1,277 @@
+package swop_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+const ann = "spiffe://a.example/swarm/swci/ann"
+
+func TestViewShowsWhatItWasTold(t *testing.T) {
+	v := swop.NewView()
+	if all, known := v.Hosted(); known || len(all) > 0 {
+		t.Errorf("before the first answer: %v, %v", all, known)
+	}
+	changed := v.Changed()
+	v.Take([]task.Hosted{{Epoch: 1}})
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told")
+	}
+	if all, known := v.Hosted(); !known || len(all) != 1 || all[0].Epoch != 1 {
+		t.Errorf("afterwards: %v, %v", all, known)
+	}
+	v.Take(nil) // nothing is to run any more, which is known
+	if all, known := v.Hosted(); !known || len(all) > 0 {
+		t.Errorf("at the end: %v, %v", all, known)
+	}
+}
+
+func TestATaskIsReadAsItWasMade(t *testing.T) {
+	res := &swarmv1.GetTaskResponse{Task: &swarmv1.Task{Name: "t", Type: task.PullImage, Author: "a", Prereq: task.Root, Outcome: "o"}, Definition: []byte("Tag : 1\n")}
+	want := task.Task{Name: "t", Type: task.PullImage, Author: "a", Prereq: task.Root, Outcome: "o", Definition: []byte("Tag : 1\n")}
+	want.Digest = want.Sum()
+	res.Task.Digest = want.Digest
+	tasks := swop.Tasks{Get: func(context.Context, string) (*swarmv1.GetTaskResponse, error) { return res, nil }}
+	got, err := tasks.Task(t.Context(), "t")
+	if diff := cmp.Diff(got, &want); err != nil || diff != "" || got.Sum() != want.Digest {
+		t.Errorf("%v (-got +want)\n%s", err, diff)
+	}
+	res.Definition = make([]byte, task.MaxDefinition+1)
+	if _, err := tasks.Task(t.Context(), "t"); err == nil {
+		t.Error("a definition that is too large is taken")
+	}
+	res.Task = nil
+	if _, err := tasks.Task(t.Context(), "t"); err == nil {
+		t.Error("no task is taken for one")
+	}
+}
+
+// swarm takes heartbeats, and is a host that says what it is told to say.
+type swarm struct {
+	mu      sync.Mutex
+	beats   []time.Duration // since the first
+	first   time.Time
+	told    [][]task.MemberReport
+	seen    []string // digests of bans
+	heard   []time.Time
+	renewed int
+	says    []task.MemberReport
+	fails   bool
+}
+
+func (s *swarm) Report(_ context.Context, req *swarmv1.ReportRequest, members []task.MemberReport) (*swarmv1.ReportResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first.IsZero() {
+		s.first = time.Now()
+	}
+	s.beats, s.told, s.seen = append(s.beats, time.Since(s.first)), append(s.told, members), append(s.seen, req.GetBansSeen())
+	if s.fails {
+		return nil, errors.New("no SN answers")
+	}
+	return &swarmv1.ReportResponse{BansDigest: "d"}, nil
+}
+
+func (s *swarm) Renew(context.Context) error {
+	s.do(func() { s.renewed++ })
+	return nil
+}
+
+func (s *swarm) do(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// host is the same as a host.
+type host struct{ *swarm }
+
+func (h host) Report() (says []task.MemberReport) {
+	h.do(func() { says = h.says })
+	return says
+}
+
+func (h host) Heard(sent time.Time) { h.do(func() { h.heard = append(h.heard, sent) }) }
+
+// TestHeartbeatsComeEachSecondAndAtOnceWithNews holds the pace of heartbeats, and what hangs on an answer: the lease of what runs.
+func TestHeartbeatsComeEachSecondAndAtOnceWithNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &swarm{}
+		b := &swop.Beats{API: s, Host: host{s}, Log: slog.New(slog.DiscardHandler)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.Run(ctx) }()
+		time.Sleep(2250 * time.Millisecond) // virtual
+		synctest.Wait()
+		s.do(func() { s.says = []task.MemberReport{{Assignment: "7"}} })
+		time.Sleep(150 * time.Millisecond)
+		synctest.Wait()
+		s.mu.Lock()
+		if want := []time.Duration{0, time.Second, 2 * time.Second, 2300 * time.Millisecond}; !slices.Equal(s.beats, want) {
+			t.Errorf("heartbeats at %v, want %v", s.beats, want)
+		}
+		if len(s.told) != 4 || len(s.told[3]) != 1 || len(s.heard) != 4 || !s.heard[3].Equal(s.first.Add(2300*time.Millisecond)) || s.renewed != 4 || s.seen[0] != "" || s.seen[3] != "d" {
+			t.Errorf("told %v, heard at %v, renewed %d, bans %q", s.told, s.heard, s.renewed, s.seen)
+		}
+		s.mu.Unlock()
+		s.do(func() { s.fails, s.says = true, nil })
+		time.Sleep(3 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := len(s.beats); n < 6 || n > 8 || len(s.heard) != 4 {
+			t.Errorf("%d heartbeats, %d of them heard, while no SN answers", n, len(s.heard))
+		}
+	})
+}
+
+// executor notes what it is asked for.
+type executor struct{ found []work.Found }
+
+func (*executor) Prepare(context.Context, work.Job) error              { return nil }
+func (*executor) Start(context.Context, work.Job) (work.Status, error) { return work.Status{}, nil }
+func (e *executor) Find(context.Context) ([]work.Found, error)         { return e.found, nil }
+func (e *executor) Clean(_ context.Context, l work.Label) error {
+	e.found = slices.DeleteFunc(e.found, func(f work.Found) bool { return f.Label == l })
+	return nil
+}
+
+// TestTheOriginalsLines holds the lines that scripts wait for.
+func TestTheOriginalsLines(t *testing.T) {
+	var log strings.Builder
+	l := &swop.Lines{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.MessageKey {
+			return a
+		}
+		return slog.Attr{}
+	}}))}
+	typed := l.Of(work.Type{Executor: &executor{}, Repeats: true})
+	j := work.Job{Label: work.Label{Assignment: "42", Epoch: 1}, Task: &task.Task{Name: "train"}}
+	l.Ready()
+	err := errors.Join(typed.Executor.Prepare(t.Context(), j), typed.Executor.Clean(t.Context(), j.Label), typed.Executor.Clean(t.Context(), j.Label))
+	if err != nil || !typed.Repeats {
+		t.Fatal(err, typed.Repeats)
+	}
+	want := `msg="Ready for Task Execution!"
+msg="ENROLL TO Task : train , opId : 42 - Begins"
+msg="ENROLL TO Task : train , opId : 42 - Ends"
+msg="Stopping Task"
+msg="Total Tasks: 1 , Current Task : train Done"
+msg="Ready for Task Execution!"
+`
+	if diff := cmp.Diff(log.String(), want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+}
+
+// TestAStoppedHostEndsWhatItRuns holds that it ends what is its own, and nothing of others.
+func TestAStoppedHostEndsWhatItRuns(t *testing.T) {
+	mine, other := work.Label{Swarm: "s", Node: "n", Assignment: "1"}, work.Label{Swarm: "s", Node: "m", Assignment: "1"}
+	e := &executor{found: []work.Found{{Label: mine}, {Label: other}}}
+	if err := swop.End(t.Context(), map[string]work.Type{task.RunSwarm: {Executor: e}}, "s", "n"); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.found) != 1 || e.found[0].Label != other {
+		t.Errorf("left: %+v", e.found)
+	}
+}
+
+func runSwarm(shared string) *task.Task {
+	return &task.Task{Name: "t", Type: task.RunSwarm, Digest: strings.Repeat("a", 64), Definition: []byte("Entrypoint : python3\nCommand : x.py\nWorkingDir : /w\nEnvvars : null\nPrivateContent : /w\nSharedContent : " + shared + "\n")}
+}
+
+func pull(auth string) *task.Task {
+	return &task.Task{Name: "t", Type: task.PullImage, Digest: strings.Repeat("a", 64), Definition: []byte("OrgAndReg : a\nRepoName : b\nTag : c\nAuth : " + auth + "\n")}
+}
+
+// TestTheOwnersPolicyDecides holds what a policy gets to know of a task.
+func TestTheOwnersPolicyDecides(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(target, 0o700), os.Symlink(target, link)); err != nil {
+		t.Fatal(err)
+	}
+	null, err := policy.Unwritten(policy.Null, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\nlimits:\n  paths: ["+target+"]\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		policy         *policy.Policy
+		process, local bool
+		task           *task.Task
+		want           consent.Decision
+		says           string
+	}{
+		"null, image":                     {null, false, false, pull("null"), consent.Allowed, "no policy"},
+		"null, a path with a login":       {null, false, false, pull("/root/config.json"), consent.Refused, "/root/config.json"},
+		"null, containers":                {null, false, false, runSwarm("null"), consent.Allowed, "no policy"},
+		"null, a path of the host":        {null, false, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Refused, target},
+		"null, process":                   {null, true, false, runSwarm("null"), consent.Refused, "process outside containers"},
+		"null, process, pull is none":     {null, true, false, pull("null"), consent.Allowed, "no policy"},
+		"null, process in a local swarm":  {null, true, true, runSwarm("null"), consent.Allowed, "no policy"},
+		"written, a path by a link":       {written, true, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Allowed, "p.yaml:2"},
+		"written, another path":           {written, true, false, runSwarm("[{Src: /etc, Tgt: /x, MType: BIND}]"), consent.Refused, "/etc"},
+		"written, a volume":               {written, false, false, runSwarm("[{Src: v, Tgt: /x, MType: VOLUME}]"), consent.Refused, "volume"},
+		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Process: tt.process, Local: tt.local}
+			got := o.Decide(ann, &task.Hosted{}, tt.task)
+			if got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
+				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+func TestWhereThePolicyStands(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(file, []byte("sentences:\n- Allow "+ann+" to use host\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ given, uri, says string }{
+		{"", "", "no policy"},
+		{"ask", "", "approv"},
+		{"", "ask", "approv"},
+		{file, "", "1 sentence"},
+		{"", "policy.yaml", "1 sentence"},
+		{"", "file://" + file, "1 sentence"},
+		{"ask", "policy.yaml", "approv"},
+	} {
+		p, err := swop.PolicyOf(tt.given, tt.uri, dir, "a.example")
+		if err != nil || !strings.Contains(p.String(), tt.says) {
+			t.Errorf("%+v: %v, %v", tt, p, err)
+		}
+	}
+	for uri, want := range map[string]string{"https://opa.example/v1": "read from this host only", "none.yaml": "read the host's policy"} {
+		if _, err := swop.PolicyOf("", uri, dir, "a.example"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
