@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/work"
 )
 
 // Common is what every role needs.
@@ -78,4 +81,17 @@ type SLConfig struct {
 	AllowPeers pattern.List
 	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
 	Timeouts   session.Timeouts
+}
+
+// SWOPConfig describes an operator node, which carries out tasks on its host.
+type SWOPConfig struct {
+	Common
+	SNs     []string   // HOST:PORT of the APIs to begin with; those that the node has learned are kept in StateDir
+	Runtime string     // of the node, as others are told: process or docker
+	Offer   task.Offer // what it takes tasks for
+	// Policy reads what the host's owner says about tasks, for a host of a trust domain.
+	Policy  func(domain string) (*policy.Policy, error)
+	Types   map[string]work.Type // how tasks are carried out, by their type
+	Process bool                 // RUN_SWARM starts processes
+	Local   bool                 // the swarm is one of `swarmctl local`
 }

@@ -20,7 +20,6 @@ type originalVariable struct {
 
 const (
 	inSN, inSL, inSWCI, inSWOP = "run-sn", "run-sl", "run-swci", "run-swop"
-	noTasks                    = "there are no tasks yet"
 )
 
 // originalVariables are those of all releases. SL_WAIT_FOR_FULL_QUORUM_SECONDS, SL_LEADER_FAILURE_BASE_TIMEOUT, SL_MAKE_ME_ADMIN and
@@ -29,6 +28,12 @@ var originalVariables = []originalVariable{
 	{Names: []string{"THIS_NODE_IP"}, Option: "host-ip", Typed: true},
 	{Names: []string{"SENTINEL_NODE_IP"}, Option: "sentinel-ip", Of: []string{inSN}},
 	{Names: []string{"SN_NODE_IP", "SENTINEL_NODE_IP"}, Option: "sn-ip", Of: []string{inSL}},
+	{Names: []string{"SN_NODE_IP"}, Option: "sn-ip", Of: []string{inSWOP}},
+	{Names: []string{"USR_DIR"}, Option: "usr-dir", Of: []string{inSWOP}},
+	{Names: []string{"SWOP_PROFILE"}, Option: "profile-file-name", Of: []string{inSWOP}},
+	{Names: []string{"SWOP_UID"}, Option: "swop-uid", Of: []string{inSWOP}},
+	{Names: []string{"SWOP_DOCKER_GID"}, Option: "docker-group-id", Of: []string{inSWOP}},
+	{Names: []string{"SWOP_KEEP_CONTAINERS"}, Option: "keep-containers", Value: truth, Of: []string{inSWOP}},
 	{Names: []string{"SN_I_AM_SENTINEL"}, Option: "sentinel", Value: truth, Of: []string{inSN}},
 	{Names: []string{"SENTINEL_FS_PORT"}, Option: "sentinel-fs-port", Of: []string{inSN}},
 	{Names: []string{"SENTINEL_API_SERVICE"}, Option: "sentinel-api-service", Of: []string{inSN}},
@@ -55,14 +60,10 @@ var originalVariables = []originalVariable{
 	{Names: []string{"SWARM_LICENSE_AUTOPASSJ_SERVER_SECONDARY_IP"}, Says: noLicence},
 	{Names: []string{"SWARM_LICENSE_AUTOPASSJ_SERVER_SECONDARY_PORT"}, Says: noLicence},
 	{Names: []string{"LOGS_DIR"}, Says: "logs go to standard error, and so to docker logs", Typed: true},
-	{Names: []string{"USR_DIR"}, Says: "--usr-dir names the user's directory", Typed: true},
+	{Names: []string{"USR_DIR"}, Says: "--usr-dir names the user's directory", Of: []string{inSN, inSL, inSWCI}, Typed: true},
 	{Names: []string{"SWCI_MODE"}, Option: "web", Value: web, Of: []string{inSWCI}},
 	{Names: []string{"SWCI_WEB_PORT"}, Option: "web-port", Of: []string{inSWCI}},
-	{Names: []string{"SWOP_UID"}, Says: noTasks, Of: []string{inSWOP}},
-	{Names: []string{"SWOP_GID"}, Says: noTasks, Of: []string{inSWOP}},
-	{Names: []string{"SWOP_DOCKER_GID"}, Says: noTasks, Of: []string{inSWOP}},
-	{Names: []string{"SWOP_PROFILE"}, Says: noTasks, Of: []string{inSWOP}},
-	{Names: []string{"SWOP_KEEP_CONTAINERS"}, Says: noTasks, Of: []string{inSWOP}},
+	{Names: []string{"SWOP_GID"}, Says: "the container's group is that of the engine's socket: --docker-group-id", Of: []string{inSWOP}},
 }
 
 // truth is how the original's users write a switch; one that is off is not given.

@@ -58,6 +58,11 @@ func translated(t *testing.T, e Env, args ...string) (component.Spec, error) {
 			spec, err = snSpec(c, e)
 		case "run-sl":
 			spec, err = slSpec(c, e)
+		case "run-swop":
+			var o *start.SWOP
+			if o, _, err = swopNode(c, e); err == nil {
+				spec, err = o.Component(startEnv(e))
+			}
 		case "run-spire-server":
 			var o start.SpireServer
 			if err = read(c, &o); err == nil {
@@ -324,7 +329,7 @@ func TestEveryOptionHasAPlace(t *testing.T) {
 	}
 	app := newApp(environment(nil))
 	for _, c := range app.Commands {
-		places := map[string]map[string]start.Place{"run-sn": start.Places(&start.SN{}), "run-sl": start.Places(&start.SL{}), "run-spire-server": start.Places(&start.SpireServer{})}[c.Name]
+		places := map[string]map[string]start.Place{"run-sn": start.Places(&start.SN{}), "run-sl": start.Places(&start.SL{}), "run-swop": start.Places(&start.SWOP{}), "run-spire-server": start.Places(&start.SpireServer{})}[c.Name]
 		if places == nil {
 			continue
 		}

@@ -171,7 +171,7 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), swopCommand(), doctorCommand(), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), swopCommand(env), doctorCommand(), versionCommand(env)},
 	}
 	app.Commands = append(app.Commands, doctorCommands(env)...)
 	name := func(*cli.Context) error {

@@ -48,7 +48,7 @@ func TestPagesCommands(t *testing.T) {
 			t.Errorf("%s: %v", m[0], err)
 		}
 	}
-	if seen["run-sn"] != 10 || seen["run-sl"] != 9 || seen["run-swop"] != 1 || seen["run-spire-server"] != 2 || seen["run-apls"] != 2 {
+	if seen["run-sn"] != 9 || seen["run-sl"] != 8 || seen["run-swop"] != 2 || seen["run-spire-server"] != 2 || seen["run-apls"] != 2 {
 		t.Errorf("commands that were read: %v", seen)
 	}
 }

@@ -47,7 +47,7 @@ var (
 		"ssh-user", "ssh-port", "trustBundle", "trustBundleUrl", "trustBundleFormat", "insecureBootstrap",
 	}
 	ownSNs = map[identity.Role][]string{
-		identity.RoleSL: {"sn-ip", "sn-api-service"}, identity.RoleSN: {"join", "sentinel-ip", "sentinel-api-service"},
+		identity.RoleSL: {"sn-ip", "sn-api-service"}, identity.RoleSWOP: {"sn-ip", "sn-api-service"}, identity.RoleSN: {"join", "sentinel-ip", "sentinel-api-service"},
 	}
 )
 

@@ -87,7 +87,7 @@ func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, po
 	wrong.add(err)
 	cfg := node.Common{
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir,
-		Log: newLogger(e.Stderr, "swarm."+strings.ToUpper(string(role)), level),
+		Log: newLogger(e.Stderr, loggerOf(role), level),
 	}
 	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
 	if cfg.StateDir == "" {
@@ -100,6 +100,14 @@ func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, po
 	}
 	wrong.add(withIdentity(o, e, role, &cfg))
 	return cfg, wrong
+}
+
+// loggerOf is the name of a node's logger, as the original has it.
+func loggerOf(role identity.Role) string {
+	if role == identity.RoleSWOP {
+		return "swarm.swop"
+	}
+	return "swarm." + strings.ToUpper(string(role))
 }
 
 // withIdentity lets a node open its identity where its options say.

@@ -26,7 +26,7 @@ const (
 func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
 
 // examples is the environment file of each unit.
-var examples = map[string]string{"swarmd-sn.service": "sn.env", "swarmd-sl@.service": "sl.env", "swarmd-spire-server.service": "spire-server.env"}
+var examples = map[string]string{"swarmd-sn.service": "sn.env", "swarmd-sl@.service": "sl.env", "swarmd-swop.service": "swop.env", "swarmd-spire-server.service": "spire-server.env"}
 
 func read(t *testing.T, name string) string {
 	t.Helper()
@@ -244,13 +244,17 @@ func TestUnitsBringNodesUp(t *testing.T) {
 		"SWARM_HOST_IP": w.Addr(11), "SWARM_SN_IP": w.Addr(1), "SWARM_DATA_DIR": w.Dir, "SWARM_MODEL_DIR": model,
 		"SWARM_BRIDGE_DIR": w.Path("bridge"), "SWARM_PYTHON": e2etest.Python,
 	}), "%S", w.Dir, "%i", "hospital-a")
-	for _, state := range []string{"sn", "hospital-a"} { // where the units' StateDirectory= is
+	if err := os.WriteFile(w.Path("profile.yaml"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs(t, "swarmd-swop.service", with(common, map[string]string{"SWARM_HOST_IP": w.Addr(12), "SWARM_SN_IP": w.Addr(1), "SWARM_USR_DIR": w.Dir}), "%S", w.Dir, "%H", "host-a")
+	for _, state := range []string{"sn", "hospital-a", "swop"} { // where the units' StateDirectory= is
 		out, err := exec.Command(filepath.Join(e2etest.BinDir, "swarmd"), "health", "--state-dir", w.Path("swarmd", state)).CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "healthy") {
 			t.Errorf("%s: %v: %s", state, err, out)
 		}
 		want := fmt.Sprintf("swarmd/%s", strings.Replace(state, "hospital-a", "%i", 1))
-		if !slices.ContainsFunc([]string{"swarmd-sn.service", "swarmd-sl@.service"}, func(name string) bool {
+		if !slices.ContainsFunc([]string{"swarmd-sn.service", "swarmd-sl@.service", "swarmd-swop.service"}, func(name string) bool {
 			return slices.Contains(strings.Fields(strings.Join(values(t, name, "StateDirectory"), " ")), want)
 		}) {
 			t.Errorf("no unit has the state directory %s", want)
@@ -267,3 +271,16 @@ func with(maps ...map[string]string) map[string]string {
 	}
 	return all
 }
+
+// profile is a SWOP's, as short as it can be.
+const profile = `groupname: g
+taskrunner: t
+policyuri: null
+network: n
+resourcemgr:
+apls:
+apisrv:
+envvars: null
+nodes:
+  - slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null}
+`

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/image"
+	"github.com/swarmd/swarmd/internal/work/runswarm"
+	"github.com/swarmd/swarmd/node"
+)
+
+// localVariable is one that nodes of a swarm of `swarmctl local` have.
+const localVariable = "SWARM_LOCAL_ID"
+
+func swopCommand(e Env) *cli.Command {
+	flags := append(commonFlags(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
+		stringFlag("usr-dir", "directory with the profile (required)"),
+		stringFlag("profile-file-name", "name of the profile in --usr-dir: whose tasks this host carries out, and which SLs they start (required)"),
+		stringFlag("policy", "FILE that says whose tasks this host carries out, or ask: its owner is asked about each (default: as policyuri in the profile says)"),
+		&cli.StringSliceFlag{Name: "sn-ip", EnvVars: env("sn-ip"), Usage: "HOST[:PORT] of an SN, unless the profile names one; repeatable, or several with commas between"},
+		stringFlag("sn-api-service", "FQDN[:PORT] (port 443 if there is none) of an SN's API behind a proxy, beside or instead of --sn-ip"),
+		portFlag("sn-api-port", start.APIPort, "API port of those SNs where --sn-ip names none"),
+		stringFlag("docker-socket-file", "socket of the container engine that carries tasks out (default: as DOCKER_HOST says)"),
+		stringFlag("docker-group-id", "number of the group that may use that socket, with --swop-uid"),
+		stringFlag("swop-uid", "number of the user in the SWOP's container (default: root, which the engine's socket takes)"),
+		&cli.BoolFlag{Name: "keep-containers", Usage: "leave the containers of tasks when they end, for a look at them", EnvVars: env("keep-containers")},
+	)
+	return described(agentHelp, command("run-swop", "run a SWOP: carry out tasks on this host", flags, func(c *cli.Context) error {
+		o, cfg, err := swopNode(c, e)
+		if err != nil {
+			return err
+		}
+		if inContainer(c) {
+			return swopInContainer(c, e, o)
+		}
+		if o.Cert != "" {
+			if err := tryFiles(c.Context, cfg.Common, identity.RoleSWOP); err != nil {
+				return err
+			}
+		}
+		defer registerProcess(e, naming.RoleSWOP, cfg.Name, "", cfg.StateDir, cfg.Log)()
+		_, err = node.New(cfg, node.Deps{}).Run(c.Context)
+		return err
+	}))
+}
+
+func swopInContainer(c *cli.Context, e Env, o *start.SWOP) error {
+	if _, err := o.Component(startEnv(e)); err != nil {
+		return err // before sudo asks for a password
+	}
+	e.Getenv = o.Getenv(e.Getenv)
+	return runComponent(c, e, func(ctx context.Context, eng *engine.Engine, user component.IO) (int, error) {
+		spec, err := o.Component(startEnv(e))
+		if err != nil {
+			return 0, err
+		}
+		return component.Run(ctx, eng, spec, user)
+	})
+}
+
+// readSWOP reads the options of run-swop.
+func readSWOP(c *cli.Context, e Env) (*start.SWOP, error) {
+	o := new(start.SWOP)
+	if err := read(c, o); err != nil {
+		return o, err
+	}
+	o.Invitation = e.invitation()
+	return o, o.Settle()
+}
+
+// swopNode checks what the options mean to the node, in both runtimes, with what the profile says, and is its configuration in this process.
+func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
+	o, err := readSWOP(c, e)
+	if err == nil {
+		err = o.Check()
+	}
+	if err != nil {
+		return o, node.SWOPConfig{}, err
+	}
+	base, wrong := commonProblems(c, e, &o.Node, identity.RoleSWOP, 0)
+	profile, odds, err := readProfile(o)
+	if wrong.add(err) {
+		wrong.add(o.Locate(profile.API.Host, profile.API.Service, start.Port(profile.API.Port)), o.CheckSNs())
+	}
+	sns, err := namedSNs(o.SNs, o.APIPort)
+	wrong.add(err)
+	for _, odd := range odds {
+		base.Log.Warn("the profile is read as it is meant; swarmctl lint profile says more", "finding", odd.Error())
+	}
+	runtime := start.Process
+	if e.Getenv(start.InContainer) != "" {
+		runtime = start.Docker
+	}
+	if len(wrong) > 0 {
+		return o, node.SWOPConfig{}, wrong.first()
+	}
+	types, err := taskTypes(o, e, &runswarm.Host{Profile: profile, Name: base.Name, Node: o.Node, SNs: sns}, base)
+	return o, node.SWOPConfig{
+		Common: base, SNs: sns, Runtime: runtime, Types: types, Process: true, Local: e.Getenv(localVariable) != "",
+		Offer: task.Offer{Taskrunner: profile.Taskrunner, Peers: uint32(profile.Peers())}, //nolint:gosec // the profile's file is bounded
+		Policy: func(domain string) (*policy.Policy, error) {
+			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
+		},
+	}, err
+}
+
+// taskTypes is how this host carries out tasks, by their type.
+func taskTypes(o *start.SWOP, e Env, h *runswarm.Host, base node.Common) (map[string]work.Type, error) {
+	swarmd, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find swarmd, which SLs run: %w", err)
+	}
+	address := o.Getenv(e.Getenv)("DOCKER_HOST")
+	types := map[string]work.Type{task.PullImage: {Repeats: true, Executor: &image.Puller{
+		Open: func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }, Log: base.Log,
+	}}}
+	if e.Getenv(start.InContainer) == "" { // there is no Python in a SWOP's container
+		types[task.RunSwarm] = work.Type{Executor: &runswarm.Processes{
+			Host: *h, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd, Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
+		}}
+	}
+	return types, nil
+}
+
+// readProfile reads the host's profile, and what is odd in it.
+func readProfile(o *start.SWOP) (*taskfile.Profile, []*taskfile.Finding, error) {
+	file, err := start.HostFile("profile-file-name", o.ProfilePath())
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err := os.Stat(file); err == nil && info.Size() > fileLimit {
+		return nil, nil, fmt.Errorf("--profile-file-name: %s: bad file: it has %d bytes, at most %d are read", file, info.Size(), fileLimit)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--profile-file-name: %w", err)
+	}
+	p, odd, err := taskfile.ReadProfile(file, raw)
+	if err == nil {
+		err = p.Unfilled()
+	}
+	return p, odd, err
+}

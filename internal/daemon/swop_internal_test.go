@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/node"
+)
+
+const swopProfile = `groupname: g
+taskrunner: runner-1
+policyuri: POLICY
+network: n
+resourcemgr:
+apls:
+apisrv:
+  locator: {host: HOST, port: 31000, service: null}
+envvars: null
+nodes:
+  - slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null}
+  - slnodedef: {idx: 1, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null}
+`
+
+// usrDir is a user's directory with a profile that names an SN, or null.
+func usrDir(t *testing.T, sn string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := strings.NewReplacer("HOST", sn, "POLICY", "null").Replace(swopProfile)
+	if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// swopOf is what a command line and variables come to as a process.
+func swopOf(t *testing.T, vars map[string]string, args ...string) (cfg node.SWOPConfig, err error) {
+	t.Helper()
+	vars["HOME"] = t.TempDir()
+	e := environment(vars)
+	err = parse(t, e, append([]string{"run-swop"}, args...), func(c *cli.Context) (err error) {
+		_, cfg, err = swopNode(c, e)
+		return err
+	})
+	return cfg, err
+}
+
+// TestProfileMakesTheSWOP holds what of a SWOP its profile says, and that it wins over options.
+func TestProfileMakesTheSWOP(t *testing.T) {
+	cfg, err := swopOf(t, map[string]string{}, "--usr-dir", usrDir(t, "sn.example"), "--profile-file-name", "p.yaml", "--sn-ip", "other", "--socket-path", "s", "--host-ip", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cfg.SNs, []string{"sn.example:31000"}) || cfg.Offer != (task.Offer{Taskrunner: "runner-1", Peers: 2}) || cfg.Name != "swop-h" || cfg.Local || !cfg.Process {
+		t.Errorf("%+v", cfg)
+	}
+	for _, kind := range []string{task.RunSwarm, task.PullImage} {
+		if cfg.Types[kind].Executor == nil {
+			t.Errorf("tasks of type %s are not carried out", kind)
+		}
+	}
+	if p, err := cfg.Policy("a.example"); err != nil || !strings.HasPrefix(p.String(), "no policy") {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// TestSWOPIsStartedByTheOriginalsVariables holds those of its containers.
+func TestSWOPIsStartedByTheOriginalsVariables(t *testing.T) {
+	dir := usrDir(t, "null")
+	cfg, err := swopOf(t, map[string]string{"SWOP_PROFILE": "p.yaml", "USR_DIR": dir, "SN_NODE_IP": "sn.example", "SWARM_LOCAL_ID": "x"}, "--socket-path", "s", "--policy", "ask")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cfg.SNs, []string{"sn.example:31000"}) || !cfg.Local {
+		t.Errorf("%+v", cfg)
+	}
+	if p, err := cfg.Policy("a.example"); err != nil || strings.HasPrefix(p.String(), "no policy") {
+		t.Errorf("--policy ask: %v, %v", p, err)
+	}
+	e := environment(map[string]string{"HOME": dir, "SWOP_UID": "7", "SWOP_DOCKER_GID": "8", "SWOP_KEEP_CONTAINERS": "1"})
+	spec, err := translated(t, e, "run-swop", "--usr-dir", dir, "--profile-file-name", "p.yaml", "--sn-ip", "s", "--host-ip", "h", "--cert", filepath.Join(dir, "p.yaml"))
+	if err != nil || spec.User != "7:8" || !slices.Contains(spec.Args, "--keep-containers=true") || !spec.EngineSocket {
+		t.Errorf("%v, %+v", err, spec)
+	}
+}
+
+func TestSWOPIsChecked(t *testing.T) {
+	dir := usrDir(t, "null")
+	if err := os.WriteFile(filepath.Join(dir, "bad.yaml"), []byte("groupname: g\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	placeholder := strings.NewReplacer("HOST", "<SN-IP>", "POLICY", "null").Replace(swopProfile)
+	if err := os.WriteFile(filepath.Join(dir, "open.yaml"), []byte(placeholder), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"":                                       "mandatory parameter --usr-dir not specified",
+		"--profile-file-name p":                  "mandatory parameter --usr-dir not specified",
+		"--usr-dir D":                            "mandatory parameter --profile-file-name not specified",
+		"--usr-dir D --profile-file-name p.yaml": "mandatory parameter --sn-ip not specified; give the address of an SN, here or as apisrv in the profile",
+		"--usr-dir D --profile-file-name none --sn-ip s":                "bad file: it does not exist",
+		"--usr-dir D --profile-file-name bad.yaml --sn-ip s":            "bad.yaml:1: ",
+		"--usr-dir D --profile-file-name open.yaml --sn-ip s":           "<SN-IP>",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip a/b":            "--sn-ip a/b: neither an address nor a host name",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip s --swop-uid x": "--swop-uid x: want a number",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip s -d":           "--detach is for containers and this is --runtime process",
+	} {
+		t.Run(args, func(t *testing.T) {
+			_, err := swopOf(t, map[string]string{}, append(strings.Fields(strings.ReplaceAll(args, "D", dir)), "--socket-path", "s")...)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// swop starts SWOP i, whose profile has the SLs 2i-1 and 2i, as processes.
+func (w *swarm) swop(i int) *e2etest.Proc {
+	w.T.Helper()
+	w.CopyProgram(w.Path("private"))
+	profile := fmt.Sprintf("groupname: g%d\ntaskrunner: %s\npolicyuri: policy.yaml\nnetwork: none\nresourcemgr:\napls:\napisrv:\n  locator:\n    host: %s\n    port: null\n    service: null\nenvvars: null\nnodes:\n",
+		i, task.DefaultTaskrunner, w.Addr(1))
+	for idx := range 2 {
+		n := 2*i - 1 + idx
+		profile += fmt.Sprintf("  - slnodedef:\n      idx: %d\n      identity: null\n      slhostname: null\n      usrhostname: null\n      slhostip: %s\n      slport: null\n"+
+			"      privatedata: { src: %s, mType: BIND }\n      slenvvars: null\n      usrenvvars: [SEED: %d, SWARM_METRICS_FILE: %s]\n", idx, w.Addr(10+n), w.Path("private"), n, w.Metrics(n))
+	}
+	dir := w.Path(fmt.Sprintf("usr%d", i))
+	for name, text := range map[string]string{"profile.yaml": profile, "policy.yaml": "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='process'}\n"} {
+		if err := errorOf(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/"+name, []byte(text), 0o600)); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	return e2etest.Start(w.T, fmt.Sprintf("swop-%d", i), w.Dir, nil, append([]string{
+		"swarmd", "run-swop", "--name", fmt.Sprintf("swop-%d", i), "--host-ip", w.Addr(20 + i), "--usr-dir", dir, "--profile-file-name", "profile.yaml",
+		"--state-dir", w.Path(fmt.Sprintf("swop%d", i)),
+	}, w.Identity("swop", i)...)...)
+}
+
+func errorOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runs has the swarm run a RUN_SWARM task on n peers, and returns its assignment.
+func (w *swarm) runs(op client.Tasks, peers uint32, env string) *swarmv1.Assignment {
+	w.T.Helper()
+	ctx := w.T.Context()
+	body := fmt.Sprintf("Entrypoint : %s\nCommand : train.py\nWorkingDir : /platform/private\nPrivateContent : /platform/private\nSharedContent : null\nEnvvars : [%s]\n", e2etest.Python, env)
+	_, err := op.CreateTask(ctx, &swarmv1.CreateTaskRequest{Name: "train", Type: task.RunSwarm, Author: "me", Prereq: task.Root, Outcome: "model"})
+	if err == nil {
+		_, err = op.EditTask(ctx, "train", 1, body)
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	final, err := op.FinaliseTask(ctx, "train", "")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	a, err := op.AssignTask(ctx, &swarmv1.AssignTaskRequest{
+		Task: "train", Digest: final.GetDigest(), Taskrunner: task.DefaultTaskrunner, ExpiresUnixMs: time.Now().Add(time.Hour).UnixMilli(),
+		Groups: []*swarmv1.TaskGroup{{Name: "peers", Peers: peers, Least: peers}},
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return a
+}
+
+// until waits for a phase of an assignment.
+func (w *swarm) until(op client.Tasks, id, phase string) (a *swarmv1.Assignment) {
+	w.T.Helper()
+	w.Until(phase, func() bool {
+		var err error
+		if a, err = op.GetAssignment(w.T.Context(), id); err != nil {
+			w.T.Fatal(err)
+		}
+		return a.GetPhase() == phase
+	})
+	return a
+}
+
+// TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, that a SWOP that is killed meanwhile takes up
+// what lives, and that nothing is left.
+func TestTwoSWOPsTrain(t *testing.T) {
+	e2etest.NeedPython(t)
+	w := newSwarm(t)
+	authority := w.authority()
+	sn := w.SN(1)
+	sn.Sees(apiMarker)
+	first, second := w.swop(1), w.swop(2)
+	for _, p := range []*e2etest.Proc{first, second} {
+		p.Sees("swarm.swop : INFO : Ready for Task Execution!")
+	}
+	op := client.Tasks{By: client.Operator{Client: w.client(identity.RoleSWCI, nil)}}
+	a := w.runs(op, 4, "MIN_PEERS: 4, HOLD_END: "+w.Path("go"))
+	first.Sees("ENROLL TO Task : train , opId : "+a.GetId()+" - Begins", "started an SL for a task", "started an SL for a task")
+	w.until(op, a.GetId(), "running")
+	w.Until("merge", func() bool {
+		raw, err := os.ReadFile(w.Metrics(1))
+		return err == nil && strings.Contains(string(raw), `"round": 1`)
+	})
+	first.Kill()
+	first = w.swop(1)
+	first.Sees("Ready for Task Execution!")
+	if err := os.WriteFile(w.Path("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	over := w.until(op, a.GetId(), "over")
+	if over.GetVerdict() != "succeeded" || over.GetStatus() != "COMPLETE" || over.GetEpoch() != 1 || over.GetCompletedPeers() != 4 {
+		t.Errorf("the assignment: %v", over)
+	}
+	w.Agree(1, 2, 3, 4)
+	for _, p := range []*e2etest.Proc{first, second, sn, authority} {
+		p.Stop()
+	}
+	w.LeavesNothing()
+}

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"context"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/swop"
+)
+
+// run runs a SWOP until ctx ends.
+func (cfg SWOPConfig) run(ctx context.Context, deps Deps) (int, error) {
+	b, err := openBase(ctx, cfg.Common, deps, identity.RoleSWOP)
+	if err != nil {
+		if err = quiet(ctx, err); err == nil {
+			return 0, nil // stopped as asked while it waited: there was nothing to end
+		}
+		return 1, err
+	}
+	defer b.close()
+	if err := quiet(ctx, cfg.work(ctx, b)); err != nil {
+		return 1, err
+	}
+	cfg.Log.Info("stopped as asked", "node", cfg.Name)
+	return 0, nil
+}
+
+// work registers, carries out tasks and leaves the swarm.
+func (cfg SWOPConfig) work(ctx context.Context, b *base) error {
+	owner, err := cfg.Policy(b.source.ID().SPIFFE().TrustDomain().Name())
+	if err != nil {
+		return err
+	}
+	cfg.Log.Info("tasks are carried out as this host's owner says", "policy", owner.String(), "taskrunner", cfg.Offer.Taskrunner, "sls", cfg.Offer.Peers)
+	api, err := b.register(ctx, cfg.SNs, client.NodeInfo{Role: identity.RoleSWOP, Runtime: cfg.Runtime, Offer: &cfg.Offer})
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	err = swop.Run(ctx, swop.Config{
+		Name: cfg.Name, StateDir: cfg.StateDir, API: api, Source: b.source, Domains: b.domains, SwarmID: b.swarm.SwarmID, Policy: owner, Process: cfg.Process, Local: cfg.Local,
+		Types: cfg.Types, Health: b.health, Log: cfg.Log,
+	})
+	leaving := membership.Leaving{Log: cfg.Log}
+	reason := membership.Stopped
+	if err != nil {
+		reason = "failed: " + err.Error()
+	}
+	leaving.Leave(ctx, api, reason)
+	return err
+}
