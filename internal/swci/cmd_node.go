@@ -81,6 +81,8 @@ type nodeJSON struct {
 	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
 	Needs      int     `json:"needs" doc:"others that it needs a connection with, as far as is known; get health says more"`
 	Reaches    int     `json:"reaches" doc:"those of them with which one stands"`
+	Taskrunner string  `json:"taskrunner" doc:"whose tasks a SWOP takes; empty: it takes none"`
+	Peers      uint32  `json:"peers" doc:"for how many peers a SWOP counts in a RUN_SWARM task, else 0"`
 	Use        useJSON `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
 }
 
@@ -184,6 +186,7 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
 		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), Reached: dialAnswer(n.GetDialBack()), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
+		Taskrunner: text.Line(n.GetOffer().GetTaskrunner()), Peers: n.GetOffer().GetPeers(),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }
@@ -212,6 +215,8 @@ func nodeNote(n *swarmv1.Node) string {
 		return ""
 	case n.GetLeftReason() != "":
 		return n.GetLeftReason()
+	case n.GetOffer() != nil:
+		return "takes tasks of " + n.GetOffer().GetTaskrunner()
 	}
 	return dialNote(n.GetDialBack())
 }

@@ -78,6 +78,31 @@ sl-3  sl    10.0.0.5:30305  dead    1s   -      -        not reached by sn-0: ti
 	}
 }
 
+type hostAPI struct{ fakeAPI }
+
+func (*hostAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return &swarmv1.ListNodesResponse{Nodes: []*swarmv1.Node{
+		{Name: "swop-0", Role: "swop", Host: "10.0.0.2", Live: true, LiveSinceUnixMs: 10_000, Offer: &swarmv1.Offer{Taskrunner: "tr\x1b[2J", Peers: 4}},
+	}}, nil
+}
+
+func TestListNodesShowsWhoTakesTasks(t *testing.T) {
+	out, err := askAPI(t, &hostAPI{}, "list", "nodes")
+	if err != nil || !strings.Contains(out, "takes tasks of tr") || strings.Contains(out, "\x1b") {
+		t.Errorf("printed %q: %v", out, err)
+	}
+	out, err = askAPI(t, &hostAPI{}, "list", "nodes", "-o", "json")
+	var got struct {
+		Nodes []struct {
+			Taskrunner string `json:"taskrunner"`
+			Peers      uint32 `json:"peers"`
+		} `json:"nodes"`
+	}
+	if err != nil || json.Unmarshal([]byte(out), &got) != nil || len(got.Nodes) != 1 || got.Nodes[0].Taskrunner != "tr" || got.Nodes[0].Peers != 4 {
+		t.Errorf("as JSON: %s: %v", out, err)
+	}
+}
+
 // A node that left is no fault: the swarm is healthy without it.
 func TestGetHealthDoesNotBlameWhoLeft(t *testing.T) {
 	out, err := askLeft(t, "get", "health")
