@@ -70,7 +70,7 @@ func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (stat
 	case q.ExpiresMS <= 0:
 		return nil, bad("sign until when hosts may begin it", "it never expires")
 	case q.ExpiresMS <= atMS:
-		return nil, bad("set the clocks, or give it more time", "it expired %v ago by the leader's clock", time.Duration(atMS-q.ExpiresMS)*time.Millisecond)
+		return nil, bad("set the clocks, or give it more time", "it expired %v ago by this SN's clock", time.Duration(atMS-q.ExpiresMS)*time.Millisecond)
 	case q.ExpiresMS-atMS > task.MaxValidMS:
 		return nil, bad("sign an expiry of at most 7 days", "no host begins what is valid for %v", time.Duration(q.ExpiresMS-atMS)*time.Millisecond)
 	}
