@@ -1,14 +1,19 @@
 package swci_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/terminal"
+	"github.com/swarmd/swarmd/internal/terminal/terminaltest"
 )
 
 // resetScript is reset.cmd of release 0.3, with the line ends that it has there.
@@ -126,5 +131,33 @@ func TestLineWithoutACommand(t *testing.T) {
 				t.Errorf("usage is shown: %v, want %v", !asked, asked)
 			}
 		})
+	}
+}
+
+// TestShellOnATerminal types at swarmctl without a command.
+func TestShellOnATerminal(t *testing.T) {
+	user, tty := terminaltest.Open(t)
+	seen := terminaltest.Watch(user)
+	env := swci.Env{
+		Stdin: tty, Stdout: tty, Stderr: tty, Now: time.Now, IsTerminal: func(w io.Writer) bool { return terminal.Is(w) },
+		Getenv: func(k string) string { return map[string]string{"XDG_STATE_HOME": t.TempDir()}[k] },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- swci.Execute(t.Context(), nil, &swci.Session{Env: env}) }()
+	seen.Await(t, "help lists the commands", 1)
+	seen.Await(t, "SWCI:0 > ", 1)
+	for _, keys := range []string{"exit on f\t", "OFF\r"} {
+		if _, err := user.WriteString(keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen.Await(t, "SWCI:0 > EXIT ON FAILURE IS TURNED OFF", 1)
+	seen.Await(t, "SWCI:1 > ", 1)
+	if _, err := user.WriteString("lst contexts\rexit\r"); err != nil {
+		t.Fatal(err)
+	}
+	seen.Await(t, "ERROR : unknown command \"lst contexts\"\r\n    hint: did you mean \"list contexts\"?", 1)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

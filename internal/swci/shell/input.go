@@ -71,6 +71,8 @@ func (s *script) next(prompt string) (string, error) {
 			err = io.EOF
 		case errors.Is(err, bufio.ErrTooLong):
 			err = fmt.Errorf("%s: the line has more than %d bytes", s.place(), maxLine)
+		default:
+			err = fmt.Errorf("%s: read command: %w", s.place(), err)
 		}
 		return "", err
 	}
@@ -108,6 +110,9 @@ func (c *console) next(prompt string) (string, error) {
 	line, err := c.term.ReadLine()
 	if err != nil {
 		fmt.Fprint(c.out, "\r\n") // the shell that called is not to write behind the prompt
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read command: %w", err)
 	}
 	return line, err
 }

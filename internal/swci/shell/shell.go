@@ -120,7 +120,7 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read command: %w", err)
+			return err
 		}
 		s.lines++
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {

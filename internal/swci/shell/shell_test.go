@@ -255,6 +255,14 @@ func TestCtrlCEndsWhatIsPipedIn(t *testing.T) {
 	}
 }
 
+func TestALineThatIsTooLong(t *testing.T) {
+	f := setup("say it\nsay " + strings.Repeat("x", 64<<10))
+	f.cfg.Name = "a.cmd"
+	if err := f.start(t.Context()); err == nil || err.Error() != "a.cmd:2: the line has more than 65536 bytes" {
+		t.Errorf("error: %.200v", err)
+	}
+}
+
 func TestAnIdlePipeIsLeftWhenTheContextEnds(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
