@@ -18,7 +18,7 @@ func contextInfoCommands() []*Command {
 		{
 			Pattern: "get context info [NAME]", Group: "Contexts", Shell: true,
 			Summary: "Show the addresses, swarm and identity of a context",
-			Details: "Prints the SNs, the swarm, the identity and the variables of the context NAME, or of the one that is used now, and swarmctl's version. It asks no SN.",
+			Details: "Prints the SNs, the swarm, the identity and the variables of the context NAME, or of the one that is used now, and the versions of swarmctl and of the API that it speaks. It asks no SN.",
 			Example: "get context info example",
 			JSON:    contextInfoJSON{},
 			Run:     getContextInfo,
@@ -63,6 +63,7 @@ type contextInfoJSON struct {
 	Context  Context `json:"context" doc:"as it is saved"`
 	Current  bool    `json:"current" doc:"commands use it"`
 	Swarmctl string  `json:"swarmctl" doc:"version: as tagged, or devel"`
+	API      string  `json:"api" doc:"version that swarmctl speaks, as in its methods' names"`
 
 	facts fields
 }
@@ -115,7 +116,7 @@ func getContextInfo(_ context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
-	info := contextInfoJSON{Context: c, Current: contexts.Current() == c.Name, Swarmctl: version.Read().Version}
+	info := contextInfoJSON{Context: c, Current: contexts.Current() == c.Name, Swarmctl: version.Read().Version, API: apiVersion}
 	if info.facts, err = contextFacts(s, info); err != nil {
 		return err
 	}
@@ -153,6 +154,7 @@ func contextFacts(s *Session, info contextInfoJSON) (f fields, err error) {
 		f.add("ENV", v.Key+"="+v.Value)
 	}
 	f.add("SWCI_VERSION", info.Swarmctl)
+	f.add("API_VERSION", info.API)
 	return f, nil
 }
 

@@ -89,7 +89,7 @@ func (g *Grammar) about(words []string) ([]*Command, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
+		return nil, exit.New(exit.Usage, g.suggest(words), "unknown command %.200q", strings.Join(words, " "))
 	}
 	return found, nil
 }

@@ -75,7 +75,7 @@ func (g *Grammar) find(words []string) (*Command, Args, error) {
 	}
 	named := g.named(words)
 	if named == nil {
-		return nil, Args{}, exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
+		return nil, Args{}, exit.New(exit.Usage, g.suggest(words), "unknown command %.200q", strings.Join(words, " "))
 	}
 	args, err := named.compiled.match(words)
 	if err != nil {

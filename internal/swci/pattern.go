@@ -100,11 +100,11 @@ func (p pattern) match(words []string) (Args, error) {
 		case strings.EqualFold(rest[0], e.word):
 			args.keywords[e.word], rest = true, rest[1:]
 		case !e.optional:
-			return Args{}, fmt.Errorf("%q stands where %q belongs; usage: swarmctl %s", rest[0], e.word, p.text)
+			return Args{}, fmt.Errorf("%.160q stands where %q belongs; usage: swarmctl %s", rest[0], e.word, p.text)
 		}
 	}
 	if len(rest) > 0 {
-		return Args{}, fmt.Errorf("%q is one word too many; usage: swarmctl %s", rest[0], p.text)
+		return Args{}, fmt.Errorf("%.160q is one word too many; usage: swarmctl %s", rest[0], p.text)
 	}
 	return args, nil
 }

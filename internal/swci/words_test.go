@@ -121,6 +121,7 @@ func TestWordsOfRelease03(t *testing.T) {
 			"ENV                       : DATASET=mnist",
 			"ENV                       : EPOCHS=5",
 			"SWCI_VERSION              : devel",
+			"API_VERSION               : swarm.v1",
 		},
 		{"SWCI_VERSION              : devel", "SN_VERSION                : v9", "API_VERSION               : swarm.v1"},
 		{"CONTRACT CREATED : c"},
