@@ -35,6 +35,10 @@ func TestDeletedContract(t *testing.T) {
 			round, _ := w.Status(1)["round"].(float64)
 			return round >= 2
 		})
+		rows := swarmctl(0, "NODE ", "perfdata", "study")
+		if strings.Count(rows, "  12D3Koo") != 2 || strings.Count(rows, "  yes  ") != 1 {
+			t.Errorf("two SLs, one of them the admin:\n%s", rows)
+		}
 		w.Until("a model", func() bool { // rounds go on: it may be replaced while it is fetched
 			code, _ := w.swarmctl("get", "model", "study", "--out", w.Path(model))
 			return code == 0
