@@ -31,11 +31,16 @@ func (g *Grammar) bare(args []string) (l cmdline.Line, found bool) {
 
 // runBare runs a line without a command: a script from a file or a pipe, or the shell where somebody sits at a terminal.
 func (s *Session) runBare(ctx context.Context, l cmdline.Line) error {
+	scripts := 0
 	for _, o := range l.Options {
-		if o.Name == "f" || o.Name == "file" {
-			if !o.Given || o.Value == "" {
-				return exit.New(exit.Usage, "swarmctl -f FILE", "option %s needs a value", o.Typed)
-			}
+		if o.Name != "f" && o.Name != "file" {
+			continue
+		}
+		if !o.Given || o.Value == "" {
+			return exit.New(exit.Usage, "swarmctl -f FILE", "option %s needs a value", o.Typed)
+		}
+		if scripts++; scripts > 1 {
+			return exit.New(exit.Usage, "run one after the other", "%s names a second script", o.Typed)
 		}
 	}
 	opts, err := options(l, slices.Concat(s.Grammar.global, bareFlags()), nil)

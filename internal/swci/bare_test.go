@@ -118,6 +118,7 @@ func TestLineWithoutACommand(t *testing.T) {
 		{"an empty file", "", exit.OK, []string{"-f", scriptFile(t, "")}},
 		{"no such file", "no script absent.cmd", exit.NotFound, []string{"-f", "absent.cmd"}},
 		{"a directory", "is a directory", exit.Usage, []string{"-f", t.TempDir()}},
+		{"two files", "-f names a second script", exit.Usage, []string{"-f", scriptFile(t, ""), "-f", "b.cmd"}},
 		{"no file named", "option -f needs a value", exit.Usage, []string{"-f"}},
 		{"an unknown option", "unknown option --fil", exit.Usage, []string{"--fil"}},
 		{"a form", `output form "xml" is not known`, exit.Usage, []string{"-o", "xml", "-f", scriptFile(t, "")}},
