@@ -137,18 +137,26 @@ func (p *prompt) namesOf(ctx context.Context, s *Session, kind string) []string 
 	var said strings.Builder
 	var names []string
 	if err := s.atPrompt(ctx, &inWords, listOf(kind), &said); err == nil {
-		for i, line := range strings.Split(strings.TrimSuffix(said.String(), "\n"), "\n") {
-			if cells := strings.Split(line, ","); len(cells) > containerColumn && i > 0 {
-				names = append(names, cells[containerColumn])
-			} else if len(cells) == 1 {
-				names = append(names, line)
-			}
-		}
+		names = namesIn(said.String())
 	}
 	if p.names == nil {
 		p.names = map[string][]string{}
 	}
 	p.names[kind] = names
+	return names
+}
+
+// namesIn are the names in what a list answers in words: one a line, or a row of LIST NODES. What is said beside it has blanks.
+func namesIn(answer string) (names []string) {
+	for line := range strings.Lines(answer) {
+		line = strings.TrimSuffix(line, "\n")
+		switch cells := strings.Split(line, ","); {
+		case len(cells) > containerColumn && cells[0] != "TYPE":
+			names = append(names, cells[containerColumn])
+		case len(cells) == 1 && line != "" && !strings.Contains(line, " "):
+			names = append(names, line)
+		}
+	}
 	return names
 }
 
