@@ -1,5 +1,5 @@
-// Package shell is the prompt of `swarmctl run-swci`: it reads lines from a startup script, then from a terminal or a pipe,
-// and hands their words to whoever knows the commands.
+// Package shell is the prompt of `swarmctl` and `swarmctl run-swci`: it reads lines from a startup script, then from a terminal, a pipe or a
+// file, and hands their words to whoever knows the commands.
 package shell
 
 import (
