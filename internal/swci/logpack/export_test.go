@@ -1,0 +1,4 @@
+package logpack
+
+// Redact is redact, for tests.
+var Redact = redact
