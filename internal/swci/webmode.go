@@ -124,11 +124,16 @@ func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
 		return err
 	}
 	defer done()
-	source, domains, err := s.Identify(ctx, target)
+	source, _, err := s.Identify(ctx, target)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = source.Close() }()
+	// What clients have done stands in the ledger in the name of this identity: those of other trust domains are to use their own.
+	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain())
+	if err != nil {
+		return err
+	}
 	if source.ID().Role() != identity.RoleSWCI {
 		return exit.New(exit.Denied, "give it an identity of the role swci", "web mode commands the swarm, and %s may not", source.ID())
 	}

@@ -18,6 +18,8 @@ from realswarm import ROOT, START_SECONDS, STOP_SECONDS, alarm, environment
 from swarmlearning import errors
 from swarmlearning.swci import Swci
 
+OTHER = "other.example"
+
 
 def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
@@ -60,9 +62,13 @@ def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
         return started[-1]
 
     def identity(name: str) -> list[str]:
-        return ["--cert", f"{name}-cert.pem", "--key", f"{name}-key.pem", "--cacert", "swarm-ca/ca.pem"]
+        return ["--cert", f"{name}-cert.pem", "--key", f"{name}-key.pem", "--capath", "cas", "--trust-domain", OTHER]
 
-    for words in ("init", "issue sn/sn-0", "issue sl/sl-0", "issue swci/web", "issue swci/ada", "issue audit/ann"):
+    (folder / "cas").mkdir()
+    for words in (
+        *("init", "issue sn/sn-0", "issue sl/sl-0", "issue swci/web", "issue swci/ada", "issue audit/ann"),
+        *(f"init other-ca --trust-domain {OTHER}", "issue swci/bob --dir other-ca"),
+    ):
         subprocess.run(
             [str(swarm_binaries / "swarmctl"), "cert", *words.split()],
             cwd=folder,
@@ -70,6 +76,8 @@ def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
             check=True,
             capture_output=True,
         )
+    for name in ("swarm-ca", "other-ca"):
+        (folder / "cas" / f"{name}.pem").write_bytes((folder / name / "ca.pem").read_bytes())
     api, p2p, fs, port = free_ports(4)
     try:
         with alarm(START_SECONDS, "SN and web mode do not become ready"):
@@ -179,9 +187,9 @@ def test_commands_of_the_host_are_refused(s: Swci) -> None:
             s._do(words)
 
 
-@pytest.mark.parametrize("name", ["sl-sl-0", "sn-sn-0", "audit-ann"])
+@pytest.mark.parametrize("name", ["sl-sl-0", "sn-sn-0", "audit-ann", "swci-bob"])
 def test_only_operators_are_let_in(place: Place, name: str) -> None:
-    """All certificates are of one CA."""
+    """All are of the swarm; bob is an operator of another trust domain, which the nodes accept."""
     with pytest.raises(errors.UnavailableError):
         place.client(name).pwd()
 
