@@ -32,8 +32,24 @@ type fileInfo struct {
 	uid, gid int
 }
 
-// thisHost is the machine that we run on.
+// Variables of a component's container.
+const (
+	// inContainer tells a component that it runs in one; internal/launch/start gives it.
+	inContainer = "SWARM_IN_CONTAINER"
+	// engineSocket tells a component that has the engine's socket where that is on the host.
+	engineSocket = "SWARM_ENGINE_SOCKET"
+)
+
+// thisHost is the machine that we run on. A launcher in a container, such as a SWOP, does not see the host's files: the engine says what is
+// wrong with them. It starts what deals with the engine, as root, or else what anybody may read.
 func thisHost(ctx context.Context, getenv func(string) string) host {
+	if getenv(inContainer) != "" {
+		return host{
+			uid: os.Geteuid(), gid: os.Getegid(), getenv: getenv, isThis: func(string) bool { return false },
+			stat:    func(string) (fileInfo, error) { return fileInfo{mode: fs.ModeDir | 0o755}, nil },
+			readDir: func(string) ([]string, error) { return nil, nil },
+		}
+	}
 	return host{
 		uid: os.Geteuid(), gid: os.Getegid(), stat: stat, readDir: readDir, getenv: getenv,
 		isThis: func(name string) bool {

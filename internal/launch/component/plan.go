@@ -293,7 +293,12 @@ func engineAccess(h host) ([]mount.Mount, []string, error) {
 		return nil, nil, fmt.Errorf("DOCKER_HOST %s: %w", where, err)
 	}
 	if u.Scheme == "unix" {
-		return []mount.Mount{{Type: mount.TypeBind, Source: u.Path, Target: dockerSocket}}, []string{"DOCKER_HOST=unix://" + dockerSocket}, nil
+		source := u.Path
+		if there := h.getenv(engineSocket); there != "" && source == dockerSocket {
+			source = there
+		}
+		m := mount.Mount{Type: mount.TypeBind, Source: source, Target: dockerSocket}
+		return []mount.Mount{m}, []string{"DOCKER_HOST=unix://" + dockerSocket, engineSocket + "=" + source}, nil
 	}
 	env := []string{"DOCKER_HOST=" + where}
 	var mounts []mount.Mount

@@ -185,6 +185,28 @@ func TestPlanEngines(t *testing.T) {
 	}
 }
 
+// TestPlanOfALauncherInAContainer holds that a SWOP gives its SLs the engine's socket by its place on the host.
+func TestPlanOfALauncherInAContainer(t *testing.T) {
+	h := paper
+	h.Env = map[string]string{"DOCKER_HOST": "unix:///run/podman/podman.sock"}
+	p, err := component.Build(spec(func(s *component.Spec) { s.EngineSocket = true }), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Env = map[string]string{}
+	for _, kv := range p.Config.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		h.Env[k] = v
+	}
+	inner, err := component.Build(spec(func(s *component.Spec) { s.EngineSocket = true }), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.Host.Mounts, inner.Host.Mounts); diff != "" {
+		t.Errorf("(-outer +inner)\n%s", diff)
+	}
+}
+
 func TestPlanRefusals(t *testing.T) {
 	for want, change := range map[string]func(*component.Spec){
 		`^-v /none:/x: bad mount: /none: no such file`:        func(s *component.Spec) { s.Volumes = []string{"/none:/x"} },

@@ -57,7 +57,7 @@ func (o *SL) MLContainer(env Env) (*container.Spec, error) {
 		s.Spill = component.SpillVolume(s.Scope, s.Node)
 		return s, nil
 	}
-	p, err := o.paths()
+	p, err := o.paths(env)
 	if err == nil {
 		err = o.keepIdentity(p)
 	}

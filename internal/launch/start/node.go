@@ -28,6 +28,10 @@ type Env struct {
 	Version string // of swarmd, for the label; "": none
 }
 
+// contained reports whether this process runs in a component's container: a SWOP that starts SLs. Paths are those of the host, which it does
+// not see.
+func (e Env) contained() bool { return e.Getenv(InContainer) != "" }
+
 // Node is what SNs and SLs have in common. The zero value of a field stands for its default.
 type Node struct {
 	Name         string   `option:"name"`
@@ -169,6 +173,9 @@ func (n *Node) identify(s *component.Spec, env Env) error {
 		return nil
 	}
 	s.Args = append(s.Args, "--identity=embedded="+filepath.Dir(socket))
+	if env.contained() {
+		return nil
+	}
 	info, err := os.Stat(socket)
 	if err != nil {
 		return pathError("identity", "embedded="+filepath.Dir(socket), "directory", err, "start the authority first: swarmd run-authority")
@@ -189,7 +196,7 @@ func (n *Node) component(role, node string, options any, env Env) (component.Spe
 		return s, err
 	}
 	s.HostIP = n.Host
-	return s, tell(&s, options, n.StateDir)
+	return s, tell(&s, options, n.StateDir, env)
 }
 
 // newSpec is a component's container before anything is said to what runs in it.
@@ -212,8 +219,8 @@ func programVar(env Env) []string {
 }
 
 // tell gives the component its options, and a directory of the user's for its state.
-func tell(s *component.Spec, options any, stateDir string) (err error) {
-	var t told
+func tell(s *component.Spec, options any, stateDir string, env Env) (err error) {
+	t := told{unseen: env.contained()}
 	if err := t.add(options); err != nil {
 		return err
 	}

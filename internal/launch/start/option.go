@@ -141,6 +141,8 @@ func Texts(options any) map[string][]string {
 // told is what swarmd in a container finds: the arguments and variables of its command, and the files of this host that they name.
 type told struct {
 	args, vars, files []string
+
+	unseen bool // the host's files can't be looked at
 }
 
 // add gives the options of a struct onward, each by its place. Those that are the host's or the launcher's are left to the caller.
@@ -151,7 +153,10 @@ func (t *told) add(options any) error {
 			case Onward:
 				t.args = append(t.args, "--"+o.name+"="+text)
 			case File, Dir:
-				path, err := o.hostPath(text)
+				path, err := text, error(nil)
+				if !t.unseen {
+					path, err = o.hostPath(text)
+				}
 				if err != nil {
 					return err
 				}

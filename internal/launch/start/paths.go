@@ -19,9 +19,14 @@ type paths struct {
 	mounts      []string
 }
 
-// paths checks the paths that the user named. Without ModelDir the program's own directory is the model directory.
-func (o *SL) paths() (p paths, err error) {
+// paths checks the paths that the user named. Without ModelDir the program's own directory is the model directory. In a container they are the
+// host's, absolute, and can't be looked at.
+func (o *SL) paths(env Env) (p paths, err error) {
 	p.program, p.data, p.model = o.Program, o.DataDir, o.ModelDir
+	if env.contained() {
+		p.mounts = o.ML.Volumes
+		return p, nil
+	}
 	if p.model == "" && p.program != "" {
 		if _, err := HostFile("model-program", p.program); err != nil {
 			return p, fmt.Errorf("%w, or its directory with --model-dir", err)

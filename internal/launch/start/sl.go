@@ -244,7 +244,10 @@ func (o *SL) Run(ctx context.Context, e *engine.Engine, env Env, user component.
 
 // bringProgram gives the component what it needs of this host to run the program.
 func (o *SL) bringProgram(s *component.Spec, env Env) error {
-	p, err := o.paths()
+	p, err := o.paths(env)
+	if err == nil && env.contained() { // else MLContainer sees to it, with the host's files
+		err = o.keepIdentity(p)
+	}
 	if err != nil {
 		return err
 	}

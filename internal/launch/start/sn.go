@@ -150,5 +150,5 @@ func (o *SpireServer) Component(env Env) (component.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	return s, tell(&s, o, o.StateDir)
+	return s, tell(&s, o, o.StateDir, env)
 }

@@ -34,6 +34,44 @@ func sl(model string) start.SL {
 	}
 }
 
+// TestComponentFromWithinAContainer holds that a SWOP in a container starts SLs by paths of the host, which it does not see, and still keeps
+// an SL's identity from its program.
+func TestComponentFromWithinAContainer(t *testing.T) {
+	within := start.Env{Getenv: func(k string) string {
+		if k == start.InContainer {
+			return "1"
+		}
+		return ""
+	}}
+	o := start.SL{
+		Node: start.Node{Host: "h", Certificates: start.Certificates{Cert: "/far/c.pem", Key: "/far/k.pem"}}, SNs: []string{"sn1"},
+		ML: start.ML{Cmd: start.Words{"run"}, Volumes: []string{"/far/data:/data"}},
+	}
+	got, err := o.Component(within)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--cert=/far/c.pem", "--key=/far/k.pem", "--ml-v=/far/data:/data"} {
+		if !slices.Contains(got.Args, want) {
+			t.Errorf("no %s in %q", want, got.Args)
+		}
+	}
+	if !slices.Equal(got.Files, []string{"/far/c.pem", "/far/k.pem"}) {
+		t.Errorf("files %q", got.Files)
+	}
+	if _, err := o.Component(none); err == nil || !strings.Contains(err.Error(), "/far/c.pem: bad file: it does not exist") {
+		t.Errorf("on the host: %v", err)
+	}
+	o.Certificates, o.Identity = start.Certificates{}, "embedded=/far/ca"
+	if got, err = o.Component(within); err != nil || got.SocketPath != "/far/ca/sl.sock" {
+		t.Errorf("%v, %+v", err, got)
+	}
+	o.ML.Volumes = []string{"/far:/data"}
+	if _, err := o.Component(within); err == nil || !strings.Contains(err.Error(), "could speak for the node") {
+		t.Errorf("an identity within reach: %v", err)
+	}
+}
+
 // TestComponentOfTypedOptions holds what a caller without a command line gets: the container that the same options on one make.
 func TestComponentOfTypedOptions(t *testing.T) {
 	model := program(t)

@@ -61,7 +61,7 @@ func (o *SWCI) Component(env Env) (component.Spec, error) {
 		}
 		s.Args = append(s.Args, "--usr-dir="+UserDirs()[0])
 	}
-	if err := tell(&s, o, ""); err != nil {
+	if err := tell(&s, o, "", env); err != nil {
 		return s, err
 	}
 	return s, o.identify(&s)
