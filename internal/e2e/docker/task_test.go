@@ -60,7 +60,7 @@ SharedContent : [{Src : MODEL, Tgt : /tmp/test/model, MType : BIND}]
 `
 
 // host is a SWOP's executor in a swarm of one SN.
-func (s *site) host(t tasks) func() *containers.Runner {
+func (s *site) host(t tasks) func(contained bool) *containers.Runner {
 	s.t.Helper()
 	s.makeNet()
 	e2etest.Start(s.t, "authority", s.dir, nil, "swarmd", "run-authority", "--dir", s.path("ca")).Sees("embedded authority started")
@@ -87,7 +87,16 @@ func (s *site) host(t tasks) func() *containers.Runner {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return func() *containers.Runner {
+	return func(contained bool) *containers.Runner {
+		if contained { // it looks at no file of the host, then
+			plain := env.Getenv
+			env.Getenv = func(k string) string {
+				if k == start.InContainer {
+					return "1"
+				}
+				return plain(k)
+			}
+		}
 		return &containers.Runner{
 			Profile: p, Node: s.name("swop"), Host: start.Node{Host: "127.0.0.1", Identity: "embedded=" + s.path("ca")}, SNs: []string{s.name("sn1")},
 			Tasks: t, Open: engine.Open, Env: env, Log: slog.New(slog.DiscardHandler),
@@ -138,8 +147,8 @@ func TestRunSwarmInContainers(t *testing.T) {
 		}
 	}
 	j := job("7", body)
-	begin(host(), j)
-	r := host() // the host's process has ended, and begun anew
+	begin(host(false), j)
+	r := host(false) // the host's process has ended, and begun anew
 	s.becomes(r, task.Ready)
 	names := s.containersOf(j.Label)
 	for _, name := range names {
@@ -153,6 +162,7 @@ func TestRunSwarmInContainers(t *testing.T) {
 	}
 	s.cleans(r, j.Label)
 
+	r = host(true) // as a SWOP in a container has it
 	j = job("8", strings.Replace(body, `"EXIT_AT": -1`, `"EXIT_AT": 2`, 1))
 	begin(r, j)
 	if got := s.becomes(r, task.Exited); got.Code != 3 || !strings.Contains(got.Text, "about to give up") {
