@@ -147,6 +147,12 @@ func (w *world) size() int {
 	return len(w.has)
 }
 
+func (w *world) vanish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.has)
+}
+
 func (w *world) fail(what string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -575,7 +581,7 @@ func TestMemberThatVanishesAndOneThatCantBeSeen(t *testing.T) {
 		l.world.set(label(1), work.Status{State: task.Ready})
 		l.shows(1, task.HostedMember{State: task.Ready, Start: true})
 		l.beat(5 * time.Second)
-		clear(l.world.has)
+		l.world.vanish()
 		l.beat(5 * time.Second)
 		l.wantSaid("ready", "exited -1 it is gone: nothing of it is on its host any more cleaned")
 	})
