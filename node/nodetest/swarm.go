@@ -501,9 +501,10 @@ func (s *Swarm) Operator() client.Operator { return client.Operator{Client: s.cl
 type Guest struct {
 	*client.Client
 
-	Name string
-	Key  crypto.PrivKey
-	Cut  func() // ends all its streams: nothing reaches it any more, and it reaches nobody
+	Name   string
+	Key    crypto.PrivKey
+	Source identity.Source
+	Cut    func() // ends all its streams: nothing reaches it any more, and it reaches nobody
 }
 
 // Guest adds the guest of a role with this index, with its key if it was there before.
@@ -516,5 +517,5 @@ func (s *Swarm) Guest(role string, i int) Guest {
 	h := s.Network.attach(id)
 	c, err := s.client(id, h)
 	s.must(err)
-	return Guest{c, id.name, id.key, h.detach}
+	return Guest{c, id.name, id.key, id.source, h.detach}
 }
