@@ -248,6 +248,7 @@ type auditedJSON struct {
 	Orders        int                   `json:"orders" doc:"changes by operators with their signature"`
 	Unsigned      int                   `json:"unsigned" doc:"changes by operators of before they were signed"`
 	Recoveries    []recoveredJSON       `json:"recoveries" doc:"the group of SNs was founded anew, in order"`
+	Tasks         []taskStepJSON        `json:"tasks" doc:"who made, assigned, approved, refused and ended tasks, in order"`
 	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
 	Problems      []ledgerProblemJSON   `json:"problems" doc:"what is wrong, at most 100"`
 	MoreProblems  int                   `json:"more_problems" doc:"beyond those"`
@@ -349,7 +350,7 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, Recoveries: []recoveredJSON{}, Backwards: []backwardsJSON{}, Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(r.Tasks), Backwards: []backwardsJSON{}, Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
 	}
 	for _, x := range r.Recoveries {
 		out.Recoveries = append(out.Recoveries, recoveredJSON{x.Record, stamp(x.AtMS), x.Epoch, x.Node, x.LastIndex, x.By})
@@ -438,6 +439,7 @@ func printOrders(w io.Writer, r *audit.Report) {
 			fmt.Fprintf(w, "contract %s, run %d, %s (record %d, %s)\n", text.Line(c.Name), x.Run, deletedBy(x.By), x.Record, dated(x.AtMS))
 		}
 	}
+	printTaskSteps(w, r.Tasks)
 }
 
 func printVerified(w io.Writer, r *audit.Report) error {

@@ -63,6 +63,7 @@ type Report struct {
 	Unsigned      int         // records of changes by operators of before they were signed
 	Contracts     []*Contract // by first appearance
 	Recoveries    []Recovered // foundings of the group of SNs anew
+	Tasks         []TaskStep  // what became of tasks and assignments, in order
 	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
 	// alone vouch for them, apart from what they carry signed themselves.
 	Unwitnessed uint64
