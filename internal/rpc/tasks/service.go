@@ -105,5 +105,5 @@ func (s *Service) ListTasks(context.Context, *connect.Request[swarmv1.ListTasksR
 }
 
 func unknownTask() error {
-	return &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such task", Remedy: "see which there are: ListTasks"}
+	return &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such task", Remedy: "see: swarmctl list tasks"}
 }

@@ -35,7 +35,7 @@ func (s *Service) GetTaskrunner(_ context.Context, req *connect.Request[swarmv1.
 	b := s.sn.View().Tasks
 	r := showTaskrunner(b, req.Msg.GetName())
 	if r == nil {
-		return nil, &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such taskrunner", Remedy: "see which there are: ListTaskrunners"}
+		return nil, &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such taskrunner", Remedy: "see: swarmctl list taskrunners"}
 	}
 	out := &swarmv1.GetTaskrunnerResponse{Taskrunner: r}
 	if a := b.AssignmentOf(r.GetName()); a != nil {
