@@ -30,7 +30,7 @@ var masked = []struct {
 	{regexp.MustCompile(`(SL|SN),127\.0\.0\.1,\d+`), "$1,127.0.0.1,NUMBER"},
 }
 
-// originalScripts runs scripts of every command of the original's releases, but for tasks, against a real swarm of one SN and two SLs that
+// originalScripts runs scripts of every command of the original's releases against a real swarm of one SN and two SLs that
 // is the current context, and compares transcripts.
 func originalScripts(t *testing.T, env []string, port string) {
 	t.Helper()
@@ -39,7 +39,14 @@ func originalScripts(t *testing.T, env []string, port string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"release-0.3.cmd", "release-2.swci"} {
+	task, err := os.ReadFile("testdata/originals/pull_image.yaml")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(usr, "pull_image.yaml"), task, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"release-0.3.cmd", "release-2.swci", "release-2-tasks.swci"} {
 		golden := "testdata/originals/" + name
 		script, err := os.ReadFile(golden)
 		if err != nil {
