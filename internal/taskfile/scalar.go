@@ -33,7 +33,11 @@ var (
 // text returns a scalar as it is written, whatever type it has in YAML; null is empty.
 func (v value) text(r rule) string {
 	if v.n.Kind != yaml.ScalarNode {
-		v.find(broken, "%s is %s: write text", v.name, v.kind())
+		hint := "write text"
+		if v.n.Kind == yaml.MappingNode {
+			hint = "write text, in quotes if it has a colon"
+		}
+		v.find(broken, "%s is %s: %s", v.name, v.kind(), hint)
 		return ""
 	}
 	if v.null() {
