@@ -37,7 +37,7 @@ func lint(valid string, check func(file string, data []byte) []*taskfile.Finding
 		if len(args.Rest) == 0 {
 			return exit.New(exit.Usage, "name one file or more", "FILE is missing")
 		}
-		found, err := tasks.Lint(args.Rest, check)
+		found, err := tasks.Lint(ownPaths(s, args.Rest...), check)
 		if err != nil {
 			return fmt.Errorf("lint: %w", err)
 		}

@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,17 @@ func taskCommands() []*Command {
 	}
 }
 
+// ownPaths are files on this host: at the prompt the user directory also has its names in the original's containers.
+func ownPaths(s *Session, files ...string) []string {
+	own := slices.Clone(files)
+	for i, f := range files {
+		if s.prompt != nil {
+			own[i] = s.prompt.shell.Path(f)
+		}
+	}
+	return own
+}
+
 // taskJSON is `get task info NAME -o json`, and what the commands that change a task print.
 type taskJSON struct {
 	Name      string  `json:"name" doc:"the task's"`
@@ -154,7 +166,7 @@ func appended(b tasks.Batch) string {
 }
 
 func createTaskFrom(ctx context.Context, s *Session, args Args) error {
-	t, warned, err := tasks.Read(args.Value("FILE"))
+	t, warned, err := tasks.Read(ownPaths(s, args.Value("FILE"))[0])
 	out := registeredJSON{Warnings: []string{}}
 	for _, w := range warned {
 		out.Warnings = append(out.Warnings, w.Error())

@@ -212,7 +212,7 @@ func TestTasksInTheOriginalsWords(t *testing.T) {
 	}
 	api := &taskAPI{}
 	commands := []string{
-		"create task from x.yaml",
+		"create task from /platform/swarm/usr/x.yaml",
 		"GET TASK BODY pull",
 		"CREATE TASK RUN_SWARM x me pull none",
 		"APPEND TASK BODY x 1 Command : a.py --lr 1 -p",

@@ -67,14 +67,14 @@ func CheckScript(dir, script string) error {
 
 // Chdir makes path the working directory. The user directory is also known by its names in the original's containers.
 func (s *Shell) Chdir(path string) error {
-	if err := os.Chdir(s.own(path)); err != nil {
+	if err := os.Chdir(s.Path(path)); err != nil {
 		return fmt.Errorf("change directory: %w", err)
 	}
 	return nil
 }
 
-// own is path on this host, where it begins with a name of the user directory in the original's containers.
-func (s *Shell) own(path string) string {
+// Path is path on this host, where it begins with a name of the user directory in the original's containers.
+func (s *Shell) Path(path string) string {
 	for _, d := range userDirs {
 		rest, inside := strings.CutPrefix(filepath.Clean(path), d)
 		if inside && s.cfg.Dir != "" && (rest == "" || rest[0] == '/') {
@@ -93,7 +93,7 @@ func (s *Shell) Inside(path string) bool {
 	if err != nil {
 		return false
 	}
-	if path, err = filepath.Abs(s.own(path)); err == nil {
+	if path, err = filepath.Abs(s.Path(path)); err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	return err == nil && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
