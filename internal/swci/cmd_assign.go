@@ -9,13 +9,17 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
-// assignExpiry is how long hosts may begin an assignment unless it is told.
-const assignExpiry = 24 * time.Hour
+// assignExpiry is how long hosts may begin an assignment unless it is told, and maxExpiry how long hosts let it be.
+const (
+	assignExpiry = 24 * time.Hour
+	maxExpiry    = 7 * 24 * time.Hour
+)
 
 func assignCommands() []*Command {
 	return []*Command{
@@ -98,9 +102,13 @@ func assignTask(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
+	expires := args.Opts.Duration("expires")
+	if expires <= 0 || expires > maxExpiry {
+		return exit.New(exit.Usage, "give a time up to 168h", "--expires %v is not valid: hosts take no other", expires)
+	}
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
 		name, taskrunner := args.Value("TASK"), args.Value("TASKRUNNER")
-		req, listening, err := tasks.Plan(ctx, taskSwarm{api}, name, taskrunner, whom, s.Env.Now().Add(args.Opts.Duration("expires")))
+		req, listening, err := tasks.Plan(ctx, taskSwarm{api}, name, taskrunner, whom, s.Env.Now().Add(expires))
 		if err != nil {
 			return fmt.Errorf("assign task %s: %w", name, err)
 		}
@@ -134,13 +142,45 @@ func waitForTaskrunner(ctx context.Context, s *Session, args Args) error {
 		}
 		p := newTaskProgress(s)
 		p.begin(limit)
-		a, over, err := tasks.Wait(ctx, api, name, limit, p.seen)
+		a, over, err := tasks.Wait(ctx, patient{api, s}, name, limit, p.seen)
 		p.end()
 		if err != nil {
 			return fmt.Errorf("wait for taskrunner %s: %w", name, err)
 		}
 		return waited(s, name, a, over, limit)
 	})
+}
+
+// outage is for how long SNs that do not answer are asked again while a taskrunner is waited for.
+const outage = time.Minute
+
+// patient looks at taskrunners through outages: who waits for hours sees SNs being restarted.
+type patient struct {
+	client.Tasks
+	s *Session
+}
+
+// GetTaskrunner returns an error if no SN has answered for a minute.
+func (p patient) GetTaskrunner(ctx context.Context, name string) (*swarmv1.GetTaskrunnerResponse, error) {
+	until, said := time.Now().Add(outage), false
+	for {
+		r, err := p.Tasks.GetTaskrunner(ctx, name)
+		if err == nil || ctx.Err() != nil || !time.Now().Before(until) {
+			return r, err
+		}
+		switch exit.Code(apiError(err)) {
+		case exit.Unreachable, exit.NoLeader, exit.TimedOut:
+		default:
+			return nil, err
+		}
+		if !said {
+			p.s.say(err.Error())
+			said = true
+		}
+		if err := pause.For(ctx, betweenTries); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // waited says how waiting for a taskrunner ended.

@@ -3,6 +3,7 @@ package swci_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,7 @@ type runnerAPI struct {
 	shows  []*swarmv1.Assignment
 	asked  []*swarmv1.AssignTaskRequest
 	resets int
+	downs  int // so many looks find no SN that leads
 }
 
 func (r *runnerAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
@@ -42,6 +44,10 @@ func (r *runnerAPI) AssignTask(_ context.Context, q *connect.Request[swarmv1.Ass
 }
 
 func (r *runnerAPI) GetTaskrunner(_ context.Context, q *connect.Request[swarmv1.GetTaskrunnerRequest]) (*connect.Response[swarmv1.GetTaskrunnerResponse], error) {
+	if len(r.shows) == 1 && r.downs > 0 {
+		r.downs--
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
+	}
 	if q.Msg.GetName() != "tr" {
 		return nil, travelling(exit.New(exit.NotFound, "see: swarmctl list taskrunners", "no taskrunner %s", q.Msg.GetName()))
 	}
@@ -139,12 +145,13 @@ func TestAssignTask(t *testing.T) {
 	api := &runnerAPI{nodes: nodes}
 	api.board = board(t, task.RunSwarm)
 	for words, want := range map[string]string{
-		"run to tr with 0 peers":   `"0" is no number of peers`,
-		"run to tr with 2":         `"with 2" does not say who is to carry out the task`,
-		"run to tr with -2 peers":  `"-2" is no number of peers`,
-		"none to tr with 1 peers":  "assign task none: no such task",
-		"run to idle with 1 peers": "assign task run: no SWOP takes tasks from taskrunner idle",
-		"run to tr target h-2":     "assign task run: no SWOP h-2 takes tasks from taskrunner tr",
+		"run to tr with 1 peers --expires 169h": "--expires 169h0m0s is not valid: hosts take no other",
+		"run to tr with 0 peers":                `"0" is no number of peers`,
+		"run to tr with 2":                      `"with 2" does not say who is to carry out the task`,
+		"run to tr with -2 peers":               `"-2" is no number of peers`,
+		"none to tr with 1 peers":               "assign task none: no such task",
+		"run to idle with 1 peers":              "assign task run: no SWOP takes tasks from taskrunner idle",
+		"run to tr target h-2":                  "assign task run: no SWOP h-2 takes tasks from taskrunner tr",
 	} {
 		if _, _, err := on(t, api, "", append(strings.Fields("--sn=h assign task"), strings.Fields(words)...)...); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", words, err, want)
@@ -217,6 +224,18 @@ func TestWaitForTaskrunnerEnds(t *testing.T) {
 			t.Errorf("%s\n%s", d, transcript)
 		}
 	})
+}
+
+// SNs that do not answer for a while end no wait, those that do not come back do.
+func TestWaitForTaskrunnerOutlivesOutages(t *testing.T) {
+	for downs, code := range map[int]int{20: exit.OK, 1000: exit.Unreachable} {
+		synctest.Test(t, func(t *testing.T) {
+			api := &runnerAPI{shows: []*swarmv1.Assignment{at("running", "", "RUNNING"), at("over", "succeeded", "COMPLETE")}, downs: downs}
+			if out, beside, err := on(t, api, "", "wait", "for", "taskrunner", "tr", "--sn=h"); exit.Code(err) != code || code == exit.OK && out != "task run succeeded\n" || beside == "" {
+				t.Errorf("%d looks find nobody: got %q, %q, %v", downs, out, beside, err)
+			}
+		})
+	}
 }
 
 func TestTaskrunnerShowsWhatItCarriesOut(t *testing.T) {
