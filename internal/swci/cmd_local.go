@@ -72,11 +72,14 @@ func localCommands() []*Command {
 			Summary: "Start a swarm on this machine for programs that you start by hand",
 			Details: "Brings up a whole swarm on this machine whose SLs wait for a program. The first line on standard output is \"API https://HOST:PORT\"; then follows a line for each peer with the variables that make a program its program.\n\n" +
 				"While it runs it is the context local of the same user, which becomes the current one: swarmctl list nodes and the other commands reach it. Ctrl-C or TERM ends it, and leaves nothing behind.\n\n" +
+				"With --swop the peers are started by SWOPs, as processes, when a RUN_SWARM task is assigned to the default taskrunner. Its program, a Python file, lies in --private.\n\n" +
 				localIdentity,
 			Example: "local up --peers 3",
 			Flags: []cli.Flag{
 				&cli.IntFlag{Name: "peers", Value: 3, Usage: "number of peers `N`"},
 				&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`"},
+				&cli.IntFlag{Name: "swop", Usage: "start `N` SWOPs, which start the peers when a task is assigned"},
+				&cli.StringFlag{Name: "private", Value: ".", Usage: "directory `DIR` that tasks find as PrivateContent, with --swop: with the program, and data"},
 				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
 				&cli.StringFlag{Name: "log-dir", Usage: "keep the daemons' logs in `DIR`"},
 				&cli.BoolFlag{Name: "verbose", Usage: "show the daemons' logs"},
@@ -122,7 +125,7 @@ func localUp(ctx context.Context, s *Session, args Args) error {
 	o, previous := args.Opts, contexts.Current()
 	return local.Up(ctx, local.UpConfig{
 		Peers: o.Int("peers"), SNs: o.Int("sns"), Swarmd: o.String("swarmd"), LogDir: o.String("log-dir"), Spire: spire,
-		Package: pythonPackage(), Verbose: o.Bool("verbose"),
+		SWOPs: o.Int("swop"), Private: o.String("private"), Package: pythonPackage(), Verbose: o.Bool("verbose"),
 		Ready: func(sns []string, identity, swarmID string) error {
 			err := contexts.Save(Context{Name: localContext, SNs: sns, Identity: identity, SwarmID: swarmID, PID: os.Getpid()})
 			return errors.Join(err, contexts.Switch(localContext))

@@ -442,7 +442,7 @@ func (c *Cluster) Close() {
 	family := descendants(roots)
 	grace := make(chan struct{})
 	defer time.AfterFunc(stopGrace, func() { close(grace) }).Stop()
-	for _, roles := range [][]Role{{Program, SL}, {SN}, {Authority}} {
+	for _, roles := range [][]Role{{SWOP}, {Program, SL}, {SN}, {Authority}} {
 		var group []*Proc
 		for _, p := range procs {
 			if slices.Contains(roles, p.Role) {

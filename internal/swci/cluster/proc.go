@@ -58,6 +58,7 @@ const (
 	Authority Role = iota
 	SN
 	SL
+	SWOP
 	Program // an ML program started by swarmctl itself
 )
 

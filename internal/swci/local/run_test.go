@@ -509,3 +509,18 @@ func TestUpPrintsWhatProgramsNeed(t *testing.T) {
 	}
 	f.nothingLeft(t)
 }
+
+// TestUpChecksItsSWOPs holds that nothing is started of what can't be.
+func TestUpChecksItsSWOPs(t *testing.T) {
+	f := setup(t, "")
+	for want, cfg := range map[string]local.UpConfig{
+		"--swop must be 1 to 1":        {Peers: 1, SNs: 1, SWOPs: 2, Private: "."},
+		"--private /none: there is no": {Peers: 1, SNs: 1, SWOPs: 1, Private: "/none"},
+	} {
+		cfg.Swarmd = f.cfg.Swarmd
+		if err := local.Up(t.Context(), cfg, f.host); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	f.nothingLeft(t)
+}

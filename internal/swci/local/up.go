@@ -21,6 +21,10 @@ type UpConfig struct {
 	LogDir  string // daemons' logs; empty: they go with the temporary folder
 	Package fs.FS  // the swarmlearning package; nil: it is installed
 	Verbose bool
+	// SWOPs are how many carry out tasks; 0: the SLs wait for programs. They have the peers in their profiles, as evenly as can be, and start
+	// them when a task runs; Private is the directory that programs have as PrivateContent.
+	SWOPs   int
+	Private string
 	// Ready is told where the swarm is, before anything is printed; Gone when it ends. Both may be nil.
 	Ready func(sns []string, identity, swarmID string) error
 	Gone  func()
@@ -31,6 +35,12 @@ type UpConfig struct {
 func Up(ctx context.Context, cfg UpConfig, h Host) error {
 	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxSNs {
 		return exit.New(exit.Usage, "", "--peers must be 1 to %d, --sns 1 to %d", maxPeers, maxSNs)
+	}
+	if cfg.SWOPs < 0 || cfg.SWOPs > cfg.Peers {
+		return exit.New(exit.Usage, "each SWOP starts one peer at least", "--swop must be 1 to %d, the number of --peers", cfg.Peers)
+	}
+	if info, err := os.Stat(cfg.Private); cfg.SWOPs > 0 && (err != nil || !info.IsDir()) {
+		return exit.New(exit.Usage, "name the directory with the program that tasks run", "--private %s: there is no such directory", cfg.Private)
 	}
 	swarmd, err := FindSwarmd(cfg.Swarmd)
 	if err != nil {
@@ -76,20 +86,9 @@ func keepUp(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error
 	if err != nil {
 		return err
 	}
-	var procs []*cluster.Proc
-	for i := range cfg.Peers {
-		p, err := c.StartSL(cluster.SLSpec{Index: i, Expected: cfg.Peers})
-		if err != nil {
-			return err
-		}
-		procs = append(procs, p)
-	}
-	bridges := make([]string, cfg.Peers)
-	for i, p := range procs {
-		var err error
-		if bridges[i], err = c.AwaitBridge(ctx, i, p); err != nil {
-			return err
-		}
+	bridges, err := startPeers(ctx, c, cfg)
+	if err != nil {
+		return err
 	}
 	var packageDir string
 	if cfg.Package != nil {
@@ -114,8 +113,52 @@ func keepUp(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error
 	for i, dir := range bridges {
 		fmt.Fprintln(h.Stdout, exports(cluster.SLName(i), dir, packageDir))
 	}
+	if cfg.SWOPs > 0 {
+		fmt.Fprintf(h.Stderr, "swarm is up; what is assigned to the default taskrunner %d SWOPs carry out, with %d peers whose PrivateContent is %s; end with Ctrl-C\n", cfg.SWOPs, cfg.Peers, cfg.Private)
+		return hold(ctx, c, cfg.Peers)
+	}
 	fmt.Fprintf(h.Stderr, "swarm is up; start a program for each peer with its variables (peers: %d, so minPeers is at most that); swarmctl list nodes shows the swarm; end with Ctrl-C\n", cfg.Peers)
 	return hold(ctx, c, cfg.Peers)
+}
+
+// startPeers starts the SLs, and returns the folders in which their programs find them; or the SWOPs that are to start SLs, and no folders.
+func startPeers(ctx context.Context, c *cluster.Cluster, cfg UpConfig) (bridges []string, err error) {
+	if cfg.SWOPs > 0 {
+		return nil, startSWOPs(ctx, c, cfg)
+	}
+	var procs []*cluster.Proc
+	for i := range cfg.Peers {
+		p, err := c.StartSL(cluster.SLSpec{Index: i, Expected: cfg.Peers})
+		if err != nil {
+			return nil, err
+		}
+		procs = append(procs, p)
+	}
+	bridges = make([]string, cfg.Peers)
+	for i, p := range procs {
+		if bridges[i], err = c.AwaitBridge(ctx, i, p); err != nil {
+			return nil, err
+		}
+	}
+	return bridges, nil
+}
+
+// startSWOPs returns when all SWOPs take tasks.
+func startSWOPs(ctx context.Context, c *cluster.Cluster, cfg UpConfig) error {
+	private, err := filepath.Abs(cfg.Private)
+	if err != nil {
+		return err
+	}
+	for i := range cfg.SWOPs {
+		peers := cfg.Peers / cfg.SWOPs
+		if i < cfg.Peers%cfg.SWOPs {
+			peers++
+		}
+		if err := c.StartSWOP(ctx, cluster.SWOPSpec{Index: i, Peers: peers, Private: private}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold blocks until ctx ends, or a daemon does that should not: an SN or the authority, or the last SL.
