@@ -89,7 +89,7 @@ func invite(ctx context.Context, s *Session, args Args) error {
 			return &exit.Error{Status: exit.Usage, Err: err}
 		}
 		if role == identity.RoleSWOP {
-			return exit.New(exit.Usage, "invite sn/NAME and sl/NAME", "this release has no SWOP that could be invited")
+			return exit.New(exit.Usage, "give its host a join token and the bundle: swarmd spire-token --create "+word, "SWOPs are not invited by a line")
 		}
 		if role == identity.RoleAudit {
 			return exit.New(exit.Usage, "give the auditor a join token and the bundle: swarmd spire-token --create "+word, "auditors are not invited, as they run no node")

@@ -98,7 +98,7 @@ func TestInviteMistakes(t *testing.T) {
 		"invite sl":                           "write sl/NAME",
 		"invite sl/a sl/b":                    "two nodes of role sl: invite each host by itself",
 		"invite sl/a sn/a":                    `two nodes called "a"`,
-		"invite swop/a":                       "no SWOP that could be invited",
+		"invite swop/a":                       "SWOPs are not invited",
 		"invite audit/a":                      "swarmd spire-token --create audit/a",
 		"invite sl/a --expires 10s":           "--expires 10s is not valid",
 		"invite sl/a --expires 10000h":        "give a time from 1m to 720h",

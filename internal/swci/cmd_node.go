@@ -191,8 +191,11 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 	}
 }
 
-// nodeAddress is where others reach the node first: the API of an SN, the file server of the rest.
+// nodeAddress is where others reach the node first: the API of an SN, the file server of the rest; of a node that listens nowhere its host.
 func nodeAddress(n *swarmv1.Node) string {
+	if nodePort(n) == 0 {
+		return n.GetHost()
+	}
 	return net.JoinHostPort(n.GetHost(), strconv.FormatUint(uint64(nodePort(n)), 10))
 }
 

@@ -184,7 +184,7 @@ sl-1  sl    10.0.0.1:30305  alive  1s   4/4                   -        -
 sl-2  sl    10.0.0.1:30305  alive  1s   3/4 (not sl-0)        -        -
 sl-3  sl    10.0.0.1:30305  alive  1s   3/4 (not sl-0)        -        -
 sn-0  sn    10.0.0.1:30305  alive  1s   4/4                   -        -
-sl-9  sl    :0              dead   -    -                     -        -
+sl-9  sl    -               dead   -    -                     -        -
 `
 	if diff := cmp.Diff(want, askReach(t, "list", "nodes")); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
