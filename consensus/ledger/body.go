@@ -43,6 +43,8 @@ var decoders = map[string]func([]byte) (Body, error){
 	Assigned{}.Kind():        decodeAs[Assigned],
 	Approval{}.Kind():        decodeAs[Approval],
 	EndedAssignment{}.Kind(): decodeAs[EndedAssignment],
+
+	Rights{}.Kind(): decodeAs[Rights],
 }
 
 func decodeAs[B Body](raw []byte) (Body, error) {

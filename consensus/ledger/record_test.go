@@ -38,6 +38,7 @@ var bodies = []ledger.Body{
 	ledger.Approval{Assignment: "7", Task: "t", Digest: "d", Host: "h-0", Refused: true, Reason: "why", By: "spiffe://a.example/swarm/swci/bob"},
 	ledger.Assigned{Assignment: "7", Task: "t", Digest: "d", Taskrunner: "tr", Hosts: []string{"h-0"}, By: "spiffe://a.example/swarm/swci"},
 	ledger.EndedAssignment{Assignment: "7", Task: "t", Digest: "d", Verdict: "failed", Reason: "why", Members: []ledger.Member{{Node: "h-0", PeerID: "12D3", State: "exited", Code: 3}}},
+	ledger.Rights{Sentences: []string{"Allow <x>"}, By: "spiffe://a.example/swarm/swci"},
 }
 
 func chain(t testing.TB) (lines [][]byte) {

@@ -14,7 +14,7 @@ func TestACloneSharesNothingThatIsChanged(t *testing.T) {
 	fill(t, s)
 	sharesOnly(t, s, s.Clone(),
 		"Nodes", "Contracts", // copied when the first of them is set
-		"Invitations", "Tasks", // replaced as a whole
+		"Invitations", "Tasks", "Rights", // replaced as a whole
 	)
 	c := &state.Contract{}
 	fill(t, c)

@@ -71,6 +71,8 @@ var decoders = map[string]func([]byte) (Command, error){
 	MoveAssignments{}.Type():  decodeAs[MoveAssignments],
 	ApproveTask{}.Type():      decodeAs[ApproveTask],
 	RefuseTask{}.Type():       decodeAs[RefuseTask],
+
+	SetRights{}.Type(): decodeAs[SetRights],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

@@ -181,6 +181,11 @@ var everyCommand = []state.Command{
 	state.AssignTask{Assignment: task.Request{ID: "8", Task: "pull", Hosts: []string{"swop-0"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99}, AtMS: 61, Order: anOrder("AssignTask")},
 	state.ApproveTask{PartOfHost: part("tr", 62, "ApproveTask")},
 	state.RefuseTask{PartOfHost: part("", 63, "RefuseTask"), Reason: "not today"},
+	// Operators set rights.
+	state.SetRights{
+		Sentences: []string{"Allow spiffe://a.example/swarm/swci/** to manage all-resources", "Allow spiffe://b.example/** to use contracts where contract.name='study'"},
+		By:        "spiffe://a.example/swarm/swci", AtMS: 74, Order: anOrder("SetRights"),
+	},
 }
 
 // pullDigest is what the task of everyCommand comes to.
@@ -336,7 +341,7 @@ func TestPure(t *testing.T) {
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
 		"crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
 		"github.com/swarmd/swarmd/identity/claim", "github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern",
-		"github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern", "github.com/swarmd/swarmd/consensus/task",
+		"github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern", "github.com/swarmd/swarmd/consensus/task", "github.com/swarmd/swarmd/internal/policy/rights",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -61,6 +61,8 @@ const (
 	ReasonTaskInUse         = "TASK_IN_USE"        // others need the task or taskrunner
 	ReasonTaskrunnerBusy    = "TASKRUNNER_BUSY"    // the taskrunner has a live assignment
 	ReasonStaleTask         = "STALE_TASK"         // the task was changed since, or the assignment has gone on
+	ReasonNoRight           = "NO_RIGHT"           // the swarm's rights do not allow it
+	ReasonLastRight         = "LAST_RIGHT"         // who sets the rights could not change them any more
 	ReasonTasksFull         = "TASKS_FULL"         // there are as many tasks, bytes of them, taskrunners or assignments as there may be
 )
 
@@ -86,13 +88,13 @@ func Reasons() map[Category][]string {
 		Exists:    {ReasonNameTaken, ReasonKeyTaken, ReasonSessionTaken, ReasonTaskTaken},
 		Denied: {
 			ReasonOtherSwarm, ReasonRoleChanged, ReasonNotLearner, ReasonBanned, ReasonNotAllowed, ReasonNotAdmitted,
-			ReasonInvitationUsed, ReasonInvitationExpired, ReasonInvitationOther,
+			ReasonInvitationUsed, ReasonInvitationExpired, ReasonInvitationOther, ReasonNoRight,
 		},
 		Conflict: {
 			ReasonNodeLive, ReasonNodeDead, ReasonNodeLeft, ReasonContractOver, ReasonTermsMismatch, ReasonLayoutAbsent, ReasonTermsOpen,
 			ReasonOpenSessions, ReasonSessionEnded, ReasonNotFinal, ReasonNoModel, ReasonRequired, ReasonWeightShare, ReasonWeightCap,
 			ReasonNoOwner, ReasonWitnesses, ReasonAdmissionOff, ReasonTooManyBans, ReasonTooLarge, ReasonLastSN, ReasonQuorum,
-			ReasonTaskFinal, ReasonTaskOpen, ReasonTaskInUse, ReasonTaskrunnerBusy,
+			ReasonTaskFinal, ReasonTaskOpen, ReasonTaskInUse, ReasonTaskrunnerBusy, ReasonLastRight,
 		},
 		Full:      {ReasonStateFull, ReasonQuota, ReasonTasksFull},
 		OutOfDate: {ReasonStaleRun, ReasonStalePlan, ReasonThirdOwner, ReasonStaleTask},

@@ -54,7 +54,7 @@ func CheckChange(old, s *State) error {
 		}
 	}
 	if len(errs) == 0 {
-		errs = append(errs, s.checkBans(old), s.checkAdmitted(old), s.Invitations.check(s.Admit, old.Invitations), s.Tasks.Check(old.Tasks))
+		errs = append(errs, s.checkBans(old), s.checkAdmitted(old), s.Invitations.check(s.Admit, old.Invitations), s.Tasks.Check(old.Tasks), s.Rights.check())
 	}
 	if !s.checkLedger() {
 		errs = append(errs, errors.New("bad end of the ledger, or trust bundles without one"))

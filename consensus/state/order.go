@@ -43,6 +43,7 @@ var _ = []Ordered{
 	CancelAssignment{},
 	ApproveTask{},
 	RefuseTask{},
+	SetRights{},
 }
 
 // OrderOf implements Ordered.

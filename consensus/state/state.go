@@ -41,6 +41,8 @@ type State struct {
 
 	// Tasks are tasks, taskrunners and assignments; nil: there never was one. It is replaced as a whole.
 	Tasks *task.Board `json:"tasks,omitempty"`
+	// Rights narrow what operators and auditors may do; nil: nobody has set any. They are replaced as a whole.
+	Rights *Rights `json:"rights,omitempty"`
 
 	sums sums
 	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.

@@ -99,6 +99,10 @@ func (s *State) count(old *State) error {
 		c.sessions(pair)
 	}
 	c.weighTasks(old.Tasks, s.Tasks)
+	if old.Rights != s.Rights {
+		c.add(-1, entry("rights", old.Rights))
+		c.add(1, entry("rights", s.Rights))
+	}
 	if c.err != nil {
 		return c.err
 	}
@@ -107,6 +111,7 @@ func (s *State) count(old *State) error {
 		rest.Tasks = s.Tasks.Bare()
 	}
 	rest.Nodes, rest.Contracts, rest.Bans, rest.Admitted = map[string]*Node{}, map[string]*Contract{}, nil, nil
+	rest.Rights = nil
 	base, err := seal(snapshotType, &rest)
 	if err != nil {
 		return err
@@ -117,6 +122,9 @@ func (s *State) count(old *State) error {
 	}
 	if len(s.Admitted) > 0 {
 		c.size += len(`"admitted":{},`)
+	}
+	if s.Rights != nil {
+		c.size += len(",")
 	}
 	if len(c.delta) > 0 {
 		c.use = maps.Clone(c.use)

@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/suggest", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0-a", []string{"internal/policy/sentence"}}, // sentences are over patterns; the state decides by them too
-	{"0-+", []string{"consensus/task"}},           // the state has its steps in commands
+	{"0-+", []string{"consensus/task", "internal/policy/rights"}},           // the state has its steps in commands
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/policy", "internal/reach", "internal/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
@@ -76,7 +76,7 @@ var formats = []string{"consensus/backup", "consensus/ledger", "consensus/ledger
 var pure = map[string][]string{
 	"consensus/state": {
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
-		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "consensus/task", "identity/claim", "identity/naming", "identity/pattern", "math",
+		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "consensus/task", "identity/claim", "identity/naming", "identity/pattern", "internal/policy/rights", "math",
 	},
 	"consensus/task": {
 		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "strings", "unicode/utf8", "consensus/ledger", "identity/naming",
@@ -95,6 +95,7 @@ var pure = map[string][]string{
 	"internal/policy": {
 		"bytes", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
 	},
+	"internal/policy/rights":   {"fmt", "strings", "internal/policy/sentence"},
 	"internal/policy/sentence": {"errors", "fmt", "slices", "strings", "unicode", "unicode/utf8", "identity/pattern", "internal/suggest"},
 	"consensus/ledger":         {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"internal/doctor":          {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},

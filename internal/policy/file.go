@@ -156,7 +156,7 @@ func (r *reader) rule(p *Policy, n *yaml.Node, ask bool) {
 	if !ok {
 		return
 	}
-	s, err := sentence.Parse(text, words())
+	s, err := sentence.Parse(text, hostVocabulary())
 	if err != nil {
 		r.fail(body, "%s", err)
 		return

@@ -170,7 +170,7 @@ func shared(id string) bool {
 // Logs reports whether what a task printed may leave the host to a SPIFFE ID.
 func (p *Policy) Logs(to string) bool { return p.logs.Match(to) }
 
-// words are those that sentences of a policy may use.
-func words() sentence.Vocabulary {
+// hostVocabulary has the words that sentences of a policy may use.
+func hostVocabulary() sentence.Vocabulary {
 	return sentence.Vocabulary{Verbs: []string{sentence.Use}, Resources: []string{"host"}, Facts: facts(), Check: checkValue}
 }
