@@ -138,3 +138,20 @@ func (c Operator) StartProbe(ctx context.Context) (uint64, error) {
 func (c Operator) GetProbe(ctx context.Context) (*swarmv1.GetProbeResponse, error) {
 	return call(ctx, c.Client, callOptions{}, swarmv1connect.SwarmServiceClient.GetProbe, &swarmv1.GetProbeRequest{})
 }
+
+// GetRights returns the rights of the swarm; nil: nobody has set any.
+func (c Operator) GetRights(ctx context.Context) (*swarmv1.Rights, error) {
+	res, err := call(ctx, c.Client, callOptions{}, swarmv1connect.RightsServiceClient.GetRights, &swarmv1.GetRightsRequest{})
+	return res.GetRights(), err
+}
+
+// SetRights replaces the rights of the swarm and returns them as they are understood. Repeating it does no harm.
+func (c Operator) SetRights(ctx context.Context, sentences []string) (*swarmv1.Rights, error) {
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.RightsServiceClient.SetRights, &swarmv1.SetRightsRequest{Sentences: sentences})
+	return res.GetRights(), err
+}
+
+// ExplainRight returns whether somebody may do something, and which sentence decides. Without a SPIFFE ID it is asked of the caller.
+func (c Operator) ExplainRight(ctx context.Context, r *swarmv1.ExplainRightRequest) (*swarmv1.ExplainRightResponse, error) {
+	return call(ctx, c.Client, callOptions{}, swarmv1connect.RightsServiceClient.ExplainRight, r)
+}

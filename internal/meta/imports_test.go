@@ -13,8 +13,8 @@ var ranks = []struct {
 	packages []string
 }{
 	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/suggest", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
-	{"0-a", []string{"internal/policy/sentence"}}, // sentences are over patterns; the state decides by them too
-	{"0-+", []string{"consensus/task", "internal/policy/rights"}},           // the state has its steps in commands
+	{"0-a", []string{"internal/policy/sentence"}},                 // sentences are over patterns; the state decides by them too
+	{"0-+", []string{"consensus/task", "internal/policy/rights"}}, // the state has its steps in commands
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/mountns", "internal/netns", "internal/nonce", "internal/pause", "internal/policy", "internal/reach", "internal/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs", "internal/version",
 	}},
@@ -30,7 +30,7 @@ var ranks = []struct {
 	}},
 	{"1a", []string{"internal/work"}}, // what a host does, by executors
 	{"1+", []string{"internal/reach/pairs", "internal/probe/board", "internal/rpc/quota", "internal/handshake", "internal/bridge/original", "internal/fetch", "internal/invited", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                                                  // verifies as the audit does
+	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/permit", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                           // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},            // the latter know the API, neither the other
 	{"2a", []string{"internal/work/containers", "internal/work/image"}},                // executors of internal/work
 	{"2a", []string{"internal/work/image", "internal/swop", "internal/work/runswarm"}}, // executors of internal/work

@@ -65,6 +65,8 @@ func bounds() map[string]Access {
 		swarmv1connect.TaskServiceWatchAssignmentsProcedure:      {Answer: 64 << 10},
 		swarmv1connect.ModelServiceListModelsProcedure:           {Answer: 8 << 20, Asks: true},
 		swarmv1connect.LedgerServiceReadLedgerProcedure:          {Answer: 4 << 20},
+		swarmv1connect.RightsServiceGetRightsProcedure:           {Answer: 64 << 10},
+		swarmv1connect.RightsServiceSetRightsProcedure:           {Message: 256 << 10, Answer: 64 << 10},
 		swarmv1connect.BackupServiceReadBackupProcedure:          {Answer: 4 << 20},
 	}
 }

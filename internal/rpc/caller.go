@@ -46,6 +46,12 @@ func (c Caller) chain() []*x509.Certificate {
 	return c.Chain
 }
 
+// callerID returns the identity of who calls.
+func callerID(ctx context.Context) (identity.ID, error) {
+	c, err := callerFrom(ctx)
+	return c.ID, err
+}
+
 // key names the caller among those that share a SPIFFE ID: by the certificate that its connection was made with.
 func (c Caller) key() string {
 	if c.Leaf == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/rpc/permit"
 	"github.com/swarmd/swarmd/internal/rpc/proxy"
 )
 
@@ -43,8 +44,10 @@ type guard struct {
 	core  Core
 	lost  func(ctx context.Context) *quorum.Error
 	table map[string]Access
-	stray func(who identity.ID, swarmID string) // nil: nobody is told
-	log   *slog.Logger
+
+	permits *permit.Rules
+	stray   func(who identity.ID, swarmID string) // nil: nobody is told
+	log     *slog.Logger
 }
 
 var _ connect.Interceptor = (*guard)(nil)
@@ -53,7 +56,7 @@ func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		start := time.Now()
 		var res connect.AnyResponse
-		err := admitted(ctx)
+		err := g.permitted(ctx, req.Spec().Procedure, req.Any())
 		if err == nil {
 			res, err = next(ctx, req)
 		}
@@ -72,7 +75,7 @@ func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (g *guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		start := time.Now()
-		err := admitted(ctx)
+		err := g.permitted(ctx, conn.Spec().Procedure, nil)
 		if err == nil {
 			err = next(ctx, conn)
 		}
@@ -98,6 +101,18 @@ func admitted(ctx context.Context) error {
 		return fmt.Errorf("%w: the call did not pass the middleware", ErrRoleDenied)
 	}
 	return nil
+}
+
+// permitted holds a call that passed admit to the swarm's rights, which may ask for what its message says.
+func (g *guard) permitted(ctx context.Context, procedure string, m any) error {
+	if err := admitted(ctx); err != nil {
+		return err
+	}
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return g.permits.CheckCall(g.core.View(), caller.ID, procedure, m)
 }
 
 // admit checks role, swarm and token, in this order, so that who may not call learns nothing of the swarm's nodes.

@@ -53,7 +53,7 @@ func newEntrance(all *shared) *entrance {
 }
 
 func (s *entrance) guard() *guard {
-	return &guard{core: s.cfg.Core, lost: s.lost, table: AccessTable(), stray: s.cfg.Stray, log: s.cfg.Log}
+	return &guard{core: s.cfg.Core, lost: s.lost, table: AccessTable(), permits: s.permits, stray: s.cfg.Stray, log: s.cfg.Log}
 }
 
 // authenticate lets in whoever the connection proves to be somebody, answers /is_up, and ends what outlives the

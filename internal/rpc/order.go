@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
+	"github.com/swarmd/swarmd/internal/rpc/permit"
 	"github.com/swarmd/swarmd/internal/rpc/tasks"
 )
 
@@ -33,7 +34,7 @@ func askings() map[string]asking {
 	for _, m := range []asking{
 		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.DeleteContractRequest{}, &swarmv1.ForgetNodeRequest{},
 		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{}, &swarmv1.AdmitNodeRequest{}, &swarmv1.InviteNodeRequest{},
-		&swarmv1.PauseContractRequest{}, &swarmv1.ResumeContractRequest{}, &swarmv1.EndContractRequest{},
+		&swarmv1.PauseContractRequest{}, &swarmv1.ResumeContractRequest{}, &swarmv1.EndContractRequest{}, &swarmv1.SetRightsRequest{},
 	} {
 		all[methodOf(m)] = m
 	}
@@ -77,6 +78,11 @@ func (s *orders) View() *state.State { return s.cfg.Core.View() }
 func (s *orders) Order(ctx context.Context, m tasks.Asking) error {
 	_, err := s.order(ctx, m)
 	return err
+}
+
+// setRights is order for the service of rights.
+func (s *orders) setRights(ctx context.Context, m *swarmv1.SetRightsRequest) error {
+	return s.Order(ctx, m)
 }
 
 // orderBy is order by another way than to propose. An order that was carried out is no failure, though the leader could not say
@@ -197,6 +203,8 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 		return state.InviteNode{
 			Node: m.GetName(), SPIFFEID: m.GetSpiffeId(), Key: m.GetKey(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By, AtMS: atMS, Order: o,
 		}, nil
+	case *swarmv1.SetRightsRequest:
+		return permit.SetCommand(m, o, atMS), nil
 	}
 	if c, err := tasks.Command(m, o, atMS); c != nil || err != nil {
 		return c, err
@@ -231,6 +239,9 @@ func (s *orders) vetOrder(c state.Ordered) (state.Command, error) {
 	}
 	view := s.cfg.Core.View()
 	if o.By, err = s.proveOrder(view.SwarmID, &o); err != nil {
+		return nil, err
+	}
+	if err := s.permits.Check(view, o.By, o.Method, signed); err != nil {
 		return nil, err
 	}
 	given, ok := s.nonces.Take(o.Nonce)

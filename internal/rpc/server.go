@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
+	"github.com/swarmd/swarmd/internal/rpc/permit"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 	"github.com/swarmd/swarmd/internal/rpc/tasks"
 	"github.com/swarmd/swarmd/internal/version"
@@ -144,6 +145,8 @@ type shared struct {
 	cfg      Config
 	rates    *quota.Rates
 	stopping chan struct{} // closed when this SN stops
+
+	permits *permit.Rules
 }
 
 var (
@@ -165,7 +168,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now), stopping: make(chan struct{})}
+	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now), stopping: make(chan struct{}), permits: permit.New()}
 	s := &Server{
 		shared: all, entrance: newEntrance(all),
 		orders: &orders{shared: all, nonces: nonce.New(cfg.Now)},
@@ -208,6 +211,7 @@ func (s *Server) newServices() *http.ServeMux {
 	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths}, opts...))
 	mux.Handle(swarmv1connect.NewContractServiceHandler(&contractService{shared: s.shared, orders: s.orders, healths: healths}, opts...))
 	mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks.New(s.orders), opts...))
+	mux.Handle(swarmv1connect.NewRightsServiceHandler(permit.NewService(s.permits, s.cfg.Core, callerID, s.orders.setRights), opts...))
 	mux.Handle(swarmv1connect.NewModelServiceHandler(&modelService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(&ledgerService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewBackupServiceHandler(&backupService{shared: s.shared, busy: make(chan struct{}, 1)}, opts...))

@@ -111,6 +111,7 @@ func (s sns) RoundTrip(r *http.Request) (*http.Response, error) {
 	if tasks, ok := s.swarm.(swarmv1connect.TaskServiceHandler); ok {
 		mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks))
 	}
+	mux.Handle(swarmv1connect.NewRightsServiceHandler(h))
 	return rpctest.RoundTrip(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if all, err := s.swarm.GetSwarm(r.Context()); err == nil {
 			w.Header().Set(rpc.HeaderSwarmID, all.GetSwarmId())

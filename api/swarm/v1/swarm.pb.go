@@ -7653,6 +7653,378 @@ func (x *LedgerChunk) GetData() []byte {
 	return nil
 }
 
+type Rights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sentences     []string               `protobuf:"bytes,1,rep,name=sentences,proto3" json:"sentences,omitempty"` // as they are understood
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`               // SPIFFE ID of who set them
+	SetUnixMs     int64                  `protobuf:"varint,3,opt,name=set_unix_ms,json=setUnixMs,proto3" json:"set_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rights) Reset() {
+	*x = Rights{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rights) ProtoMessage() {}
+
+func (x *Rights) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rights.ProtoReflect.Descriptor instead.
+func (*Rights) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *Rights) GetSentences() []string {
+	if x != nil {
+		return x.Sentences
+	}
+	return nil
+}
+
+func (x *Rights) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Rights) GetSetUnixMs() int64 {
+	if x != nil {
+		return x.SetUnixMs
+	}
+	return 0
+}
+
+type GetRightsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRightsRequest) Reset() {
+	*x = GetRightsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRightsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRightsRequest) ProtoMessage() {}
+
+func (x *GetRightsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRightsRequest.ProtoReflect.Descriptor instead.
+func (*GetRightsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+}
+
+type GetRightsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rights        *Rights                `protobuf:"bytes,1,opt,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRightsResponse) Reset() {
+	*x = GetRightsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRightsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRightsResponse) ProtoMessage() {}
+
+func (x *GetRightsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRightsResponse.ProtoReflect.Descriptor instead.
+func (*GetRightsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *GetRightsResponse) GetRights() *Rights {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+type SetRightsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sentences     []string               `protobuf:"bytes,1,rep,name=sentences,proto3" json:"sentences,omitempty"` // at most 256, of 32 KiB together
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRightsRequest) Reset() {
+	*x = SetRightsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRightsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRightsRequest) ProtoMessage() {}
+
+func (x *SetRightsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRightsRequest.ProtoReflect.Descriptor instead.
+func (*SetRightsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *SetRightsRequest) GetSentences() []string {
+	if x != nil {
+		return x.Sentences
+	}
+	return nil
+}
+
+func (x *SetRightsRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type SetRightsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rights        *Rights                `protobuf:"bytes,1,opt,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRightsResponse) Reset() {
+	*x = SetRightsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRightsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRightsResponse) ProtoMessage() {}
+
+func (x *SetRightsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRightsResponse.ProtoReflect.Descriptor instead.
+func (*SetRightsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *SetRightsResponse) GetRights() *Rights {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+type ExplainRightRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verb          string                 `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`                         // inspect, read, use or manage
+	Resource      string                 `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`                 // such as contracts
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                         // of the one that is meant; empty: all of them
+	SpiffeId      string                 `protobuf:"bytes,4,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"` // of whom it is asked; empty: of the caller
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRightRequest) Reset() {
+	*x = ExplainRightRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRightRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRightRequest) ProtoMessage() {}
+
+func (x *ExplainRightRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRightRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRightRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *ExplainRightRequest) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *ExplainRightRequest) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *ExplainRightRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExplainRightRequest) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+type ExplainRightResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Allowed       bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`    // of the sentence that decides, from 1; 0: none does
+	Sentence      string                 `protobuf:"bytes,3,opt,name=sentence,proto3" json:"sentence,omitempty"` // the same in words
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`     // in words, where no sentence allows it or none is needed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRightResponse) Reset() {
+	*x = ExplainRightResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRightResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRightResponse) ProtoMessage() {}
+
+func (x *ExplainRightResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRightResponse.ProtoReflect.Descriptor instead.
+func (*ExplainRightResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *ExplainRightResponse) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *ExplainRightResponse) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ExplainRightResponse) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
+}
+
+func (x *ExplainRightResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type ReadBackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -7661,7 +8033,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7673,7 +8045,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7686,7 +8058,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
 }
 
 type BackupChunk struct {
@@ -7698,7 +8070,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7710,7 +8082,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7723,7 +8095,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -7745,7 +8117,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7757,7 +8129,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7770,7 +8142,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -7810,7 +8182,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7822,7 +8194,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7835,7 +8207,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -7857,7 +8229,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7869,7 +8241,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7882,7 +8254,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -7922,7 +8294,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7934,7 +8306,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7947,7 +8319,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -7968,7 +8340,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7980,7 +8352,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7993,7 +8365,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -8026,7 +8398,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8038,7 +8410,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8051,7 +8423,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -8072,7 +8444,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8084,7 +8456,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8097,7 +8469,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -8130,7 +8502,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8142,7 +8514,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8155,7 +8527,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -8176,7 +8548,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8188,7 +8560,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8201,7 +8573,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -8234,7 +8606,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8246,7 +8618,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8259,7 +8631,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -8289,7 +8661,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8301,7 +8673,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8314,7 +8686,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Task) GetName() string {
@@ -8408,7 +8780,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8420,7 +8792,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8433,7 +8805,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *CreateTaskRequest) GetName() string {
@@ -8487,7 +8859,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8499,7 +8871,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8512,7 +8884,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *CreateTaskResponse) GetTask() *Task {
@@ -8534,7 +8906,7 @@ type EditTaskRequest struct {
 
 func (x *EditTaskRequest) Reset() {
 	*x = EditTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8546,7 +8918,7 @@ func (x *EditTaskRequest) String() string {
 func (*EditTaskRequest) ProtoMessage() {}
 
 func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8559,7 +8931,7 @@ func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
 func (*EditTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *EditTaskRequest) GetName() string {
@@ -8599,7 +8971,7 @@ type EditTaskResponse struct {
 
 func (x *EditTaskResponse) Reset() {
 	*x = EditTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8611,7 +8983,7 @@ func (x *EditTaskResponse) String() string {
 func (*EditTaskResponse) ProtoMessage() {}
 
 func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8624,7 +8996,7 @@ func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
 func (*EditTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *EditTaskResponse) GetTask() *Task {
@@ -8645,7 +9017,7 @@ type FinaliseTaskRequest struct {
 
 func (x *FinaliseTaskRequest) Reset() {
 	*x = FinaliseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8657,7 +9029,7 @@ func (x *FinaliseTaskRequest) String() string {
 func (*FinaliseTaskRequest) ProtoMessage() {}
 
 func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8670,7 +9042,7 @@ func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *FinaliseTaskRequest) GetName() string {
@@ -8703,7 +9075,7 @@ type FinaliseTaskResponse struct {
 
 func (x *FinaliseTaskResponse) Reset() {
 	*x = FinaliseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8715,7 +9087,7 @@ func (x *FinaliseTaskResponse) String() string {
 func (*FinaliseTaskResponse) ProtoMessage() {}
 
 func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8728,7 +9100,7 @@ func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *FinaliseTaskResponse) GetTask() *Task {
@@ -8749,7 +9121,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8761,7 +9133,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8774,7 +9146,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *DeleteTaskRequest) GetName() string {
@@ -8806,7 +9178,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8818,7 +9190,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8831,7 +9203,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
 }
 
 type GetTaskRequest struct {
@@ -8843,7 +9215,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8855,7 +9227,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8868,7 +9240,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *GetTaskRequest) GetName() string {
@@ -8889,7 +9261,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8901,7 +9273,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8914,7 +9286,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -8946,7 +9318,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8958,7 +9330,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8971,7 +9343,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
 }
 
 type ListTasksResponse struct {
@@ -8983,7 +9355,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8995,7 +9367,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9008,7 +9380,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -9030,7 +9402,7 @@ type Taskrunner struct {
 
 func (x *Taskrunner) Reset() {
 	*x = Taskrunner{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9042,7 +9414,7 @@ func (x *Taskrunner) String() string {
 func (*Taskrunner) ProtoMessage() {}
 
 func (x *Taskrunner) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9055,7 +9427,7 @@ func (x *Taskrunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
 func (*Taskrunner) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *Taskrunner) GetName() string {
@@ -9089,7 +9461,7 @@ type CreateTaskrunnerRequest struct {
 
 func (x *CreateTaskrunnerRequest) Reset() {
 	*x = CreateTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9101,7 +9473,7 @@ func (x *CreateTaskrunnerRequest) String() string {
 func (*CreateTaskrunnerRequest) ProtoMessage() {}
 
 func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9114,7 +9486,7 @@ func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *CreateTaskrunnerRequest) GetName() string {
@@ -9140,7 +9512,7 @@ type CreateTaskrunnerResponse struct {
 
 func (x *CreateTaskrunnerResponse) Reset() {
 	*x = CreateTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9152,7 +9524,7 @@ func (x *CreateTaskrunnerResponse) String() string {
 func (*CreateTaskrunnerResponse) ProtoMessage() {}
 
 func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9165,7 +9537,7 @@ func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9185,7 +9557,7 @@ type DeleteTaskrunnerRequest struct {
 
 func (x *DeleteTaskrunnerRequest) Reset() {
 	*x = DeleteTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9197,7 +9569,7 @@ func (x *DeleteTaskrunnerRequest) String() string {
 func (*DeleteTaskrunnerRequest) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9210,7 +9582,7 @@ func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *DeleteTaskrunnerRequest) GetName() string {
@@ -9235,7 +9607,7 @@ type DeleteTaskrunnerResponse struct {
 
 func (x *DeleteTaskrunnerResponse) Reset() {
 	*x = DeleteTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9247,7 +9619,7 @@ func (x *DeleteTaskrunnerResponse) String() string {
 func (*DeleteTaskrunnerResponse) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9260,7 +9632,7 @@ func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
 }
 
 type ListTaskrunnersRequest struct {
@@ -9271,7 +9643,7 @@ type ListTaskrunnersRequest struct {
 
 func (x *ListTaskrunnersRequest) Reset() {
 	*x = ListTaskrunnersRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9283,7 +9655,7 @@ func (x *ListTaskrunnersRequest) String() string {
 func (*ListTaskrunnersRequest) ProtoMessage() {}
 
 func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9296,7 +9668,7 @@ func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
 }
 
 type ListTaskrunnersResponse struct {
@@ -9308,7 +9680,7 @@ type ListTaskrunnersResponse struct {
 
 func (x *ListTaskrunnersResponse) Reset() {
 	*x = ListTaskrunnersResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9320,7 +9692,7 @@ func (x *ListTaskrunnersResponse) String() string {
 func (*ListTaskrunnersResponse) ProtoMessage() {}
 
 func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9333,7 +9705,7 @@ func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
@@ -9352,7 +9724,7 @@ type GetTaskrunnerRequest struct {
 
 func (x *GetTaskrunnerRequest) Reset() {
 	*x = GetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9364,7 +9736,7 @@ func (x *GetTaskrunnerRequest) String() string {
 func (*GetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9377,7 +9749,7 @@ func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *GetTaskrunnerRequest) GetName() string {
@@ -9397,7 +9769,7 @@ type GetTaskrunnerResponse struct {
 
 func (x *GetTaskrunnerResponse) Reset() {
 	*x = GetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9409,7 +9781,7 @@ func (x *GetTaskrunnerResponse) String() string {
 func (*GetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9422,7 +9794,7 @@ func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9450,7 +9822,7 @@ type ResetTaskrunnerRequest struct {
 
 func (x *ResetTaskrunnerRequest) Reset() {
 	*x = ResetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9462,7 +9834,7 @@ func (x *ResetTaskrunnerRequest) String() string {
 func (*ResetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9475,7 +9847,7 @@ func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *ResetTaskrunnerRequest) GetName() string {
@@ -9508,7 +9880,7 @@ type ResetTaskrunnerResponse struct {
 
 func (x *ResetTaskrunnerResponse) Reset() {
 	*x = ResetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9520,7 +9892,7 @@ func (x *ResetTaskrunnerResponse) String() string {
 func (*ResetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9533,7 +9905,7 @@ func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9556,7 +9928,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9568,7 +9940,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9581,7 +9953,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -9624,7 +9996,7 @@ type AssignTaskRequest struct {
 
 func (x *AssignTaskRequest) Reset() {
 	*x = AssignTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9636,7 +10008,7 @@ func (x *AssignTaskRequest) String() string {
 func (*AssignTaskRequest) ProtoMessage() {}
 
 func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9649,7 +10021,7 @@ func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
 func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *AssignTaskRequest) GetId() string {
@@ -9738,7 +10110,7 @@ type AssignTaskResponse struct {
 
 func (x *AssignTaskResponse) Reset() {
 	*x = AssignTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9750,7 +10122,7 @@ func (x *AssignTaskResponse) String() string {
 func (*AssignTaskResponse) ProtoMessage() {}
 
 func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9763,7 +10135,7 @@ func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
 func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *AssignTaskResponse) GetAssignment() *Assignment {
@@ -9784,7 +10156,7 @@ type CancelAssignmentRequest struct {
 
 func (x *CancelAssignmentRequest) Reset() {
 	*x = CancelAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9796,7 +10168,7 @@ func (x *CancelAssignmentRequest) String() string {
 func (*CancelAssignmentRequest) ProtoMessage() {}
 
 func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9809,7 +10181,7 @@ func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *CancelAssignmentRequest) GetId() string {
@@ -9842,7 +10214,7 @@ type CancelAssignmentResponse struct {
 
 func (x *CancelAssignmentResponse) Reset() {
 	*x = CancelAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9854,7 +10226,7 @@ func (x *CancelAssignmentResponse) String() string {
 func (*CancelAssignmentResponse) ProtoMessage() {}
 
 func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9867,7 +10239,7 @@ func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
@@ -9893,7 +10265,7 @@ type PartOfHost struct {
 
 func (x *PartOfHost) Reset() {
 	*x = PartOfHost{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9905,7 +10277,7 @@ func (x *PartOfHost) String() string {
 func (*PartOfHost) ProtoMessage() {}
 
 func (x *PartOfHost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9918,7 +10290,7 @@ func (x *PartOfHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
 func (*PartOfHost) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *PartOfHost) GetAssignment() string {
@@ -9973,7 +10345,7 @@ type ApproveTaskRequest struct {
 
 func (x *ApproveTaskRequest) Reset() {
 	*x = ApproveTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9985,7 +10357,7 @@ func (x *ApproveTaskRequest) String() string {
 func (*ApproveTaskRequest) ProtoMessage() {}
 
 func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9998,7 +10370,7 @@ func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *ApproveTaskRequest) GetPart() *PartOfHost {
@@ -10024,7 +10396,7 @@ type ApproveTaskResponse struct {
 
 func (x *ApproveTaskResponse) Reset() {
 	*x = ApproveTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10036,7 +10408,7 @@ func (x *ApproveTaskResponse) String() string {
 func (*ApproveTaskResponse) ProtoMessage() {}
 
 func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10049,7 +10421,7 @@ func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *ApproveTaskResponse) GetAssignment() *Assignment {
@@ -10070,7 +10442,7 @@ type RefuseTaskRequest struct {
 
 func (x *RefuseTaskRequest) Reset() {
 	*x = RefuseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10082,7 +10454,7 @@ func (x *RefuseTaskRequest) String() string {
 func (*RefuseTaskRequest) ProtoMessage() {}
 
 func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10095,7 +10467,7 @@ func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
 func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *RefuseTaskRequest) GetPart() *PartOfHost {
@@ -10128,7 +10500,7 @@ type RefuseTaskResponse struct {
 
 func (x *RefuseTaskResponse) Reset() {
 	*x = RefuseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10140,7 +10512,7 @@ func (x *RefuseTaskResponse) String() string {
 func (*RefuseTaskResponse) ProtoMessage() {}
 
 func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10153,7 +10525,7 @@ func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
 func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *RefuseTaskResponse) GetAssignment() *Assignment {
@@ -10172,7 +10544,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10184,7 +10556,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10197,7 +10569,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -10216,7 +10588,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10228,7 +10600,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10241,7 +10613,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -10259,7 +10631,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10271,7 +10643,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10284,7 +10656,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 type ListAssignmentsResponse struct {
@@ -10296,7 +10668,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10308,7 +10680,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10321,7 +10693,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -10366,7 +10738,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10378,7 +10750,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10391,7 +10763,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *Assignment) GetId() string {
@@ -10590,7 +10962,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10602,7 +10974,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10615,7 +10987,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *Approval) GetHost() string {
@@ -10673,7 +11045,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10685,7 +11057,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10698,7 +11070,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -10786,7 +11158,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10798,7 +11170,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10811,7 +11183,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
 }
 
 type HostedAssignments struct {
@@ -10824,7 +11196,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10836,7 +11208,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10849,7 +11221,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -10879,7 +11251,7 @@ type HostedAssignment struct {
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10891,7 +11263,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10904,7 +11276,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -10946,7 +11318,7 @@ type HostedApproval struct {
 
 func (x *HostedApproval) Reset() {
 	*x = HostedApproval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10958,7 +11330,7 @@ func (x *HostedApproval) String() string {
 func (*HostedApproval) ProtoMessage() {}
 
 func (x *HostedApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10971,7 +11343,7 @@ func (x *HostedApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
 func (*HostedApproval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *HostedApproval) GetRefuse() bool {
@@ -11002,7 +11374,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11014,7 +11386,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11027,7 +11399,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -11088,7 +11460,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11100,7 +11472,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11113,7 +11485,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -11176,7 +11548,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11188,7 +11560,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11201,7 +11573,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -11891,7 +12263,29 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x11ReadLedgerRequest\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\"!\n" +
 	"\vLedgerChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"V\n" +
+	"\x06Rights\x12\x1c\n" +
+	"\tsentences\x18\x01 \x03(\tR\tsentences\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x1e\n" +
+	"\vset_unix_ms\x18\x03 \x01(\x03R\tsetUnixMs\"\x12\n" +
+	"\x10GetRightsRequest\"=\n" +
+	"\x11GetRightsResponse\x12(\n" +
+	"\x06rights\x18\x01 \x01(\v2\x10.swarm.v1.RightsR\x06rights\"W\n" +
+	"\x10SetRightsRequest\x12\x1c\n" +
+	"\tsentences\x18\x01 \x03(\tR\tsentences\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"=\n" +
+	"\x11SetRightsResponse\x12(\n" +
+	"\x06rights\x18\x01 \x01(\v2\x10.swarm.v1.RightsR\x06rights\"v\n" +
+	"\x13ExplainRightRequest\x12\x12\n" +
+	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x1a\n" +
+	"\bresource\x18\x02 \x01(\tR\bresource\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1b\n" +
+	"\tspiffe_id\x18\x04 \x01(\tR\bspiffeId\"|\n" +
+	"\x14ExplainRightResponse\x12\x18\n" +
+	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1a\n" +
+	"\bsentence\x18\x03 \x01(\tR\bsentence\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x13\n" +
 	"\x11ReadBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x81\x01\n" +
@@ -12332,7 +12726,16 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit0\x012_\n" +
+	"\x05audit0\x012\x9e\x02\n" +
+	"\rRightsService\x12W\n" +
+	"\tGetRights\x12\x1a.swarm.v1.GetRightsRequest\x1a\x1b.swarm.v1.GetRightsResponse\"\x11\x82\xce\x18\r\n" +
+	"\x04swci\n" +
+	"\x05audit\x12R\n" +
+	"\tSetRights\x12\x1a.swarm.v1.SetRightsRequest\x1a\x1b.swarm.v1.SetRightsResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12`\n" +
+	"\fExplainRight\x12\x1d.swarm.v1.ExplainRightRequest\x1a\x1e.swarm.v1.ExplainRightResponse\"\x11\x82\xce\x18\r\n" +
+	"\x04swci\n" +
+	"\x05audit2_\n" +
 	"\rBackupService\x12N\n" +
 	"\n" +
 	"ReadBackup\x12\x1b.swarm.v1.ReadBackupRequest\x1a\x15.swarm.v1.BackupChunk\"\n" +
@@ -12352,7 +12755,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 161)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 168)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -12455,67 +12858,74 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Model)(nil),                      // 98: swarm.v1.Model
 	(*ReadLedgerRequest)(nil),          // 99: swarm.v1.ReadLedgerRequest
 	(*LedgerChunk)(nil),                // 100: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),          // 101: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 102: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 103: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 104: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 105: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 106: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 107: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 108: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 109: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 110: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 111: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 112: swarm.v1.EndContractResponse
-	(*Task)(nil),                       // 113: swarm.v1.Task
-	(*CreateTaskRequest)(nil),          // 114: swarm.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 115: swarm.v1.CreateTaskResponse
-	(*EditTaskRequest)(nil),            // 116: swarm.v1.EditTaskRequest
-	(*EditTaskResponse)(nil),           // 117: swarm.v1.EditTaskResponse
-	(*FinaliseTaskRequest)(nil),        // 118: swarm.v1.FinaliseTaskRequest
-	(*FinaliseTaskResponse)(nil),       // 119: swarm.v1.FinaliseTaskResponse
-	(*DeleteTaskRequest)(nil),          // 120: swarm.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),         // 121: swarm.v1.DeleteTaskResponse
-	(*GetTaskRequest)(nil),             // 122: swarm.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),            // 123: swarm.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),           // 124: swarm.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),          // 125: swarm.v1.ListTasksResponse
-	(*Taskrunner)(nil),                 // 126: swarm.v1.Taskrunner
-	(*CreateTaskrunnerRequest)(nil),    // 127: swarm.v1.CreateTaskrunnerRequest
-	(*CreateTaskrunnerResponse)(nil),   // 128: swarm.v1.CreateTaskrunnerResponse
-	(*DeleteTaskrunnerRequest)(nil),    // 129: swarm.v1.DeleteTaskrunnerRequest
-	(*DeleteTaskrunnerResponse)(nil),   // 130: swarm.v1.DeleteTaskrunnerResponse
-	(*ListTaskrunnersRequest)(nil),     // 131: swarm.v1.ListTaskrunnersRequest
-	(*ListTaskrunnersResponse)(nil),    // 132: swarm.v1.ListTaskrunnersResponse
-	(*GetTaskrunnerRequest)(nil),       // 133: swarm.v1.GetTaskrunnerRequest
-	(*GetTaskrunnerResponse)(nil),      // 134: swarm.v1.GetTaskrunnerResponse
-	(*ResetTaskrunnerRequest)(nil),     // 135: swarm.v1.ResetTaskrunnerRequest
-	(*ResetTaskrunnerResponse)(nil),    // 136: swarm.v1.ResetTaskrunnerResponse
-	(*TaskGroup)(nil),                  // 137: swarm.v1.TaskGroup
-	(*AssignTaskRequest)(nil),          // 138: swarm.v1.AssignTaskRequest
-	(*AssignTaskResponse)(nil),         // 139: swarm.v1.AssignTaskResponse
-	(*CancelAssignmentRequest)(nil),    // 140: swarm.v1.CancelAssignmentRequest
-	(*CancelAssignmentResponse)(nil),   // 141: swarm.v1.CancelAssignmentResponse
-	(*PartOfHost)(nil),                 // 142: swarm.v1.PartOfHost
-	(*ApproveTaskRequest)(nil),         // 143: swarm.v1.ApproveTaskRequest
-	(*ApproveTaskResponse)(nil),        // 144: swarm.v1.ApproveTaskResponse
-	(*RefuseTaskRequest)(nil),          // 145: swarm.v1.RefuseTaskRequest
-	(*RefuseTaskResponse)(nil),         // 146: swarm.v1.RefuseTaskResponse
-	(*GetAssignmentRequest)(nil),       // 147: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 148: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 149: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 150: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 151: swarm.v1.Assignment
-	(*Approval)(nil),                   // 152: swarm.v1.Approval
-	(*AssignmentMember)(nil),           // 153: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 154: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 155: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 156: swarm.v1.HostedAssignment
-	(*HostedApproval)(nil),             // 157: swarm.v1.HostedApproval
-	(*HostedMember)(nil),               // 158: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 159: swarm.v1.MemberReport
-	(*ErrorReason)(nil),                // 160: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 161: google.protobuf.MethodOptions
+	(*Rights)(nil),                     // 101: swarm.v1.Rights
+	(*GetRightsRequest)(nil),           // 102: swarm.v1.GetRightsRequest
+	(*GetRightsResponse)(nil),          // 103: swarm.v1.GetRightsResponse
+	(*SetRightsRequest)(nil),           // 104: swarm.v1.SetRightsRequest
+	(*SetRightsResponse)(nil),          // 105: swarm.v1.SetRightsResponse
+	(*ExplainRightRequest)(nil),        // 106: swarm.v1.ExplainRightRequest
+	(*ExplainRightResponse)(nil),       // 107: swarm.v1.ExplainRightResponse
+	(*ReadBackupRequest)(nil),          // 108: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 109: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 110: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 111: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 112: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 113: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 114: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 115: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 116: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 117: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 118: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 119: swarm.v1.EndContractResponse
+	(*Task)(nil),                       // 120: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 121: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 122: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 123: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 124: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 125: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 126: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 127: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 128: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 129: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 130: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 131: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 132: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 133: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 134: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 135: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 136: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 137: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 138: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 139: swarm.v1.ListTaskrunnersResponse
+	(*GetTaskrunnerRequest)(nil),       // 140: swarm.v1.GetTaskrunnerRequest
+	(*GetTaskrunnerResponse)(nil),      // 141: swarm.v1.GetTaskrunnerResponse
+	(*ResetTaskrunnerRequest)(nil),     // 142: swarm.v1.ResetTaskrunnerRequest
+	(*ResetTaskrunnerResponse)(nil),    // 143: swarm.v1.ResetTaskrunnerResponse
+	(*TaskGroup)(nil),                  // 144: swarm.v1.TaskGroup
+	(*AssignTaskRequest)(nil),          // 145: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 146: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 147: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 148: swarm.v1.CancelAssignmentResponse
+	(*PartOfHost)(nil),                 // 149: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 150: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 151: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 152: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 153: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 154: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 155: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 156: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 157: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 158: swarm.v1.Assignment
+	(*Approval)(nil),                   // 159: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 160: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 161: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 162: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 163: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 164: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 165: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 166: swarm.v1.MemberReport
+	(*ErrorReason)(nil),                // 167: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 168: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -12546,7 +12956,7 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	159, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	166, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
@@ -12598,158 +13008,167 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	69,  // 77: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
 	98,  // 78: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
 	78,  // 79: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	14,  // 80: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 81: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 82: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 83: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 84: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 85: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 86: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 87: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 88: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	113, // 89: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 90: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	113, // 91: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 92: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	113, // 93: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 94: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	113, // 95: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	113, // 96: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
-	14,  // 97: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	126, // 98: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	14,  // 99: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	126, // 100: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	126, // 101: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	151, // 102: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 103: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	126, // 104: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	137, // 105: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 106: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	151, // 107: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 108: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	151, // 109: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	142, // 110: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 111: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	151, // 112: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	142, // 113: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 114: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	151, // 115: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	151, // 116: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	151, // 117: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	137, // 118: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	153, // 119: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	152, // 120: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	156, // 121: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	151, // 122: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	158, // 123: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 124: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	157, // 125: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 126: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	161, // 127: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 128: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 129: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 130: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 131: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 132: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 133: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 134: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 135: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 136: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 137: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 138: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 139: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 140: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 141: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 142: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 143: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 144: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 145: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 146: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 147: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 148: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 149: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 150: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	103, // 151: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	107, // 152: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	109, // 153: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	111, // 154: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	105, // 155: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	114, // 156: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	116, // 157: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	118, // 158: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	120, // 159: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	122, // 160: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	124, // 161: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	127, // 162: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	129, // 163: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	131, // 164: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	133, // 165: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	135, // 166: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	138, // 167: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	140, // 168: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	143, // 169: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	145, // 170: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	147, // 171: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	149, // 172: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	154, // 173: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 174: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 175: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 176: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	101, // 177: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 178: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 179: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 180: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 181: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 182: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 183: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 184: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 185: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 186: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 187: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 188: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 189: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 190: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 191: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 192: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 193: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 194: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 195: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 196: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 197: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 198: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 199: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	104, // 200: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	108, // 201: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	110, // 202: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	112, // 203: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	106, // 204: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	115, // 205: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	117, // 206: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	119, // 207: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	121, // 208: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	123, // 209: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	125, // 210: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	128, // 211: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	130, // 212: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	132, // 213: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	134, // 214: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	136, // 215: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	139, // 216: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	141, // 217: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	144, // 218: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	146, // 219: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	148, // 220: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	150, // 221: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	155, // 222: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 223: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 224: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 225: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	102, // 226: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	178, // [178:227] is the sub-list for method output_type
-	129, // [129:178] is the sub-list for method input_type
-	128, // [128:129] is the sub-list for extension type_name
-	127, // [127:128] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	101, // 80: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
+	14,  // 81: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
+	101, // 82: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
+	14,  // 83: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 84: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 85: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 86: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 87: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 88: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 89: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 90: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 91: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 92: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 93: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 94: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 95: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 96: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 97: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 98: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	120, // 99: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	14,  // 100: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 101: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	14,  // 102: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 103: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	133, // 104: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	158, // 105: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 106: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 107: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	144, // 108: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 109: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 110: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 111: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	158, // 112: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 113: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 114: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 115: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 116: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 117: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 118: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 119: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 120: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	144, // 121: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	160, // 122: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	159, // 123: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	163, // 124: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	158, // 125: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	165, // 126: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 127: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	164, // 128: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 129: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	168, // 130: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 131: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 132: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 133: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 134: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 135: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 136: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 137: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 138: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 139: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 140: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 141: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 142: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 143: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 144: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 145: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 146: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 147: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 148: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 149: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 150: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 151: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 152: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 153: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	110, // 154: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	114, // 155: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	116, // 156: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	118, // 157: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	112, // 158: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	121, // 159: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	123, // 160: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	125, // 161: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	127, // 162: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	129, // 163: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	131, // 164: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	134, // 165: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	136, // 166: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	138, // 167: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	140, // 168: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	142, // 169: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	145, // 170: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	147, // 171: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	150, // 172: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	152, // 173: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	154, // 174: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	156, // 175: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	161, // 176: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 177: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 178: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 179: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	102, // 180: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	104, // 181: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	106, // 182: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	108, // 183: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 184: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 185: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 186: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 187: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 188: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 189: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 190: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 191: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 192: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 193: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 194: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 195: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 196: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 197: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 198: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 199: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 200: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 201: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 202: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 203: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 204: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 205: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	111, // 206: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	115, // 207: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	117, // 208: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	119, // 209: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	113, // 210: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	122, // 211: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	124, // 212: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	126, // 213: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	128, // 214: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	130, // 215: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	132, // 216: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	135, // 217: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	137, // 218: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	139, // 219: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	141, // 220: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	143, // 221: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	146, // 222: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	148, // 223: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	151, // 224: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	153, // 225: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	155, // 226: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	157, // 227: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	162, // 228: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 229: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 230: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 231: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	103, // 232: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 233: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 234: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 235: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	184, // [184:236] is the sub-list for method output_type
+	132, // [132:184] is the sub-list for method input_type
+	131, // [131:132] is the sub-list for extension type_name
+	130, // [130:131] is the sub-list for extension extendee
+	0,   // [0:130] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -12765,9 +13184,9 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   161,
+			NumMessages:   168,
 			NumExtensions: 1,
-			NumServices:   8,
+			NumServices:   9,
 		},
 		GoTypes:           file_api_swarm_v1_swarm_proto_goTypes,
 		DependencyIndexes: file_api_swarm_v1_swarm_proto_depIdxs,

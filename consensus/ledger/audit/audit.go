@@ -120,6 +120,7 @@ type auditor struct {
 	members     *members
 	contracts   *contracts
 	tasks       *tasks
+	rights      *entitlement
 	recovered   string // digest of the newest recovery; empty: there was none
 }
 
@@ -130,7 +131,7 @@ func newAuditor(o Options) *auditor {
 	orders := &orders{findings: f, past: p, authorities: auth, nonces: map[string]uint64{}}
 	m := &members{findings: f, authorities: auth, orders: orders, nodes: map[string]*ledger.Registration{}, banned: map[string]string{}, invited: map[string]ledger.Invitation{}}
 	return &auditor{
-		findings: f, past: p, authorities: auth, members: m, tasks: &tasks{findings: f, orders: orders, digest: map[string]string{}, live: map[string]ledger.Assigned{}},
+		findings: f, past: p, authorities: auth, members: m, rights: &entitlement{findings: f, orders: orders}, tasks: &tasks{findings: f, orders: orders, digest: map[string]string{}, live: map[string]ledger.Assigned{}},
 		contracts: &contracts{findings: f, past: p, orders: orders, members: m, courses: map[string]*course{}, floors: []uint64{0}},
 	}
 }
@@ -255,6 +256,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.contracts.rules(b)
 	case ledger.Recovery:
 		a.recovery(b)
+	case ledger.Rights:
+		a.rights.set(b)
 	default:
 		a.tasks.judge(b)
 	}

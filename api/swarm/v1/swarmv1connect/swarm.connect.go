@@ -40,6 +40,8 @@ const (
 	ModelServiceName = "swarm.v1.ModelService"
 	// LedgerServiceName is the fully-qualified name of the LedgerService service.
 	LedgerServiceName = "swarm.v1.LedgerService"
+	// RightsServiceName is the fully-qualified name of the RightsService service.
+	RightsServiceName = "swarm.v1.RightsService"
 	// BackupServiceName is the fully-qualified name of the BackupService service.
 	BackupServiceName = "swarm.v1.BackupService"
 )
@@ -172,6 +174,13 @@ const (
 	// LedgerServiceReadLedgerProcedure is the fully-qualified name of the LedgerService's ReadLedger
 	// RPC.
 	LedgerServiceReadLedgerProcedure = "/swarm.v1.LedgerService/ReadLedger"
+	// RightsServiceGetRightsProcedure is the fully-qualified name of the RightsService's GetRights RPC.
+	RightsServiceGetRightsProcedure = "/swarm.v1.RightsService/GetRights"
+	// RightsServiceSetRightsProcedure is the fully-qualified name of the RightsService's SetRights RPC.
+	RightsServiceSetRightsProcedure = "/swarm.v1.RightsService/SetRights"
+	// RightsServiceExplainRightProcedure is the fully-qualified name of the RightsService's
+	// ExplainRight RPC.
+	RightsServiceExplainRightProcedure = "/swarm.v1.RightsService/ExplainRight"
 	// BackupServiceReadBackupProcedure is the fully-qualified name of the BackupService's ReadBackup
 	// RPC.
 	BackupServiceReadBackupProcedure = "/swarm.v1.BackupService/ReadBackup"
@@ -1873,6 +1882,134 @@ type UnimplementedLedgerServiceHandler struct{}
 
 func (UnimplementedLedgerServiceHandler) ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LedgerService.ReadLedger is not implemented"))
+}
+
+// RightsServiceClient is a client for the swarm.v1.RightsService service.
+type RightsServiceClient interface {
+	// GetRights shows the sentences, in the order in which they are judged.
+	GetRights(context.Context, *connect.Request[v1.GetRightsRequest]) (*connect.Response[v1.GetRightsResponse], error)
+	// SetRights replaces all sentences. Whoever asks must be among those who may set them afterwards. Idempotent.
+	SetRights(context.Context, *connect.Request[v1.SetRightsRequest]) (*connect.Response[v1.SetRightsResponse], error)
+	// ExplainRight says whether somebody may do something, and which sentence decides.
+	ExplainRight(context.Context, *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error)
+}
+
+// NewRightsServiceClient constructs a client for the swarm.v1.RightsService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewRightsServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) RightsServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	rightsServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("RightsService").Methods()
+	return &rightsServiceClient{
+		getRights: connect.NewClient[v1.GetRightsRequest, v1.GetRightsResponse](
+			httpClient,
+			baseURL+RightsServiceGetRightsProcedure,
+			connect.WithSchema(rightsServiceMethods.ByName("GetRights")),
+			connect.WithClientOptions(opts...),
+		),
+		setRights: connect.NewClient[v1.SetRightsRequest, v1.SetRightsResponse](
+			httpClient,
+			baseURL+RightsServiceSetRightsProcedure,
+			connect.WithSchema(rightsServiceMethods.ByName("SetRights")),
+			connect.WithClientOptions(opts...),
+		),
+		explainRight: connect.NewClient[v1.ExplainRightRequest, v1.ExplainRightResponse](
+			httpClient,
+			baseURL+RightsServiceExplainRightProcedure,
+			connect.WithSchema(rightsServiceMethods.ByName("ExplainRight")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// rightsServiceClient implements RightsServiceClient.
+type rightsServiceClient struct {
+	getRights    *connect.Client[v1.GetRightsRequest, v1.GetRightsResponse]
+	setRights    *connect.Client[v1.SetRightsRequest, v1.SetRightsResponse]
+	explainRight *connect.Client[v1.ExplainRightRequest, v1.ExplainRightResponse]
+}
+
+// GetRights calls swarm.v1.RightsService.GetRights.
+func (c *rightsServiceClient) GetRights(ctx context.Context, req *connect.Request[v1.GetRightsRequest]) (*connect.Response[v1.GetRightsResponse], error) {
+	return c.getRights.CallUnary(ctx, req)
+}
+
+// SetRights calls swarm.v1.RightsService.SetRights.
+func (c *rightsServiceClient) SetRights(ctx context.Context, req *connect.Request[v1.SetRightsRequest]) (*connect.Response[v1.SetRightsResponse], error) {
+	return c.setRights.CallUnary(ctx, req)
+}
+
+// ExplainRight calls swarm.v1.RightsService.ExplainRight.
+func (c *rightsServiceClient) ExplainRight(ctx context.Context, req *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error) {
+	return c.explainRight.CallUnary(ctx, req)
+}
+
+// RightsServiceHandler is an implementation of the swarm.v1.RightsService service.
+type RightsServiceHandler interface {
+	// GetRights shows the sentences, in the order in which they are judged.
+	GetRights(context.Context, *connect.Request[v1.GetRightsRequest]) (*connect.Response[v1.GetRightsResponse], error)
+	// SetRights replaces all sentences. Whoever asks must be among those who may set them afterwards. Idempotent.
+	SetRights(context.Context, *connect.Request[v1.SetRightsRequest]) (*connect.Response[v1.SetRightsResponse], error)
+	// ExplainRight says whether somebody may do something, and which sentence decides.
+	ExplainRight(context.Context, *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error)
+}
+
+// NewRightsServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewRightsServiceHandler(svc RightsServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	rightsServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("RightsService").Methods()
+	rightsServiceGetRightsHandler := connect.NewUnaryHandler(
+		RightsServiceGetRightsProcedure,
+		svc.GetRights,
+		connect.WithSchema(rightsServiceMethods.ByName("GetRights")),
+		connect.WithHandlerOptions(opts...),
+	)
+	rightsServiceSetRightsHandler := connect.NewUnaryHandler(
+		RightsServiceSetRightsProcedure,
+		svc.SetRights,
+		connect.WithSchema(rightsServiceMethods.ByName("SetRights")),
+		connect.WithHandlerOptions(opts...),
+	)
+	rightsServiceExplainRightHandler := connect.NewUnaryHandler(
+		RightsServiceExplainRightProcedure,
+		svc.ExplainRight,
+		connect.WithSchema(rightsServiceMethods.ByName("ExplainRight")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/swarm.v1.RightsService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case RightsServiceGetRightsProcedure:
+			rightsServiceGetRightsHandler.ServeHTTP(w, r)
+		case RightsServiceSetRightsProcedure:
+			rightsServiceSetRightsHandler.ServeHTTP(w, r)
+		case RightsServiceExplainRightProcedure:
+			rightsServiceExplainRightHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedRightsServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedRightsServiceHandler struct{}
+
+func (UnimplementedRightsServiceHandler) GetRights(context.Context, *connect.Request[v1.GetRightsRequest]) (*connect.Response[v1.GetRightsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.GetRights is not implemented"))
+}
+
+func (UnimplementedRightsServiceHandler) SetRights(context.Context, *connect.Request[v1.SetRightsRequest]) (*connect.Response[v1.SetRightsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.SetRights is not implemented"))
+}
+
+func (UnimplementedRightsServiceHandler) ExplainRight(context.Context, *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.ExplainRight is not implemented"))
 }
 
 // BackupServiceClient is a client for the swarm.v1.BackupService service.
