@@ -47,6 +47,9 @@ func (p *Policy) exceeds(r Request) *Decision {
 		{gpusLimit, float64(r.GPUs), float64(l.gpus), p.kind == written && l.gpus >= 0},
 		{hoursLimit, r.Hours, l.held.Hours, l.held.Hours > 0},
 	} {
+		if n.set && n.asks == 0 && n.name != gpusLimit && !r.Held && (n.name == hoursLimit || r.runs()) {
+			return p.over(n.name, fmt.Sprintf("it does not say how many %s it takes, and this host can't hold it to %s", unit(n.name), plainNumber(n.limit)), "take out "+n.name)
+		}
 		if n.set && !(n.asks <= n.limit) { // also what is no number
 			return p.over(n.name, fmt.Sprintf("it asks for %s %s, and this host gives %s", plainNumber(n.asks), unit(n.name), plainNumber(n.limit)), "raise "+n.name)
 		}

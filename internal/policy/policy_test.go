@@ -23,7 +23,7 @@ func digest(c string) string { return strings.Repeat(c, 64) }
 func run() policy.Request {
 	return policy.Request{
 		Submitter: ann, Swarm: "s1", Taskrunner: "tr", Task: "train", Type: "RUN_SWARM", Digest: digest("a"),
-		Image: "reg.h.org:5000/ml/train:v1", ImageDigest: "sha256:" + digest("b"), Runtime: "docker",
+		Image: "reg.h.org:5000/ml/train:v1", ImageDigest: "sha256:" + digest("b"), Runtime: "docker", Held: true,
 	}
 }
 
@@ -82,6 +82,9 @@ func TestDecide(t *testing.T) {
 		{"memory", func(r *policy.Request) { r.Memory = 64<<30 + 1 }, "refused: it asks for 68719476737 bytes of memory, and this host gives 68719476736;"},
 		{"a GPU", func(r *policy.Request) { r.GPUs = 1 }, "refused: it asks for 1 GPUs, and this host gives 0; raise gpus"},
 		{"hours", func(r *policy.Request) { r.Hours = 2 }, "refused: it asks for 2 hours, and this host gives 1.5; raise hours"},
+		{"no CPUs, and nothing that holds it", func(r *policy.Request) { r.Held = false }, "refused: it does not say how many CPUs it takes, and this host can't hold it to 8; take out cpus under limits"},
+		{"no hours, and nothing that holds it", func(r *policy.Request) { r.Held, r.CPUs, r.Memory = false, 1, 1 }, "refused: it does not say how many hours it takes, and this host can't hold it to 1.5"},
+		{"all of it, and nothing that holds it", func(r *policy.Request) { r.Held, r.CPUs, r.Memory, r.Hours = false, 1, 1, 1 }, "allowed"},
 		{"all of it", func(r *policy.Request) { r.CPUs, r.Memory, r.Hours = 8, 64<<30, 1.5 }, "allowed"},
 		{"volumes", func(r *policy.Request) { r.Volumes = []string{"data", "trial-1"} }, "allowed"},
 		{"another volume", func(r *policy.Request) { r.Volumes = []string{"data2"} }, `refused: it asks for the volume "data2", which this host does not give; add it to volumes`},

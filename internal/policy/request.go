@@ -33,12 +33,18 @@ type Request struct {
 	Memory int64   // bytes; 0: it does not say
 	GPUs   int
 	Hours  float64 // until it is stopped; 0: it does not say
+	// Held says that the host holds what runs to the limits of the decision. If it does not, a task that does not say how much it takes is
+	// refused where there is a limit of that.
+	Held bool
 
 	Volumes   []string // names of the engine's volumes
 	Paths     []string // of the host, without symbolic links
 	Networks  []string
 	Isolation []string // what is to be opened: OPTION or OPTION=VALUE, as the engine's options are named
 }
+
+// runs reports whether the task has the host run a program of somebody else's.
+func (r Request) runs() bool { return r.Type != "PULL_IMAGE" && r.Type != "MAKE_SWARM_USER_CONTENT" }
 
 // known are the facts of a request, by the names that conditions have for them.
 func (r Request) known() map[string]string {

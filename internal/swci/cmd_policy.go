@@ -41,6 +41,7 @@ func policyCommands() []*Command {
 				&cli.StringFlag{Name: "image-digest", Usage: "`DIGEST` of the image, sha256:…"},
 				&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "what runs the task: docker, podman or process, as `NAME`"},
 				&cli.Float64Flag{Name: "cpus", Usage: "`N` CPUs that it asks for"},
+				&cli.Float64Flag{Name: "hours", Usage: "`N` hours after which it is stopped"},
 				&cli.IntFlag{Name: "gpus", Usage: "`N` GPUs that it asks for"},
 				&cli.StringSliceFlag{Name: "volume", Usage: "volume `NAME` that it names; repeatable"},
 				&cli.StringSliceFlag{Name: "path", Usage: "`PATH` of the host that it names; repeatable"},
@@ -115,7 +116,7 @@ func explainPolicy(_ context.Context, s *Session, args Args) error {
 	d := p.Decide(policy.Request{
 		Submitter: o.String("by"), Task: o.String("task"), Type: o.String("task-type"), Digest: o.String("task-digest"),
 		Image: o.String("image"), ImageDigest: o.String("image-digest"), Runtime: o.String("runtime"),
-		CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"),
+		CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"),
 	})
 	switch {
 	case s.JSON:
