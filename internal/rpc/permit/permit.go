@@ -168,7 +168,9 @@ func facts(view *state.State, resource, method string, m proto.Message) map[stri
 		} else if name != "" {
 			known[rights.TaskName] = name
 		}
-		assignment(view, field("assignment")+field("id"), known)
+		if method != "AssignTask" { // which names what is to become of a new one
+			assignment(view, field("assignment")+field("id"), known)
+		}
 	}
 	return known
 }
@@ -184,7 +186,7 @@ func nodeName(view *state.State, name string) string {
 	return name
 }
 
-// assignment adds what an assignment is of, where it is one that is there already.
+// assignment puts in what an assignment is of, whatever the message says of that.
 func assignment(view *state.State, id string, known map[string]string) {
 	if view.Tasks == nil || view.Tasks.Assignments[id] == nil {
 		return

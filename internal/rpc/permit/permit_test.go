@@ -77,6 +77,11 @@ func TestNames(t *testing.T) {
 		{"PauseContract", "contract.name='study'", &swarmv1.PauseContractRequest{Contract: "other"}, false},
 		{"ListModels", "contract.name='study'", &swarmv1.ListModelsRequest{Contract: "study"}, true},
 		{"DeleteTask", "task.name='pull'", &swarmv1.DeleteTaskRequest{Name: "pull"}, true},
+		{"AssignTask", "task.name='other'", &swarmv1.AssignTaskRequest{Id: "7", Task: "other"}, true},
+		{"AssignTask", "task.name='pull'", &swarmv1.AssignTaskRequest{Id: "7", Task: "other"}, false},
+		{"CancelAssignment", "task.name='pull'", &swarmv1.CancelAssignmentRequest{Id: "7"}, true},
+		{"CancelAssignment", "taskrunner.name!='tr'", &swarmv1.CancelAssignmentRequest{Id: "7"}, false},
+		{"CancelAssignment", "task.name!='pull'", &swarmv1.CancelAssignmentRequest{Id: "8"}, false},
 		{"DeleteTaskrunner", "task.name='tr'", &swarmv1.DeleteTaskrunnerRequest{Name: "tr"}, false},
 		{"DeleteTaskrunner", "taskrunner.name='tr'", &swarmv1.DeleteTaskrunnerRequest{Name: "tr"}, true},
 	} {
