@@ -93,7 +93,7 @@ func setRights(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("set rights: %w", err)
 		}
 		return s.show(rightsToJSON(r), func() error {
-			_, err := fmt.Fprintf(s.Env.Stdout, "the rights of this swarm are what %d sentences allow\n", len(r.GetSentences()))
+			_, err := fmt.Fprintf(s.Env.Stdout, "set: operators and auditors may do what these sentences allow: %d\n", len(r.GetSentences()))
 			return err
 		})
 	})

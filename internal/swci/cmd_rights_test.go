@@ -82,7 +82,7 @@ func TestRightsAreShownAsTheyAreSet(t *testing.T) {
 	}
 	write("# ours\nallow spiffe://a.example/** to manage all-resources\nAllow spiffe://b.example/** to use contracts\n  where contract.name=study\n")
 	want := []string{"Allow spiffe://a.example/** to manage all-resources", "Allow spiffe://b.example/** to use contracts where contract.name='study'"}
-	if out, err := onRights(t, swarm, "set", "rights", file); err != nil || out != "the rights of this swarm are what 2 sentences allow\n" || !cmp.Equal(swarm.rights.GetSentences(), want) {
+	if out, err := onRights(t, swarm, "set", "rights", file); err != nil || out != "set: operators and auditors may do what these sentences allow: 2\n" || !cmp.Equal(swarm.rights.GetSentences(), want) {
 		t.Errorf("set: %q, %v: %q", out, err, swarm.rights.GetSentences())
 	}
 	out, err := onRights(t, swarm, "get", "rights")
