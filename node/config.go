@@ -91,7 +91,7 @@ type SWOPConfig struct {
 	Offer   task.Offer // what it takes tasks for
 	// Policy reads what the host's owner says about tasks, for a host of a trust domain.
 	Policy  func(domain string) (*policy.Policy, error)
-	Types   map[string]work.Type // how tasks are carried out, by their type
-	Process bool                 // RUN_SWARM starts processes
-	Local   bool                 // the swarm is one of `swarmctl local`
+	Types   func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
+	Process bool                                        // RUN_SWARM starts processes
+	Local   bool                                        // the swarm is one of `swarmctl local`
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/version"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/containers"
 	"github.com/swarmd/swarmd/internal/work/image"
 	"github.com/swarmd/swarmd/internal/work/runswarm"
 	"github.com/swarmd/swarmd/node"
@@ -37,6 +39,7 @@ func swopCommand(e Env) *cli.Command {
 		stringFlag("docker-socket-file", "socket of the container engine that carries tasks out (default: as DOCKER_HOST says)"),
 		stringFlag("docker-group-id", "number of the group that may use that socket, with --swop-uid"),
 		stringFlag("swop-uid", "number of the user in the SWOP's container (default: root, which the engine's socket takes)"),
+		stringFlag("ml-runtime", "what RUN_SWARM starts: docker: SLs and programs in containers; process: on this host, without an engine (default: as --runtime)"),
 		&cli.BoolFlag{Name: "keep-containers", Usage: "leave the containers of tasks when they end, for a look at them", EnvVars: env("keep-containers")},
 	)
 	return described(agentHelp, command("run-swop", "run a SWOP: carry out tasks on this host", flags, func(c *cli.Context) error {
@@ -101,6 +104,10 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	for _, odd := range odds {
 		base.Log.Warn("the profile is read as it is meant; swarmctl lint profile says more", "finding", odd.Error())
 	}
+	own, err := start.Runtime("runtime", c.String("runtime"), start.Process)
+	wrong.add(err)
+	ml, err := start.Runtime("ml-runtime", o.MLRuntime, own)
+	wrong.add(err)
 	runtime := start.Process
 	if e.Getenv(start.InContainer) != "" {
 		runtime = start.Docker
@@ -108,32 +115,31 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	if len(wrong) > 0 {
 		return o, node.SWOPConfig{}, wrong.first()
 	}
-	types, err := taskTypes(o, e, &runswarm.Host{Profile: profile, Name: base.Name, Node: o.Node, SNs: sns}, base)
+	swarmd, err := os.Executable()
+	if err != nil {
+		return o, node.SWOPConfig{}, fmt.Errorf("find swarmd, which SLs run: %w", err)
+	}
 	return o, node.SWOPConfig{
-		Common: base, SNs: sns, Runtime: runtime, Types: types, Process: true, Local: e.Getenv(localVariable) != "",
+		Common: base, SNs: sns, Runtime: runtime, Process: ml == start.Process, Local: e.Getenv(localVariable) != "",
 		Offer: task.Offer{Taskrunner: profile.Taskrunner, Peers: uint32(profile.Peers())}, //nolint:gosec // the profile's file is bounded
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},
-	}, err
-}
-
-// taskTypes is how this host carries out tasks, by their type.
-func taskTypes(o *start.SWOP, e Env, h *runswarm.Host, base node.Common) (map[string]work.Type, error) {
-	swarmd, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find swarmd, which SLs run: %w", err)
-	}
-	address := o.Getenv(e.Getenv)("DOCKER_HOST")
-	types := map[string]work.Type{task.PullImage: {Repeats: true, Executor: &image.Puller{
-		Open: func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }, Log: base.Log,
-	}}}
-	if e.Getenv(start.InContainer) == "" { // there is no Python in a SWOP's container
-		types[task.RunSwarm] = work.Type{Executor: &runswarm.Processes{
-			Host: *h, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd, Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
-		}}
-	}
-	return types, nil
+		Types: func(tasks work.Tasks) map[string]work.Type {
+			getenv := o.Getenv(e.Getenv)
+			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
+			run := work.Type{Executor: &containers.Runner{
+				Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
+			}}
+			if ml == start.Process {
+				run.Executor = &runswarm.Processes{
+					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: o.Node, SNs: sns}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
+					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
+				}
+			}
+			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: &image.Puller{Open: open, Log: base.Log}}, task.RunSwarm: run}
+		},
+	}, nil
 }
 
 // readProfile reads the host's profile, and what is odd in it.

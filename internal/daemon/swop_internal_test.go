@@ -60,9 +60,13 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 		t.Errorf("%+v", cfg)
 	}
 	for _, kind := range []string{task.RunSwarm, task.PullImage} {
-		if cfg.Types[kind].Executor == nil {
+		if cfg.Types(nil)[kind].Executor == nil {
 			t.Errorf("tasks of type %s are not carried out", kind)
 		}
+	}
+	inContainers, err := swopOf(t, map[string]string{}, "--usr-dir", usrDir(t, "sn.example"), "--profile-file-name", "p.yaml", "--socket-path", "s", "--ml-runtime", "docker")
+	if err != nil || inContainers.Process || inContainers.Runtime != "process" {
+		t.Errorf("--ml-runtime docker: %v, %+v", err, inContainers)
 	}
 	if p, err := cfg.Policy("a.example"); err != nil || !strings.HasPrefix(p.String(), "no policy") {
 		t.Errorf("%v, %v", p, err)
@@ -103,12 +107,13 @@ func TestSWOPIsChecked(t *testing.T) {
 		"--profile-file-name p":                  "mandatory parameter --usr-dir not specified",
 		"--usr-dir D":                            "mandatory parameter --profile-file-name not specified",
 		"--usr-dir D --profile-file-name p.yaml": "mandatory parameter --sn-ip not specified; give the address of an SN, here or as apisrv in the profile",
-		"--usr-dir D --profile-file-name none --sn-ip s":                "bad file: it does not exist",
-		"--usr-dir D --profile-file-name bad.yaml --sn-ip s":            "bad.yaml:1: ",
-		"--usr-dir D --profile-file-name open.yaml --sn-ip s":           "<SN-IP>",
-		"--usr-dir D --profile-file-name p.yaml --sn-ip a/b":            "--sn-ip a/b: neither an address nor a host name",
-		"--usr-dir D --profile-file-name p.yaml --sn-ip s --swop-uid x": "--swop-uid x: want a number",
-		"--usr-dir D --profile-file-name p.yaml --sn-ip s -d":           "--detach is for containers and this is --runtime process",
+		"--usr-dir D --profile-file-name none --sn-ip s":                  "bad file: it does not exist",
+		"--usr-dir D --profile-file-name bad.yaml --sn-ip s":              "bad.yaml:1: ",
+		"--usr-dir D --profile-file-name open.yaml --sn-ip s":             "<SN-IP>",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip a/b":              "--sn-ip a/b: neither an address nor a host name",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip s --ml-runtime x": "--ml-runtime x: want process or docker",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip s --swop-uid x":   "--swop-uid x: want a number",
+		"--usr-dir D --profile-file-name p.yaml --sn-ip s -d":             "--detach is for containers and this is --runtime process",
 	} {
 		t.Run(args, func(t *testing.T) {
 			_, err := swopOf(t, map[string]string{}, append(strings.Fields(strings.ReplaceAll(args, "D", dir)), "--socket-path", "s")...)

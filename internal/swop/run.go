@@ -27,10 +27,10 @@ type Config struct {
 	Source   identity.Source
 	Domains  identity.Domains
 	SwarmID  func() string
-	Policy   *policy.Policy // of the host's owner
-	Process  bool           // RUN_SWARM starts processes
-	Local    bool           // the swarm is one of `swarmctl local`
-	Types    map[string]work.Type
+	Policy   *policy.Policy                              // of the host's owner
+	Process  bool                                        // RUN_SWARM starts processes
+	Local    bool                                        // the swarm is one of `swarmctl local`
+	Types    func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
 	Health   *health.Monitor
 	Log      *slog.Logger
 }
@@ -46,13 +46,14 @@ func Run(ctx context.Context, cfg Config) error {
 		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name}, SwarmID: cfg.SwarmID,
 		Policy: Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Process: cfg.Process, Local: cfg.Local}, Journal: journal, Log: cfg.Log,
 	})
+	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
-	for name, t := range cfg.Types {
+	for name, t := range cfg.Types(tasks) {
 		types[name] = lines.Of(t)
 	}
 	view, swarm := NewView(), client.Host{Client: cfg.API}
 	host := work.New(work.Config{
-		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}, Guard: Guard{guard}, Types: types, Log: cfg.Log,
+		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard}, Types: types, Log: cfg.Log,
 	})
 	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Log: cfg.Log}
 	parts, work := errgroup.WithContext(ctx)

@@ -194,7 +194,7 @@ func TestOperatorOfTypedOptions(t *testing.T) {
 		Role: "swop", Node: "swop-1", Scope: "default", Version: "1", HostIP: "h", Options: component.Options{Name: "swop-1", User: "1000:999"},
 		Args: []string{
 			"run-swop", "--runtime=process", "--name=swop-1", "--host-ip=h", "--cert=" + key, "--profile-file-name=profile.yaml", "--sn-ip=sn1",
-			"--keep-containers=true", "--usr-dir=/platform/swarm/usr", "--policy=" + policy,
+			"--keep-containers=true", "--ml-runtime=docker", "--usr-dir=/platform/swarm/usr", "--policy=" + policy,
 		},
 		Vars: []string{"SWARM_IN_CONTAINER=1"}, Files: []string{key, policy}, EngineSocket: true,
 		Mounts: []component.Mount{{Source: usr, Target: "/platform/swarm/usr"}},
@@ -218,6 +218,7 @@ func TestOperatorIsChecked(t *testing.T) {
 		"--policy: /none: bad file":                                   func(o *start.SWOP) { o.Policy = "/none" },
 		"--docker-socket-file: /none: bad file":                       func(o *start.SWOP) { o.EngineSocket = "/none" },
 		"--docker-socket-file: /: bad file: it is no socket":          func(o *start.SWOP) { o.EngineSocket = "/" },
+		"--ml-runtime process is for a SWOP that is a process":        func(o *start.SWOP) { o.MLRuntime = "process" },
 		"--swop-uid 7: the group of the engine's socket is not known": func(o *start.SWOP) { o.UID = "7" },
 	} {
 		o, _ := swop(t)

@@ -34,6 +34,7 @@ type SWOP struct {
 	EngineGroup  ID       `option:"docker-group-id,launcher"`    // of that socket
 	UID          ID       `option:"swop-uid,launcher"`           // of the container's user
 	Keep         bool     `option:"keep-containers"`             // those that tasks have made stay when they end
+	MLRuntime    string   `option:"ml-runtime,host"`             // Process or Docker, of what tasks run; "": the SWOP's own
 }
 
 // ID is the number of a user or a group, in digits; "": none is given.
@@ -131,7 +132,11 @@ func (o *SWOP) Component(env Env) (component.Spec, error) {
 	if err != nil {
 		return s, err
 	}
+	if runtime, err := Runtime("ml-runtime", o.MLRuntime, Docker); err != nil || runtime != Docker {
+		return s, cmp.Or(err, errors.New("--ml-runtime process is for a SWOP that is a process, and this is --runtime docker: leave one of the two out"))
+	}
 	s.EngineSocket = true
+	s.Args = append(s.Args, "--ml-runtime="+Docker)
 	dir, err := HostDir("usr-dir", o.UsrDir, "directory", readable)
 	if err == nil {
 		_, err = HostFile("profile-file-name", o.ProfilePath())
