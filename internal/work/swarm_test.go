@@ -302,7 +302,7 @@ func history(t *testing.T, rng *rand.Rand) {
 			oneEpoch(t, machines)
 		}
 	}
-	for id := range 3 {
+	for id := range 2 {
 		q := task.Request{ID: fmt.Sprint(id + 1), Task: "work", Taskrunner: task.DefaultTaskrunner, Groups: []task.Group{{Name: "peers", Peers: 3, Least: uint32(1 + rng.IntN(3))}}, Retries: uint32(rng.IntN(3)), TimeoutMS: int64(rng.IntN(2)) * 300_000} //nolint:gosec // small
 		do(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli()})
 		for range rng.IntN(8) {
