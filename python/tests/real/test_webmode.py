@@ -171,7 +171,9 @@ def test_tasks(s: Swci, tmp_path: pathlib.Path) -> None:
     assert s.appendTaskBody("pull", len(body), '# - it\'s "the" end, --so') != []
     assert s.getTaskBody("pull")[-1].endswith(': # - it\'s "the" end, --so')
     assert s.finalizeTask("pull") != []
-    assert s.listTasks() == ["ROOTTASK", "pull"]
+    tasks = s.listTasks()
+    assert tasks[0] == "ROOTTASK"
+    assert "pull" in tasks
     assert any("PULL_IMAGE" in line for line in s.getTaskInfo("pull"))
     with pytest.raises(errors.SwarmError, match="finalised"):
         s.appendTaskBody("pull", 1, "late")
@@ -179,6 +181,26 @@ def test_tasks(s: Swci, tmp_path: pathlib.Path) -> None:
     assert "runner" in s.listTaskRunners()
     with pytest.raises(errors.SwarmError, match="is not in the user directory"):
         s.createTaskFrom(str(tmp_path / "pull.yaml"))
+
+
+def test_taskrunner_without_hosts(s: Swci, place: Place) -> None:
+    """Nobody takes tasks here: an assignment says so at once, and the taskrunner stays idle."""
+    s.createTaskrunner("nobodys")
+    assert s.isTaskDone("nobodys")
+    assert any(re.match(r"TASK_STATE +: IDLE$", line) for line in s.getTaskRunnerStatus("nobodys"))
+    (place.usr / "idle.yaml").write_text(
+        "Name: idle\nTaskType: PULL_IMAGE\nAuthor: ada\nPrereq: ROOTTASK\nOutcome: alpine\n"
+        "Body:\n  OrgAndReg: library\n  RepoName: alpine\n  Tag: '3'\n  Auth: null\n"
+    )
+    s.registerTask("idle.yaml")
+    for peers in (1, "ALL"):
+        with pytest.raises(errors.SwarmError, match="nobodys"):
+            s.executeTask("idle", "nobodys", peers)
+    with pytest.raises(errors.SwarmError, match="no SWOP takes tasks"):
+        s.assignTask("idle", "nobodys", target="absent")
+    assert s.isTaskDone("nobodys")
+    assert s.listTaskRunnerPeers("nobodys")[1:] == []
+    s.resetTaskRunner("nobodys")
 
 
 def test_commands_of_the_host_are_refused(s: Swci) -> None:
