@@ -56,6 +56,9 @@ func (b *Board) checkTask(name string, t *Task) error {
 	if t.Final() && (t.Digest != t.Sum() || len(t.Definition) == 0) {
 		return fmt.Errorf("task %s is finalised with another digest, or empty", name)
 	}
+	if t.Final() && t.PrereqDigest != prereqDigest(b, t) || !t.Final() && t.PrereqDigest != "" {
+		return fmt.Errorf("task %s has another digest of what it needs", name)
+	}
 	return nil
 }
 

@@ -32,6 +32,9 @@ type Task struct {
 	Prereq     string `json:"prereq"`            // another task, or Root
 	Outcome    string `json:"outcome,omitempty"` // what it makes, such as the name of an image
 	Definition []byte `json:"definition,omitempty"`
+	// PrereqDigest is the digest of the prerequisite, so that a digest stands for all tasks before it too; empty until the task is finalised, and
+	// if the prerequisite is Root.
+	PrereqDigest string `json:"prereq_digest,omitempty"`
 	// Digest is the hex SHA-256 of all of the above; empty until the task is finalised.
 	Digest      string `json:"digest,omitempty"`
 	By          string `json:"by,omitempty"` // SPIFFE ID of who made it
@@ -58,17 +61,35 @@ func (t *Task) Lines() [][]byte {
 	return bytes.Split(bytes.TrimSuffix(t.Definition, []byte("\n")), []byte("\n"))
 }
 
-// Sum returns the digest that the task has if it is finalised as it is.
+// Sum returns the digest of what is known of the task. See SumOn for one that is not finalised.
 func (t *Task) Sum() string {
 	raw, err := json.Marshal(struct { // the order of these fields is part of the format
 		Name, Type, Author, Prereq, Outcome string
 		Definition                          []byte
-	}{t.Name, t.Type, t.Author, t.Prereq, t.Outcome, t.Definition})
+		PrereqDigest                        string `json:",omitempty"`
+	}{t.Name, t.Type, t.Author, t.Prereq, t.Outcome, t.Definition, t.PrereqDigest})
 	if err != nil {
 		return "" // never: texts and bytes have a form
 	}
 	sum := sha256.Sum256(append([]byte("swarmd task 1\n"), raw...))
 	return hex.EncodeToString(sum[:])
+}
+
+// SumOn returns the digest that a task of the board has, or will have if it is finalised as it and its prerequisite are.
+func SumOn(b *Board, t *Task) string {
+	c := *t
+	if !t.Final() {
+		c.PrereqDigest = prereqDigest(b, t)
+	}
+	return c.Sum()
+}
+
+// prereqDigest is what a task's digest is to cover of its prerequisite.
+func prereqDigest(b *Board, t *Task) string {
+	if prereq := b.Task(t.Prereq); prereq != nil && prereq.Name != Root {
+		return prereq.Digest
+	}
+	return ""
 }
 
 // Task returns a task by name, the root task too, or nil.
@@ -125,7 +146,7 @@ func (t *Task) check() error {
 
 // CreateTask adds a task; its definition is written later. Made again with the same words while nothing was written, it stays as it is.
 func (b *Board) CreateTask(t Task) (*Board, error) {
-	t.Definition, t.Digest, t.FinalisedMS = nil, "", 0
+	t.Definition, t.PrereqDigest, t.Digest, t.FinalisedMS = nil, "", "", 0
 	if err := t.check(); err != nil {
 		return b, err
 	}
@@ -199,6 +220,7 @@ func (b *Board) FinaliseTask(name, digest string, atMS int64) (*Board, error) {
 	if err != nil {
 		return b, err
 	}
+	t.PrereqDigest = prereqDigest(b, t)
 	switch prereq := b.Task(t.Prereq); {
 	case digest != "" && digest != t.Sum():
 		return b, illegal(Stale, "read it again: swarmctl get task body "+name, "task %s was changed: its digest is %s", name, t.Sum())

@@ -114,6 +114,18 @@ func TestTasksHaveABoundTogether(t *testing.T) {
 	after(t, b, remove("t0", false), create("one-more", task.Root), edit("one-more", 1, most))
 }
 
+// TestADigestCoversThePrerequisite: a host that is shown another task before one sees by the digest of the last one that it is another.
+func TestADigestCoversThePrerequisite(t *testing.T) {
+	last := func(image string) string {
+		b := after(t, nil, create("image", task.Root), edit("image", 1, image), finalise("image"), create("content", "image"), edit("content", 1, "c"), finalise("content"),
+			create("train", "content"), edit("train", 1, "t"), finalise("train"))
+		return b.Task("train").Digest
+	}
+	if good, bad := last("good"), last("bad"); good == bad || good != last("good") {
+		t.Errorf("digests are %s and %s", good, bad)
+	}
+}
+
 func TestTaskIsFixedWhenFinalised(t *testing.T) {
 	b := after(t, nil, create("a", task.Root))
 	if got := b.Task("a").Status(); got != "REGISTERED" {
@@ -129,6 +141,12 @@ func TestTaskIsFixedWhenFinalised(t *testing.T) {
 	b = after(t, b, finalise("a"), finalise("a"), finalise("next"))
 	if a := b.Task("a"); a.Digest != a.Sum() || a.Digest == sum || a.Status() != "FINALIZED" {
 		t.Errorf("finalised as %+v", a)
+	}
+	open := after(t, b, create("open", "a"), edit("open", 1, "w"))
+	sum = task.SumOn(open, open.Task("open"))
+	open = after(t, open, func(b *task.Board) (*task.Board, error) { return b.FinaliseTask("open", sum, 3) })
+	if o := open.Task("open"); o.Digest != sum || o.PrereqDigest != b.Task("a").Digest || task.SumOn(open, o) != sum {
+		t.Errorf("finalised as %+v, announced as %s", o, sum)
 	}
 	refused(t, b, task.Finalised, edit("a", 1, "z"))
 	refused(t, b, task.Finalised, remove("a", false))

@@ -93,7 +93,7 @@ func (a *taskAPI) GetTask(_ context.Context, r *connect.Request[swarmv1.GetTaskR
 	if t == nil {
 		return nil, travelling(exit.New(exit.NotFound, "see: swarmctl list tasks", "no such task"))
 	}
-	return answer(&swarmv1.GetTaskResponse{Task: shownTask(t), Definition: t.Definition, Digest: t.Sum()}, nil)
+	return answer(&swarmv1.GetTaskResponse{Task: shownTask(t), Definition: t.Definition, Digest: task.SumOn(a.board, t)}, nil)
 }
 
 func (a *taskAPI) ListTasks(context.Context, *connect.Request[swarmv1.ListTasksRequest]) (*connect.Response[swarmv1.ListTasksResponse], error) {

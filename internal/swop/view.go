@@ -71,6 +71,6 @@ func (t Tasks) Task(ctx context.Context, name string) (*task.Task, error) {
 	}
 	return &task.Task{
 		Name: x.GetName(), Type: x.GetType(), Author: x.GetAuthor(), Prereq: x.GetPrereq(), Outcome: x.GetOutcome(), Definition: res.GetDefinition(),
-		Digest: x.GetDigest(), By: x.GetBy(), CreatedMS: x.GetCreatedUnixMs(), FinalisedMS: x.GetFinalisedUnixMs(),
+		PrereqDigest: x.GetPrereqDigest(), Digest: x.GetDigest(), By: x.GetBy(), CreatedMS: x.GetCreatedUnixMs(), FinalisedMS: x.GetFinalisedUnixMs(),
 	}, nil
 }

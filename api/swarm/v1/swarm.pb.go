@@ -8650,11 +8650,12 @@ type Task struct {
 	Prereq          string                 `protobuf:"bytes,4,opt,name=prereq,proto3" json:"prereq,omitempty"`   // another task, or ROOTTASK
 	Outcome         string                 `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"` // what it makes, such as the name of an image
 	Status          string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`   // REGISTERED or FINALIZED
-	Digest          string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`   // hex SHA-256 of name, type, author, prereq, outcome and definition; empty until the task is finalised
+	Digest          string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`   // hex SHA-256 of name, type, author, prereq, outcome, definition and prereq_digest; empty until the task is finalised
 	By              string                 `protobuf:"bytes,8,opt,name=by,proto3" json:"by,omitempty"`           // SPIFFE ID of who made it
 	CreatedUnixMs   int64                  `protobuf:"varint,9,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
 	FinalisedUnixMs int64                  `protobuf:"varint,10,opt,name=finalised_unix_ms,json=finalisedUnixMs,proto3" json:"finalised_unix_ms,omitempty"` // 0: it is not
 	Bytes           uint32                 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`                                              // of its definition
+	PrereqDigest    string                 `protobuf:"bytes,12,opt,name=prereq_digest,json=prereqDigest,proto3" json:"prereq_digest,omitempty"`             // digest of the prerequisite; empty until the task is finalised, and if it needs ROOTTASK alone
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -8764,6 +8765,13 @@ func (x *Task) GetBytes() uint32 {
 		return x.Bytes
 	}
 	return 0
+}
+
+func (x *Task) GetPrereqDigest() string {
+	if x != nil {
+		return x.PrereqDigest
+	}
+	return ""
 }
 
 type CreateTaskRequest struct {
@@ -12320,7 +12328,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
 	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"I\n" +
 	"\x13EndContractResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xa2\x02\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xc7\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +
@@ -12333,7 +12341,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcreated_unix_ms\x18\t \x01(\x03R\rcreatedUnixMs\x12*\n" +
 	"\x11finalised_unix_ms\x18\n" +
 	" \x01(\x03R\x0ffinalisedUnixMs\x12\x14\n" +
-	"\x05bytes\x18\v \x01(\rR\x05bytes\"\xac\x01\n" +
+	"\x05bytes\x18\v \x01(\rR\x05bytes\x12#\n" +
+	"\rprereq_digest\x18\f \x01(\tR\fprereqDigest\"\xac\x01\n" +
 	"\x11CreateTaskRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +

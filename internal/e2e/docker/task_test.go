@@ -30,6 +30,9 @@ func (t tasks) Task(_ context.Context, name string) (*task.Task, error) { return
 
 func (t tasks) add(name, kind, prereq, outcome, body string) *task.Task {
 	x := &task.Task{Name: name, Type: kind, Prereq: prereq, Outcome: outcome, Definition: []byte(body)}
+	if before := t[prereq]; before != nil {
+		x.PrereqDigest = before.Digest
+	}
 	x.Digest = x.Sum()
 	t[name] = x
 	return x

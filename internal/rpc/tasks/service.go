@@ -10,6 +10,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 )
 
 // Asking is a request that an operator signs.
@@ -92,11 +93,12 @@ func (s *Service) DeleteTask(ctx context.Context, req *connect.Request[swarmv1.D
 
 // GetTask shows a task with its definition.
 func (s *Service) GetTask(_ context.Context, req *connect.Request[swarmv1.GetTaskRequest]) (*connect.Response[swarmv1.GetTaskResponse], error) {
-	t := s.sn.View().Tasks.Task(req.Msg.GetName())
+	b := s.sn.View().Tasks
+	t := b.Task(req.Msg.GetName())
 	if t == nil {
 		return nil, unknownTask()
 	}
-	return connect.NewResponse(&swarmv1.GetTaskResponse{Task: showTask(t), Definition: t.Definition, Digest: t.Sum()}), nil
+	return connect.NewResponse(&swarmv1.GetTaskResponse{Task: showTask(t), Definition: t.Definition, Digest: task.SumOn(b, t)}), nil
 }
 
 // ListTasks shows all tasks.

@@ -14,7 +14,7 @@ import (
 func showTask(t *task.Task) *swarmv1.Task {
 	return &swarmv1.Task{
 		Name: t.Name, Type: t.Type, Author: t.Author, Prereq: t.Prereq, Outcome: t.Outcome, Status: t.Status(), Digest: t.Digest, By: t.By,
-		CreatedUnixMs: t.CreatedMS, FinalisedUnixMs: t.FinalisedMS, Bytes: uint32(len(t.Definition)), //nolint:gosec // at most MaxDefinition
+		CreatedUnixMs: t.CreatedMS, FinalisedUnixMs: t.FinalisedMS, Bytes: uint32(len(t.Definition)), PrereqDigest: t.PrereqDigest, //nolint:gosec // at most MaxDefinition
 	}
 }
 

@@ -39,7 +39,7 @@ func programOf(t *task.Task) (taskfile.RunSwarm, error) {
 // image finds the image of the task's program at the engine, by the outcome of the task before it that makes one, and returns its ID: what is
 // found now runs, whatever the name stands for later.
 func (r *Runner) image(ctx context.Context, e *engine.Engine, t *task.Task) (string, error) {
-	name := t.Prereq
+	name, digest := t.Prereq, t.PrereqDigest
 	for range maxPrereqs {
 		if name == task.Root {
 			return "", fmt.Errorf("task %s has no image: name a task of type PULL_IMAGE or MAKE_USER_CONTAINER as its Prereq", t.Name)
@@ -48,11 +48,11 @@ func (r *Runner) image(ctx context.Context, e *engine.Engine, t *task.Task) (str
 		if err != nil {
 			return "", fmt.Errorf("fetch task %s, which task %s needs: %w", name, t.Name, err)
 		}
-		if before == nil || before.Name != name || before.Digest != before.Sum() {
-			return "", fmt.Errorf("what was fetched as task %s, which task %s needs, has not its digest: it was changed on the way", name, t.Name)
+		if before == nil || before.Name != name || before.Digest != before.Sum() || before.Digest != digest {
+			return "", fmt.Errorf("what was fetched as task %s, which task %s needs, has not the digest that task %s was finalised with: it was changed on the way", name, t.Name, t.Name)
 		}
 		if before.Type != task.PullImage && before.Type != task.MakeUserContainer {
-			name = before.Prereq
+			name, digest = before.Prereq, before.PrereqDigest
 			continue
 		}
 		found, err := e.ImageInspect(ctx, before.Outcome)

@@ -3,6 +3,7 @@ package containers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -121,19 +122,40 @@ func (b board) Task(_ context.Context, name string) (*task.Task, error) {
 
 // TestTheTaskBeforeNamesTheImage has what an SN could show in place of a task.
 func TestTheTaskBeforeNamesTheImage(t *testing.T) {
-	content := &task.Task{Name: "content", Type: task.MakeSwarmUserContent, Prereq: "image"}
-	content.Digest = content.Sum()
-	loop := &task.Task{Name: "image", Type: task.MakeSwarmUserContent, Prereq: "content"}
-	loop.Digest = loop.Sum()
-	for want, b := range map[string]board{
-		"no task image":      {"content": content},
-		"has not its digest": {"content": content, "image": {Name: "image", Digest: "x"}},
-		"more than 16 tasks": {"content": content, "image": loop},
+	final := func(b board, x *task.Task) *task.Task {
+		if before := b[x.Prereq]; before != nil {
+			x.PrereqDigest = before.Digest
+		}
+		x.Digest = x.Sum()
+		b[x.Name] = x
+		return x
+	}
+	whole, long := board{}, board{}
+	final(whole, &task.Task{Name: "image", Type: task.PullImage, Prereq: task.Root, Outcome: "good:1"})
+	content := final(whole, &task.Task{Name: "content", Type: task.MakeSwarmUserContent, Prereq: "image"})
+	other := final(board{}, &task.Task{Name: "image", Type: task.PullImage, Prereq: task.Root, Outcome: "bad:1"})
+	for i := range maxPrereqs + 1 {
+		final(long, &task.Task{Name: fmt.Sprint("content-", i), Type: task.MakeSwarmUserContent, Prereq: fmt.Sprint("content-", i-1)})
+	}
+	for _, tt := range []struct {
+		want string
+		b    board
+		last *task.Task
+	}{
+		{"no task image", board{"content": content}, content},
+		{"has not the digest", board{"content": content, "image": {Name: "image", Digest: "x"}}, content},
+		{"has not the digest", board{"content": content, "image": other}, content},
+		{"has not the digest", board{"content": content, "image": other}, other}, // an image where content was meant
+		{"more than 16 tasks", long, long[fmt.Sprint("content-", maxPrereqs)]},
 	} {
 		r := runner()
-		r.Tasks = b
-		if _, err := r.image(t.Context(), nil, &task.Task{Name: "train", Prereq: "content"}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+		r.Tasks = tt.b
+		train := &task.Task{Name: "train", Prereq: "content", PrereqDigest: tt.last.Digest}
+		if tt.last.Name != "image" {
+			train.Prereq = tt.last.Name
+		}
+		if _, err := r.image(t.Context(), nil, train); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %q", err, tt.want)
 		}
 	}
 	if _, err := runner().image(t.Context(), nil, &task.Task{Name: "train", Prereq: task.Root}); err == nil || !strings.Contains(err.Error(), "as its Prereq") {
