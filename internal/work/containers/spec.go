@@ -137,8 +137,11 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 	}
 	o.ML = start.ML{
 		Runtime: start.Docker, Image: image, WorkDir: run.WorkingDir, Name: r.containerName("u", n, j), Volumes: mounts, Env: pairs(n.ProgramEnv(run)),
-		Network: r.Profile.Network, Devices: n.User.Devices, IPC: n.User.IPC, GroupAdd: n.User.GroupAdd, CapAdd: n.User.CapAdd, SecurityOpt: n.User.SecurityOpt,
-		Privileged: n.User.Privileged, GPUs: n.User.GPUs, Hostname: n.UserHostname, IP: n.UserAddress, DNS: r.Profile.DNS, Labels: pairs(n.UserLabels),
+		Devices: n.User.Devices, IPC: n.User.IPC, GroupAdd: n.User.GroupAdd, CapAdd: n.User.CapAdd, SecurityOpt: n.User.SecurityOpt,
+		Privileged: n.User.Privileged, GPUs: n.User.GPUs, Hostname: n.UserHostname, Labels: pairs(n.UserLabels),
+	}
+	if n.UserAddress != "" { // the owner's word, in the profile, that the program is in the network; without it there is none, so that no data leave by it
+		o.ML.Network, o.ML.IP, o.ML.DNS = r.Profile.Network, n.UserAddress, r.Profile.DNS
 	}
 	for _, w := range []struct {
 		field string

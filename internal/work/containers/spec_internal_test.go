@@ -65,6 +65,10 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
+	n.UserAddress = ""
+	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.ML.Network != "" || got.ML.IP != "" || got.ML.DNS != nil || got.Container.Network != "net" {
+		t.Errorf("a program without a place in the network: %v, %+v", err, got.ML)
+	}
 	n.SLHostIP, n.SLPort, n.SLFSService = "", 16000, ""
 	n.SLAddress = ""
 	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != "10.0.0.1" || got.FSPort != 16000 || !cmp.Equal(got.Container.Publish, []string{"16000:16000"}) {
