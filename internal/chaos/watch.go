@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Bounds of what a node may hold in calm times, far above what one needs here.
@@ -61,10 +62,26 @@ func (w *watch) sample(nodes []*node) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%s holds %d MiB, %d files and %d threads", n.name, u.memory, u.files, u.threads))
 		}
 	}
-	return append(wrong, zombies()...)
+	return append(wrong, lastingZombies()...)
 }
 
-// zombies are processes that ended and that their parents, this process's children or itself, do not ask about.
+// grace is how long a process that has ended may wait until its parent asks about it: on a busy machine it is not at once.
+const grace = 2 * time.Second
+
+// lastingZombies are zombies that stay.
+func lastingZombies() []string {
+	looks := time.NewTicker(grace / 20)
+	defer looks.Stop()
+	stay := zombies()
+	for until := time.Now().Add(grace); len(stay) > 0 && time.Now().Before(until); {
+		<-looks.C
+		now := zombies()
+		stay = slices.DeleteFunc(stay, func(z string) bool { return !slices.Contains(now, z) })
+	}
+	return stay
+}
+
+// zombies are processes that ended and that their parents, this process's children or itself, have not asked about.
 func zombies() (found []string) {
 	status, _ := filepath.Glob("/proc/[0-9]*/status")
 	for _, path := range status {
