@@ -137,7 +137,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
 				}
 			}
-			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: &image.Puller{Open: open, Log: base.Log}}, task.RunSwarm: run}
+			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: &image.Puller{Open: open, Own: []string{o.Container.Image}, Log: base.Log}}, task.RunSwarm: run}
 		},
 	}, nil
 }

@@ -26,6 +26,19 @@ func LintProfile(file string, data []byte) []*Finding {
 	return d.all(strict, odd, unfilled, broken)
 }
 
+// policy returns policyuri, which is never taken as null by mistake: null accepts all tasks.
+func (f *fields) policy() string {
+	v := f.get("policyuri", broken)
+	if !f.has("policyuri") {
+		return ""
+	}
+	if v.n.Kind == yaml.ScalarNode && v.n.Value == "" {
+		v.find(broken, "policyuri is empty: write null, which accepts all tasks, or where the host's policy stands")
+		return ""
+	}
+	return f.may("policyuri", rule{long: true})
+}
+
 func (d *document) profile(data []byte) *Profile {
 	root := d.parse(data)
 	if root == nil {
@@ -38,7 +51,7 @@ func (d *document) profile(data []byte) *Profile {
 	p := &Profile{
 		GroupName:  f.named("groupname"),
 		Taskrunner: f.named("taskrunner"),
-		PolicyURI:  f.may("policyuri", rule{long: true}),
+		PolicyURI:  f.policy(),
 		Network:    f.want("network", rule{long: true}),
 		APLS:       f.get("apls", odd).located("host", "port"),
 		API:        f.get("apisrv", odd).located("host", "port", "service"),

@@ -21,7 +21,9 @@ type Puller struct {
 	Open func(ctx context.Context) (*engine.Engine, error)
 	// Configs are files with passwords for registries (config.json) that the host's owner lets tasks name, as absolute paths.
 	Configs []string
-	Log     *slog.Logger
+	// Own are images that the host starts its components from, beside those of `make image`; an empty one is none.
+	Own []string
+	Log *slog.Logger
 }
 
 // order is what a task asks for.
@@ -31,8 +33,33 @@ type order struct {
 	auth    taskfile.Auth
 }
 
-// orderOf reads a task.
-func orderOf(t *task.Task) (o order, err error) {
+// orderOf reads a task. Neither what it fetches nor its outcome may have the name of an image that this host itself starts: whoever may have
+// images fetched would else have its SLs, and the next SWOP with the engine's socket, run code of another.
+func (p *Puller) orderOf(t *task.Task) (order, error) {
+	o, err := orderIn(t)
+	if err != nil {
+		return o, err
+	}
+	for _, n := range []reference.Named{o.source, o.outcome} {
+		if p.starts(n) {
+			return o, fmt.Errorf("task %s: this host starts its own components, or programs without tasks, from images named %s: give the image another name", t.Name, reference.FamiliarName(n))
+		}
+	}
+	return o, nil
+}
+
+// starts reports whether the host starts images of a name, whatever the tag, without a task.
+func (p *Puller) starts(n reference.Named) bool {
+	for _, image := range append([]string{engine.ImageSwarmd, engine.ImagePYT, engine.ImageTF, engine.ImageTFLegacy}, p.Own...) {
+		if m, err := imageNamed(image); err == nil && m.Name() == n.Name() {
+			return true
+		}
+	}
+	return false
+}
+
+// orderIn reads a task.
+func orderIn(t *task.Task) (o order, err error) {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
 		return o, fmt.Errorf("task %s: %w", t.Name, err)
@@ -79,7 +106,7 @@ func imageNamed(name string) (reference.Named, error) {
 
 // Prepare sees that the task can be understood, that an engine answers, and that its password may be used here.
 func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
-	o, err := orderOf(j.Task)
+	o, err := p.orderOf(j.Task)
 	if err != nil {
 		return err
 	}
@@ -95,7 +122,7 @@ func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
 
 // Start fetches the image. Where its name has a digest, this is what is fetched, whatever the tag says.
 func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	o, err := orderOf(j.Task)
+	o, err := p.orderOf(j.Task)
 	if err != nil {
 		return work.Status{}, err
 	}

@@ -249,3 +249,21 @@ func TestAFetchGoesOnAfterARestart(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestTheHostsOwnImagesStay: nobody has code of another put in the place of what the host starts by itself.
+func TestTheHostsOwnImagesStay(t *testing.T) {
+	p := &image.Puller{Own: []string{"", "hospital.example/swarmd:3"}, Log: slog.New(slog.DiscardHandler), Open: func(context.Context) (*engine.Engine, error) {
+		t.Error("the engine is reached")
+		return nil, errors.New("no engine")
+	}}
+	for _, outcome := range []string{"swarmd", "swarmd:latest", "docker.io/library/swarmd:9", "swarm-ml-pyt:latest", "swarm-ml-tf", "swarm-ml-tf-legacy", "hospital.example/swarmd"} {
+		if err := p.Prepare(t.Context(), pull("registry.example", outcome, "1.0", "null")); err == nil || !strings.Contains(err.Error(), "give the image another name") {
+			t.Errorf("outcome %s: %v", outcome, err)
+		}
+	}
+	j := pull("", "fine", "", "null")
+	j.Task.Definition = []byte("OrgAndReg: library\nRepoName: swarmd\nTag: latest\nAuth: null\n")
+	if _, err := p.Start(t.Context(), j); err == nil || !strings.Contains(err.Error(), "images named swarmd") {
+		t.Errorf("from the same name: %v", err)
+	}
+}
