@@ -112,7 +112,7 @@ func (w *world) verifier() consent.Verifier {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host}
+	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Taskrunner: "tr"}
 }
 
 // asking is what an operator signs to have a request carried out.
@@ -237,6 +237,11 @@ func TestALyingSN(t *testing.T) {
 		}},
 		{"another ID", `signed assignment "7"`, func(_ *world, h *task.Hosted, _ *task.Task) { h.ID = "8" }},
 		{"another taskrunner", "signed taskrunner", func(_ *world, h *task.Hosted, _ *task.Task) { h.Taskrunner = "evil" }},
+		{"what is signed for the hosts of another taskrunner", "swop-0 takes tasks of", func(w *world, h *task.Hosted, _ *task.Task) {
+			q := request()
+			q.Taskrunner = "lab"
+			*h = *w.assigned(q, ann)
+		}},
 		{"other hosts", "signed hosts", func(_ *world, h *task.Hosted, _ *task.Task) { h.Hosts = []string{host} }},
 		{"this host, which was not named", "signed for other hosts than swop-0", func(w *world, h *task.Hosted, _ *task.Task) {
 			q := request()
@@ -494,7 +499,7 @@ func FuzzOrder(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	v := consent.Verifier{Source: w.svids["/swarm/swop/"+host], Domains: domains, Node: host}
+	v := consent.Verifier{Source: w.svids["/swarm/swop/"+host], Domains: domains, Node: host, Taskrunner: "tr"}
 	svid, err := w.svids[ann].GetX509SVID()
 	if err != nil {
 		f.Fatal(err)

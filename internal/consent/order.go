@@ -30,6 +30,8 @@ type Verifier struct {
 	Source  identity.Source  // has the trust bundles
 	Domains identity.Domains // from which operators are taken
 	Node    string           // this host's name in the swarm
+	// Taskrunner is whose tasks the host takes: those of others only if the operator has named the host.
+	Taskrunner string
 }
 
 // Verify returns who asked for an assignment. Its order must be signed for this swarm by an operator's SVID that this host's bundle accepts
@@ -128,6 +130,8 @@ func (v *Verifier) hold(asked *task.Request, h *task.Hosted) error {
 		return differs("taskrunner", asked.Taskrunner, h.Taskrunner)
 	case !slices.Equal(asked.Hosts, h.Hosts):
 		return differs("hosts", asked.Hosts, h.Hosts)
+	case len(asked.Hosts) == 0 && asked.Taskrunner != v.Taskrunner:
+		return fmt.Errorf("the operator signed for hosts of taskrunner %.80q, and %s takes tasks of %.80q", asked.Taskrunner, v.Node, v.Taskrunner)
 	case len(asked.Hosts) > 0 && !slices.Contains(asked.Hosts, v.Node):
 		return fmt.Errorf("the operator signed for other hosts than %s: %.160q", v.Node, asked.Hosts)
 	case !slices.Equal(asked.Groups, h.Groups) || asked.InOrder != h.InOrder:

@@ -34,9 +34,20 @@ const (
 	maxCPUs, maxGPUs, maxHours, maxMemory                   float64 = 1 << 16, 1 << 16, 1 << 16, 1 << 50
 )
 
+// ownVolumes begins the names of volumes that swarmd makes, with the state of nodes. No policy gives them to tasks.
+const ownVolumes = "swarmd-"
+
 // exceeds returns the refusal of a request that asks for more than the policy lets a task have; nil: it does not.
 func (p *Policy) exceeds(r Request) *Decision {
 	l := &p.limits
+	for _, s := range r.Volumes {
+		if strings.HasPrefix(s, ownVolumes) {
+			return &Decision{
+				By: Source{Text: "volumes of nodes are theirs alone"}, Reason: fmt.Sprintf("it asks for the volume %.200q, as volumes are named that keep the state and the key of a node", s),
+				Remedy: "name another volume in the task",
+			}
+		}
+	}
 	for _, n := range []struct {
 		name        string
 		asks, limit float64

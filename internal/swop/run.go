@@ -21,18 +21,19 @@ const endTimeout = 45 * time.Second
 
 // Config is what a host works with.
 type Config struct {
-	Name     string
-	StateDir string         // keeps the journal of assignments
-	API      *client.Client // that has registered the host
-	Source   identity.Source
-	Domains  identity.Domains
-	SwarmID  func() string
-	Policy   *policy.Policy                              // of the host's owner
-	Process  bool                                        // RUN_SWARM starts processes
-	Local    bool                                        // the swarm is one of `swarmctl local`
-	Types    func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
-	Health   *health.Monitor
-	Log      *slog.Logger
+	Name       string
+	StateDir   string         // keeps the journal of assignments
+	API        *client.Client // that has registered the host
+	Source     identity.Source
+	Domains    identity.Domains
+	SwarmID    func() string
+	Taskrunner string                                      // whose tasks the host takes
+	Policy     *policy.Policy                              // of the host's owner
+	Process    bool                                        // RUN_SWARM starts processes
+	Local      bool                                        // the swarm is one of `swarmctl local`
+	Types      func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
+	Health     *health.Monitor
+	Log        *slog.Logger
 }
 
 // Run carries out what the swarm agrees on until ctx ends. Then it ends all that it runs: a host that is stopped runs nothing for others.
@@ -43,7 +44,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer journal.Close()
 	guard := consent.New(consent.Config{
-		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name}, SwarmID: cfg.SwarmID,
+		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner}, SwarmID: cfg.SwarmID,
 		Policy: Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Process: cfg.Process, Local: cfg.Local}, Journal: journal, Log: cfg.Log,
 	})
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}

@@ -64,7 +64,7 @@ func (o *owned) start() {
 		o.t.Fatal(err)
 	}
 	guard := consent.New(consent.Config{
-		Verifier: consent.Verifier{Source: o.guest.Source, Domains: domains, Node: o.guest.Name}, SwarmID: func() string { return nodetest.SwarmID },
+		Verifier: consent.Verifier{Source: o.guest.Source, Domains: domains, Node: o.guest.Name, Taskrunner: task.DefaultTaskrunner}, SwarmID: func() string { return nodetest.SwarmID },
 		Policy: o, Journal: journal, Log: slog.New(slog.DiscardHandler),
 	})
 	host := hosts.New(hosts.Config{

@@ -42,7 +42,7 @@ func (r *Runner) image(ctx context.Context, e *engine.Engine, t *task.Task) (str
 	name, digest := t.Prereq, t.PrereqDigest
 	for range maxPrereqs {
 		if name == task.Root {
-			return "", fmt.Errorf("task %s has no image: name a task of type PULL_IMAGE or MAKE_USER_CONTAINER as its Prereq", t.Name)
+			return "", fmt.Errorf("task %s has no image: name a task of type PULL_IMAGE as its Prereq", t.Name)
 		}
 		before, err := r.Tasks.Task(ctx, name)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ type program struct {
 	env    []string
 }
 
+// pythonName is how a task may name the interpreter, in whatever directory it has it in its container.
+var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
+
 // place is a directory of a container and what it is on this host.
 type place struct{ inside, here string }
 
@@ -36,10 +40,10 @@ func resolve(r taskfile.RunSwarm, n *taskfile.Node) (p program, err error) {
 		return p, err
 	}
 	name := path.Base(words[0])
-	if !strings.HasPrefix(name, "python") {
+	if !pythonName.MatchString(name) {
 		return p, fmt.Errorf("the task runs %s, and a process runs Python programs only: give the SWOP an engine (--runtime docker)", words[0])
 	}
-	p.python = words[0]
+	p.python = name // the host's own of that name: a task names no file of the host to be run
 	words = slices.DeleteFunc(words[1:], func(w string) bool { return w == "-u" })
 	switch {
 	case len(words) == 0:

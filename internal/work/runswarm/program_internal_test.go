@@ -40,7 +40,7 @@ func TestPathsOfTheTaskAreThoseOfTheHost(t *testing.T) {
 	r := original()
 	r.SharedContent, r.Entrypoint, r.Command, r.WorkingDir, r.PrivateContent = nil, "/usr/bin/python3 -u", "code/train.py", "/platform/work", "/platform/work"
 	got, err = resolve(r, &n)
-	if err != nil || got.model != "/srv/data" || got.file != "code/train.py" || got.data != "/srv/data" || got.python != "/usr/bin/python3" {
+	if err != nil || got.model != "/srv/data" || got.file != "code/train.py" || got.data != "/srv/data" || got.python != "python3" {
 		t.Errorf("a program in the private data: %v, %+v", err, got)
 	}
 }
@@ -48,6 +48,7 @@ func TestPathsOfTheTaskAreThoseOfTheHost(t *testing.T) {
 func TestWhatNoProcessCanDoIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*taskfile.RunSwarm, *taskfile.Node){
 		"a process runs Python programs only":            func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Entrypoint = "bash -c" },
+		"the task runs /srv/shared/pythonish":            func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Entrypoint = "/srv/shared/pythonish" },
 		"the option -c":                                  func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Entrypoint = "python3 -c" },
 		"the argument --lr":                              func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command += " --lr 3" },
 		"Python without a program":                       func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command = "-u" },
