@@ -357,6 +357,23 @@ func TestOnlyAcceptedDomains(t *testing.T) {
 	}
 }
 
+// TestAHostThatIsStopped: what was ended with it does not begin again, unasked, when it is started.
+func TestAHostThatIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g, h := w.guard(), w.assigned(request(), ann)
+		if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+			t.Errorf("first: %v", got)
+		}
+		if err := g.EndedAll("this host was stopped"); err != nil {
+			t.Error(err)
+		}
+		if got := w.guard().Ask(h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "carried it out before") {
+			t.Errorf("after a start: %v", got)
+		}
+	})
+}
+
 // TestOnce: a host carries an assignment out once in each placement that the operator has signed for, whatever SNs forget.
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -205,5 +205,14 @@ func (g *Guard) Ended(assignment string, epoch uint32, words string) error {
 	return g.cfg.Journal.put(e, now)
 }
 
+// EndedAll is Ended for all that has begun: the host is stopped, and has ended it.
+func (g *Guard) EndedAll(words string) error {
+	var errs []error
+	for _, e := range g.cfg.Journal.begun() {
+		errs = append(errs, g.Ended(e.Assignment, e.Epoch, words))
+	}
+	return errors.Join(errs...)
+}
+
 // line makes a text fit into the state of a member.
 func line(s string) string { return state.Clip(text.Line(strings.ToValidUTF8(s, "?")), task.MaxText) }

@@ -210,6 +210,18 @@ func (j *Journal) Find(assignment string) (Entry, bool) {
 	return e, ok
 }
 
+// begun returns the entries that have begun and not ended.
+func (j *Journal) begun() (all []Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range j.all {
+		if e.running() {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // put writes what has become of an assignment, which is on the disk when it returns. nowMS decides what may be forgotten if there is no room.
 func (j *Journal) put(e Entry, nowMS int64) error {
 	for _, s := range []*string{&e.Sentence, &e.Words} {

@@ -73,6 +73,8 @@ func Run(ctx context.Context, cfg Config) error {
 	defer cancel()
 	if err := End(ending, types, cfg.SwarmID(), cfg.Name); err != nil {
 		cfg.Log.Warn("could not end all that runs here of tasks; the next start of this node does", "err", err)
+	} else if err := guard.EndedAll("this host was stopped"); err != nil { // what the journal has as begun may go on unasked
+		cfg.Log.Warn("could not keep that what ran here of tasks has ended", "err", err)
 	}
 	return err
 }

@@ -151,12 +151,16 @@ func facts(view *state.State, resource, method string, m proto.Message) map[stri
 	if m == nil {
 		return known
 	}
+	whole := m.ProtoReflect()
+	if part := whole.Descriptor().Fields().ByName("part"); part != nil && part.Message() != nil { // approvals name what they are of in one
+		whole = whole.Get(part).Message()
+	}
 	field := func(name protoreflect.Name) string {
-		f := m.ProtoReflect().Descriptor().Fields().ByName(name)
+		f := whole.Descriptor().Fields().ByName(name)
 		if f == nil || f.Kind() != protoreflect.StringKind || f.IsList() {
 			return ""
 		}
-		return m.ProtoReflect().Get(f).String()
+		return whole.Get(f).String()
 	}
 	known[rights.ContractName], known[rights.TaskName], known[rights.TaskrunnerName] = field("contract"), field("task"), field("taskrunner")
 	switch name := field("name"); resource {

@@ -82,6 +82,10 @@ func TestNames(t *testing.T) {
 		{"CancelAssignment", "task.name='pull'", &swarmv1.CancelAssignmentRequest{Id: "7"}, true},
 		{"CancelAssignment", "taskrunner.name!='tr'", &swarmv1.CancelAssignmentRequest{Id: "7"}, false},
 		{"CancelAssignment", "task.name!='pull'", &swarmv1.CancelAssignmentRequest{Id: "8"}, false},
+		{"ApproveTask", "task.name='pull'", &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Taskrunner: "tr"}}, true},
+		{"ApproveTask", "taskrunner.name='tr'", &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Taskrunner: "tr"}}, true},
+		{"RefuseTask", "task.name!='pull'", &swarmv1.RefuseTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "other"}}, false}, // it is of pull
+		{"RefuseTask", "task.name='pull'", &swarmv1.RefuseTaskRequest{}, false},
 		{"DeleteTaskrunner", "task.name='tr'", &swarmv1.DeleteTaskrunnerRequest{Name: "tr"}, false},
 		{"DeleteTaskrunner", "taskrunner.name='tr'", &swarmv1.DeleteTaskrunnerRequest{Name: "tr"}, true},
 	} {
