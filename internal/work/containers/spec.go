@@ -176,25 +176,7 @@ func (r *Runner) identify(o *start.Node, n *taskfile.Node) error {
 		o.Identity, o.SocketPath, o.Agent, o.Invitation = r.Host.Identity, r.Host.SocketPath, r.Host.Agent, r.Host.Invitation
 		return nil
 	}
-	for _, a := range n.Identity {
-		if strings.EqualFold(a.MountType, taskfile.Volume) {
-			return fmt.Errorf("its %s is in volume %s: name a path of this host, with mType BIND", a.Kind, a.Src)
-		}
-		at := filepath.Join(a.Src, a.SubPath)
-		switch a.Kind {
-		case "KEY":
-			o.Key = at
-		case "CERT":
-			o.Cert = at
-		case "CACERT":
-			o.CACert = at
-		case "CAPATH":
-			o.CAPath = at
-		case "SPIFFE_SOCKETPATH":
-			o.SocketPath = at
-		}
-	}
-	return nil
+	return o.TakeIdentity(n.Identity)
 }
 
 // mounts are what the program sees of this host: the node's private data where the task wants it, and what all share.

@@ -35,26 +35,8 @@ func (h *Host) identify(o *start.Node, n *taskfile.Node) error {
 		o.Identity, o.SocketPath = h.Node.Identity, h.Node.SocketPath
 		return nil
 	}
-	for _, a := range n.Identity {
-		if a.MountType == taskfile.Volume {
-			return fmt.Errorf("identity of node %d of the profile is in volume %s, and a process sees no volumes: name a path of this host, with mType BIND", n.Index, a.Src)
-		}
-		path := a.Src
-		if a.SubPath != "" {
-			path += "/" + a.SubPath
-		}
-		switch a.Kind {
-		case "KEY":
-			o.Key = path
-		case "CERT":
-			o.Cert = path
-		case "CACERT":
-			o.CACert = path
-		case "CAPATH":
-			o.CAPath = path
-		case "SPIFFE_SOCKETPATH":
-			o.SocketPath = path
-		}
+	if err := o.TakeIdentity(n.Identity); err != nil {
+		return fmt.Errorf("node %d of the profile: %w", n.Index, err)
 	}
 	return nil
 }
