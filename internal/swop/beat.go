@@ -3,7 +3,6 @@ package swop
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -12,9 +11,8 @@ import (
 )
 
 const (
-	interval    = time.Second            // between heartbeats while there is no news
-	glance      = 100 * time.Millisecond // between two looks for news
-	beatTimeout = 5 * time.Second        // of one heartbeat
+	interval    = time.Second     // between heartbeats while there is no news
+	beatTimeout = 5 * time.Second // of one heartbeat
 	// steady is for how long heartbeats must be taken before it is said that they are taken again.
 	steady = 30 * time.Second
 )
@@ -31,6 +29,8 @@ type API interface {
 type Host interface {
 	// Report returns what has become of its members.
 	Report() []task.MemberReport
+	// News returns a channel that is closed at the next change of Report.
+	News() <-chan struct{}
 	// Heard says that a leader has answered a heartbeat, and when that was sent.
 	Heard(sent time.Time)
 }
@@ -49,20 +49,20 @@ type Beats struct {
 
 // Run sends heartbeats until ctx ends: one every second, and one at once when there is news.
 func (b *Beats) Run(ctx context.Context) error {
-	ticks := time.NewTicker(glance)
-	defer ticks.Stop()
 	for {
-		told, sent := b.Host.Report(), time.Now()
-		if err := b.beat(ctx, told, sent); ctx.Err() == nil {
+		news, sent := b.Host.News(), time.Now()
+		err := b.beat(ctx, b.Host.Report(), sent)
+		if ctx.Err() == nil {
 			b.note(err)
 		}
-		for due := false; !due; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticks.C:
-			}
-			due = time.Since(sent) >= interval || b.failed == 0 && !reflect.DeepEqual(told, b.Host.Report())
+		if err != nil {
+			news = nil // it would be no less in vain
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-news:
+		case <-time.After(time.Until(sent.Add(interval))):
 		}
 	}
 }

@@ -76,6 +76,7 @@ type swarm struct {
 	heard   []time.Time
 	renewed int
 	says    []task.MemberReport
+	news    chan struct{}
 	fails   bool
 }
 
@@ -111,6 +112,24 @@ func (h host) Report() (says []task.MemberReport) {
 	return says
 }
 
+func (h host) News() (news <-chan struct{}) {
+	h.do(func() {
+		if h.news == nil {
+			h.news = make(chan struct{})
+		}
+		news = h.news
+	})
+	return news
+}
+
+func (h host) say(says ...task.MemberReport) {
+	h.do(func() {
+		h.says = says
+		close(h.news)
+		h.news = nil
+	})
+}
+
 func (h host) Heard(sent time.Time) { h.do(func() { h.heard = append(h.heard, sent) }) }
 
 // TestHeartbeatsComeEachSecondAndAtOnceWithNews holds the pace of heartbeats, and what hangs on an answer: the lease of what runs.
@@ -123,18 +142,18 @@ func TestHeartbeatsComeEachSecondAndAtOnceWithNews(t *testing.T) {
 		go func() { done <- b.Run(ctx) }()
 		time.Sleep(2250 * time.Millisecond) // virtual
 		synctest.Wait()
-		s.do(func() { s.says = []task.MemberReport{{Assignment: "7"}} })
-		time.Sleep(150 * time.Millisecond)
+		host{s}.say(task.MemberReport{Assignment: "7"})
 		synctest.Wait()
 		s.mu.Lock()
-		if want := []time.Duration{0, time.Second, 2 * time.Second, 2300 * time.Millisecond}; !slices.Equal(s.beats, want) {
+		if want := []time.Duration{0, time.Second, 2 * time.Second, 2250 * time.Millisecond}; !slices.Equal(s.beats, want) {
 			t.Errorf("heartbeats at %v, want %v", s.beats, want)
 		}
-		if len(s.told) != 4 || len(s.told[3]) != 1 || len(s.heard) != 4 || !s.heard[3].Equal(s.first.Add(2300*time.Millisecond)) || s.renewed != 4 || s.seen[0] != "" || s.seen[3] != "d" {
+		if len(s.told) != 4 || len(s.told[3]) != 1 || len(s.heard) != 4 || !s.heard[3].Equal(s.first.Add(2250*time.Millisecond)) || s.renewed != 4 || s.seen[0] != "" || s.seen[3] != "d" {
 			t.Errorf("told %v, heard at %v, renewed %d, bans %q", s.told, s.heard, s.renewed, s.seen)
 		}
 		s.mu.Unlock()
-		s.do(func() { s.fails, s.says = true, nil })
+		s.do(func() { s.fails = true })
+		host{s}.say()
 		time.Sleep(3 * time.Second)
 		cancel()
 		if err := <-done; err != nil {

@@ -32,6 +32,7 @@ type Host struct {
 	mu      sync.Mutex
 	heard   time.Time
 	reports []assign.MemberReport
+	news    chan struct{} // closed and replaced when reports change
 
 	// The rest is the loop's.
 	known   bool // the swarm has said what it wants of this host
@@ -42,7 +43,7 @@ type Host struct {
 
 // New returns a host that does nothing until Run.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, done: make(chan func()), members: map[Label]*member{}, sights: map[string]*sight{}}
+	h := &Host{cfg: cfg, news: make(chan struct{}), done: make(chan func()), members: map[Label]*member{}, sights: map[string]*sight{}}
 	for name := range cfg.Types {
 		h.sights[name] = &sight{}
 	}
@@ -63,6 +64,13 @@ func (h *Host) Report() []assign.MemberReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.reports)
+}
+
+// News returns a channel that is closed at the next change of Report.
+func (h *Host) News() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.news
 }
 
 // Run carries out assignments until ctx ends; it returns nil then. What runs goes on: the next Run adopts it. The first lease begins now.
@@ -137,6 +145,10 @@ func (h *Host) publish(all []task.Hosted) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !slices.Equal(h.reports, reports) {
+		close(h.news)
+		h.news = make(chan struct{})
+	}
 	h.reports = reports
 }
 

@@ -319,6 +319,31 @@ func TestMemberFromPlacedToCleaned(t *testing.T) {
 	})
 }
 
+// TestAHostActsAtOnce holds that nothing of a host waits for its next look at the clock: what it is shown it carries out, and what has become
+// of that is news.
+func TestAHostActsAtOnce(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.shows(1, task.HostedMember{State: task.Placed, Stop: true})
+		l.beat(2 * time.Second)
+		l.wantCalls("clean")
+		now, news := time.Now(), l.host.News()
+		l.shows(2, task.HostedMember{State: task.Placed}) // it has just looked at what there is
+		synctest.Wait()
+		l.wantCalls("clean", "prepare")
+		select {
+		case <-news:
+		default:
+			t.Error("nobody was told that there is news")
+		}
+		l.shows(2, task.HostedMember{State: task.Prepared, Start: true})
+		synctest.Wait()
+		l.wantCalls("clean", "prepare", "start")
+		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Started || !time.Now().Equal(now) {
+			t.Errorf("%v after the barrier was passed it says %v", time.Since(now), r)
+		}
+	})
+}
+
 func TestMemberThatDoesItsWorkInStart(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.world.result, l.world.starts = work.Status{State: task.Exited}, 5*time.Second

@@ -150,9 +150,12 @@ func (h *Host) unseen(m *member, now time.Time) {
 
 // begin leads a member to where it is prepared, step by step.
 func (h *Host) begin(ctx context.Context, m *member, now time.Time) {
-	switch {
-	case !m.looked:
+	if !m.looked {
 		h.adopt(m, now)
+	}
+	switch {
+	case !m.looked || m.over() || m.runs():
+		return
 	case h.older(m.label): // two epochs of an assignment would be in each other's way
 		return
 	case m.task == nil:
