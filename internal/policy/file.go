@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/policy/sentence"
 	"github.com/swarmd/swarmd/internal/suggest"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Bounds of a policy.
@@ -131,11 +132,21 @@ func (r *reader) policy(p *Policy, root *yaml.Node) {
 		sentencesKey: func(v *yaml.Node) { sentences = v },
 		approversKey: func(v *yaml.Node) { p.approvers, p.named = r.patterns(approversKey, v), true },
 		limitsKey:    func(v *yaml.Node) { r.limits(&p.limits, v) },
-		logsKey:      func(v *yaml.Node) { p.logs = r.patterns(logsKey, v) },
+		logsKey:      func(v *yaml.Node) { r.logs(p, v) },
 	})
 	for _, n := range r.list(sentencesKey, sentences, maxSentences) {
 		r.rule(p, n, ask)
 	}
+}
+
+// logs reads to whom logs may go.
+func (r *reader) logs(p *Policy, v *yaml.Node) {
+	p.logs = r.patterns(logsKey, v)
+	names := text.Clip(p.logs.String(), maxReason/2)
+	if len(p.logs) == 0 {
+		names = "nobody"
+	}
+	p.logsAt = Source{File: r.file, Line: v.Line, Text: logsKey + ": " + names}
 }
 
 // rule reads one of the sentences: text, or a mapping with the text and whether somebody is asked.

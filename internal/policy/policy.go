@@ -26,6 +26,7 @@ type Policy struct {
 	approvers pattern.List
 	named     bool // the owner named the approvers
 	logs      pattern.List
+	logsAt    Source // where the policy says to whom logs may go; of one that does not say it the zero value
 }
 
 // kind is where a policy comes from.
@@ -167,8 +168,21 @@ func shared(id string) bool {
 	return strings.Count(path, "/") < 2
 }
 
-// Logs reports whether what a task printed may leave the host to a SPIFFE ID.
-func (p *Policy) Logs(to string) bool { return p.logs.Match(to) }
+// LogsTo returns why what programs and daemons of the host print may not go to a SPIFFE ID, in one line with a remedy; nil if it may. It
+// must be one that the host has verified.
+func (p *Policy) LogsTo(to string) error {
+	if p.logs.Match(to) {
+		return nil
+	}
+	rule := "by default they go to " + p.logs.String()
+	switch {
+	case p.logsAt.Text != "":
+		rule = p.logsAt.String()
+	case len(p.logs) == 0:
+		rule = "no policy says to whom logs may go"
+	}
+	return fmt.Errorf("logs of this host do not go to %s: %s; to let them, %s", to, rule, p.addTo("logs"))
+}
 
 // hostVocabulary has the words that sentences of a policy may use.
 func hostVocabulary() sentence.Vocabulary {

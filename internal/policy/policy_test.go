@@ -222,8 +222,30 @@ func TestLogs(t *testing.T) {
 		"logs: [spiffe://x.org/swarm/swci/*]": {false, false, true},
 	} {
 		p := parse(t, text)
-		if got := [3]bool{p.Logs(ann), p.Logs(shared), p.Logs("spiffe://x.org/swarm/swci/eve")}; got != want {
+		if got := [3]bool{p.LogsTo(ann) == nil, p.LogsTo(shared) == nil, p.LogsTo("spiffe://x.org/swarm/swci/eve") == nil}; got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestLogsRefusal holds that a refusal names the rule and what the owner can do.
+func TestLogsRefusal(t *testing.T) {
+	const eve = "spiffe://x.org/swarm/swci/eve"
+	ask, err := policy.Unwritten(policy.Ask, "h.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		p    *policy.Policy
+		want string
+	}{
+		{ask, "by default they go to spiffe://h.org/swarm/swci/**; to let them, write a policy with logs"},
+		{parse(t, ""), "by default they go to spiffe://h.org/swarm/swci/**; to let them, add it to logs in policy.yaml"},
+		{parse(t, "ask: true\nlogs: []"), "/etc/swarm/policy.yaml:2: logs: nobody; to let them, add it to logs in policy.yaml"},
+		{parse(t, "logs:\n- spiffe://x.org/swarm/swci/ann"), "/etc/swarm/policy.yaml:2: logs: spiffe://x.org/swarm/swci/ann; to let them, add it to logs in policy.yaml"},
+	} {
+		if err, want := tt.p.LogsTo(eve), "logs of this host do not go to "+eve+": "+tt.want; err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
 }
