@@ -12,6 +12,8 @@ type Action struct {
 	Verb     string
 	Resource string
 	Facts    map[string]string // what is known of it; absent and empty ones are not known
+	// More are further values of facts that have several. A comparison holds if it does with one of them, and "differs" only with all.
+	More map[string][]string
 }
 
 // Fit says how a sentence fits an action.
@@ -42,18 +44,18 @@ func (s Sentence) Judge(a Action) Fit {
 	case s.Where == nil:
 		return Fit{Allows: true}
 	}
-	if why := s.Where.fails(a.Facts); why != "" {
+	if why := s.Where.fails(a); why != "" {
 		return Fit{Near: otherFacts, Why: why}
 	}
 	return Fit{Allows: true}
 }
 
 // fails says why a condition does not hold; "" if it does.
-func (c Condition) fails(facts map[string]string) string {
+func (c Condition) fails(a Action) string {
 	switch c.Op {
 	case All:
 		for _, part := range c.Parts {
-			if why := part.fails(facts); why != "" {
+			if why := part.fails(a); why != "" {
 				return why
 			}
 		}
@@ -61,28 +63,50 @@ func (c Condition) fails(facts map[string]string) string {
 	case Any:
 		whys := make([]string, len(c.Parts))
 		for i, part := range c.Parts {
-			if whys[i] = part.fails(facts); whys[i] == "" {
+			if whys[i] = part.fails(a); whys[i] == "" {
 				return ""
 			}
 		}
 		return strings.Join(whys, ", and ")
 	case Equal, Differs, In:
-		return c.compare(facts[c.Fact])
+		return c.compare(a.values(c.Fact))
 	}
 	return "its condition is of an unknown kind"
 }
 
-func (c Condition) compare(is string) string {
-	has := slices.Contains(c.Values, is)
+// values returns what is known of a fact.
+func (a Action) values(fact string) []string {
+	if is := a.Facts[fact]; is != "" {
+		return append([]string{is}, a.More[fact]...)
+	}
+	return nil
+}
+
+func (c Condition) compare(values []string) string {
+	has := slices.ContainsFunc(values, func(is string) bool { return slices.Contains(c.Values, is) })
 	switch {
-	case is == "":
+	case len(values) == 0:
 		return c.Fact + " is not known"
 	case has != (c.Op == Differs):
 		return ""
 	case c.Op == Differs:
-		return fmt.Sprintf("%s is %s", c.Fact, Quote(is))
+		return fmt.Sprintf("%s is %s", c.Fact, listed(values))
 	case len(c.Values) == 1:
-		return fmt.Sprintf("%s is %s, not %s", c.Fact, Quote(is), Quote(c.Values[0]))
+		return fmt.Sprintf("%s is %s, not %s", c.Fact, listed(values), Quote(c.Values[0]))
 	}
-	return fmt.Sprintf("%s is %s, which is not in its list", c.Fact, Quote(is))
+	return fmt.Sprintf("%s is %s, which is not in its list", c.Fact, listed(values))
+}
+
+// maxListed is how many values of a fact are told.
+const maxListed = 3
+
+func listed(values []string) string {
+	var told []string
+	for _, v := range values[:min(len(values), maxListed)] {
+		told = append(told, Quote(v))
+	}
+	if more := len(values) - maxListed; more > 0 {
+		return fmt.Sprintf("%s or %d others", strings.Join(told, " or "), more)
+	}
+	return strings.Join(told, " or ")
 }

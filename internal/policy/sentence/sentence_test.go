@@ -89,6 +89,33 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestFactsWithSeveralValues: one of them is enough for a comparison, and "differs" is about all of them.
+func TestFactsWithSeveralValues(t *testing.T) {
+	a := sentence.Action{
+		Subject: who, Verb: sentence.Use, Resource: "host", Facts: map[string]string{"image.digest": "a"},
+		More: map[string][]string{"image.digest": {"b", "c", "d", "e"}, "task.name": {"x"}},
+	}
+	for text, why := range map[string]string{
+		"image.digest=a":                     "",
+		"image.digest=e":                     "",
+		"image.digest in (x, c)":             "",
+		"image.digest!=x":                    "",
+		"image.digest!=c":                    "image.digest is 'a' or 'b' or 'c' or 2 others",
+		"image.digest=x":                     "image.digest is 'a' or 'b' or 'c' or 2 others, not 'x'",
+		"image.digest in (x, y)":             "image.digest is 'a' or 'b' or 'c' or 2 others, which is not in its list",
+		"task.name=x":                        "task.name is not known",
+		"any {task.name!=y, image.digest=b}": "",
+	} {
+		s, err := sentence.Parse("Allow "+who+" to use host where "+text, vocabulary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fit := s.Judge(a); fit.Allows != (why == "") || fit.Why != why {
+			t.Errorf("%s: got %+v, want %q", text, fit, why)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	facts := map[string]string{"task.type": "RUN_SWARM", "task.name": "t1"}
 	for text, why := range map[string]string{
