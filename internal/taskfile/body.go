@@ -26,16 +26,22 @@ type Auth struct {
 	Username, Password string
 }
 
-// Image returns the image's name: OrgAndReg/RepoName:Tag.
+// digestPrefix begins a tag that is a digest.
+const digestPrefix = "sha256:"
+
+// Image returns the image's name: OrgAndReg/RepoName:Tag, or OrgAndReg/RepoName@Tag where the tag is a digest.
 func (p PullImage) Image() string {
 	name := strings.Trim(p.RepoName, "/")
 	if org := strings.Trim(p.OrgAndReg, "/"); org != "" {
 		name = org + "/" + name
 	}
-	if p.Tag != "" {
-		name += ":" + p.Tag
+	switch {
+	case p.Tag == "":
+		return name
+	case strings.HasPrefix(p.Tag, digestPrefix):
+		return name + "@" + p.Tag
 	}
-	return name
+	return name + ":" + p.Tag
 }
 
 // MakeUserContainer has each host build an image.

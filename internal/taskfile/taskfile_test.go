@@ -133,6 +133,7 @@ func TestImage(t *testing.T) {
 	for want, p := range map[string]taskfile.PullImage{
 		"hub.example:5000/org/app:1.10": {OrgAndReg: "hub.example:5000/org/", RepoName: "/app", Tag: "1.10"},
 		"app":                           {RepoName: "app"},
+		"hub.example/app@sha256:0a":     {OrgAndReg: "hub.example", RepoName: "app", Tag: "sha256:0a"},
 	} {
 		if got := p.Image(); got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -74,7 +74,7 @@ func TestSources(t *testing.T) {
 		"reg.example/a:1@" + d:     {OrgAndReg: "reg.example", RepoName: "a", Tag: "1@" + d},
 		"docker.io/library/a@" + d: {RepoName: "a@" + d},
 	} {
-		n, err := imageNamed(sourceOf(p))
+		n, err := imageNamed(p.Image())
 		if err != nil || n.String() != want {
 			t.Errorf("%v: %v, %v, want %s", p, n, err, want)
 		}

@@ -69,7 +69,7 @@ func orderIn(t *task.Task) (o order, err error) {
 		return o, fmt.Errorf("task %s is no %s", t.Name, task.PullImage)
 	}
 	o.auth = pull.Auth
-	if o.source, err = imageNamed(sourceOf(pull)); err != nil {
+	if o.source, err = imageNamed(pull.Image()); err != nil {
 		return o, fmt.Errorf("task %s: bad image name %.200q: %w: correct OrgAndReg, RepoName or Tag", t.Name, pull.Image(), err)
 	}
 	if o.outcome, err = imageNamed(t.Outcome); err != nil {
@@ -80,20 +80,6 @@ func orderIn(t *task.Task) (o order, err error) {
 	}
 	return o, nil
 }
-
-// sourceOf is the image's name. A tag may be a digest.
-func sourceOf(p taskfile.PullImage) string {
-	name, tag := taskfile.PullImage{OrgAndReg: p.OrgAndReg, RepoName: p.RepoName}.Image(), p.Tag
-	switch {
-	case tag == "":
-		return name
-	case len(tag) > len(sha256) && tag[:len(sha256)] == sha256:
-		return name + "@" + tag
-	}
-	return name + ":" + tag
-}
-
-const sha256 = "sha256:"
 
 // imageNamed reads the name of an image. Without a tag and a digest it means the latest one.
 func imageNamed(name string) (reference.Named, error) {
