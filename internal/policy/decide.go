@@ -76,6 +76,9 @@ func (p *Policy) judge(r Request) Decision {
 		return Decision{Verdict: Asked, By: Source{Text: "--policy ask"}}
 	}
 	a := sentence.Action{Subject: r.Submitter, Verb: sentence.Use, Resource: "host", Facts: r.known()}
+	if all := r.Image.Values(); len(all) > 1 {
+		a.More = map[string][]string{imageDigest: all[1:]}
+	}
 	best, nearest := Decision{}, -1
 	for _, rule := range p.rules {
 		fit := rule.Judge(a)
@@ -97,6 +100,9 @@ func (p *Policy) judge(r Request) Decision {
 	if best.Reason == "" {
 		best.Reason = p.file + " has no sentence that allows anything"
 	}
+	if r.Image.Unknown != "" {
+		best.Reason += "; " + r.Image.String()
+	}
 	best.Remedy = fmt.Sprintf("add to sentences in %s: %s", path.Base(p.file), r.sentence())
 	return best
 }
@@ -104,9 +110,10 @@ func (p *Policy) judge(r Request) Decision {
 // sentence is one that allows the request and little else. What came in words of somebody else's is left out if no sentence could have it.
 func (r Request) sentence() string {
 	var where []string
-	for _, fact := range []string{"task.type", "image.digest", "task.digest"} {
-		value := r.known()[fact]
-		if value == "" || checkValue(fact, value) != nil || fact == "task.digest" && r.ImageDigest != "" {
+	facts := r.known()
+	for _, fact := range []string{"task.type", imageDigest, "task.digest"} {
+		value := facts[fact]
+		if value == "" || checkValue(fact, value) != nil || fact == "task.digest" && facts[imageDigest] != "" {
 			continue
 		}
 		where = append(where, fact+"="+sentence.Quote(value))

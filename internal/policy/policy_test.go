@@ -19,11 +19,16 @@ const (
 
 func digest(c string) string { return strings.Repeat(c, 64) }
 
+// image is one that a registry knows by a digest.
+func image(name, d string) policy.Image {
+	return policy.Image{Name: name, Digests: []string{"sha256:" + digest(d)}}
+}
+
 // run is a task that asks for nothing but an image.
 func run() policy.Request {
 	return policy.Request{
 		Submitter: ann, Swarm: "s1", Taskrunner: "tr", Task: "train", Type: "RUN_SWARM", Digest: digest("a"),
-		Image: "reg.h.org:5000/ml/train:v1", ImageDigest: "sha256:" + digest("b"), Runtime: "docker", Held: true,
+		Image: image("reg.h.org:5000/ml/train:v1", "b"), Runtime: "docker", Held: true,
 	}
 }
 
@@ -74,9 +79,9 @@ func TestDecide(t *testing.T) {
 		{"the one that asks", func(r *policy.Request) { r.Submitter, r.Type = bob, "PULL_IMAGE" }, "to be approved first, by /etc/swarm/policy.yaml:5: Allow spiffe://h.org/swarm/swci/bob to use host"},
 		{"another organisation", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as it is for spiffe://h.org/swarm/swci/*, not for spiffe://x.org/swarm/swci/eve; " +
 			"add to sentences in policy.yaml: Allow spiffe://x.org/swarm/swci/eve to use host where all {task.type='RUN_SWARM', image.digest='sha256:" + digest("b") + "'}"},
-		{"another type", func(r *policy.Request) { r.Type, r.ImageDigest = "PULL_IMAGE", "" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as task.type is 'PULL_IMAGE', not 'RUN_SWARM'; " +
+		{"another type", func(r *policy.Request) { r.Type, r.Image.Digests = "PULL_IMAGE", nil }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as task.type is 'PULL_IMAGE', not 'RUN_SWARM'; " +
 			"add to sentences in policy.yaml: Allow " + ann + " to use host where all {task.type='PULL_IMAGE', task.digest='" + digest("a") + "'}"},
-		{"another image", func(r *policy.Request) { r.Image = "reg.h.org:5000/ml/train2@sha256:00" }, "image.repository is 'reg.h.org:5000/ml/train2', not"},
+		{"another image", func(r *policy.Request) { r.Image.Name = "reg.h.org:5000/ml/train2@sha256:00" }, "image.repository is 'reg.h.org:5000/ml/train2', not"},
 		{"nobody", func(r *policy.Request) { r.Submitter = "" }, "refused: nobody is known to have asked"},
 		{"CPUs", func(r *policy.Request) { r.CPUs = 8.5 }, "refused: it asks for 8.5 CPUs, and this host gives 8; raise cpus under limits in policy.yaml"},
 		{"memory", func(r *policy.Request) { r.Memory = 64<<30 + 1 }, "refused: it asks for 68719476737 bytes of memory, and this host gives 68719476736;"},
@@ -147,7 +152,7 @@ func TestUnwritten(t *testing.T) {
 		null, ask policy.Verdict
 	}{
 		{"a run", func(*policy.Request) {}, policy.Allowed, policy.Asked},
-		{"a build", func(r *policy.Request) { r.Type, r.Image, r.ImageDigest = "MAKE_USER_CONTAINER", "", "" }, policy.Allowed, policy.Asked},
+		{"a build", func(r *policy.Request) { r.Type, r.Image = "MAKE_USER_CONTAINER", policy.Image{} }, policy.Allowed, policy.Asked},
 		{"by anybody", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, policy.Allowed, policy.Asked},
 		{"nobody", func(r *policy.Request) { r.Submitter = "" }, policy.Refused, policy.Refused},
 		{"a volume", func(r *policy.Request) { r.Volumes = []string{"v"} }, policy.Allowed, policy.Asked},
@@ -304,6 +309,56 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestTheImageDecides: each digest that stands for an image is as good as another, and one that is not known allows nothing that names one.
+func TestTheImageDecides(t *testing.T) {
+	p := parse(t, "sentences:\n  - Allow spiffe://h.org/** to use host where image.digest='sha256:"+digest("b")+"'\n")
+	for _, tt := range []struct {
+		image policy.Image
+		want  string
+	}{
+		{image("a:1", "b"), "allowed by"},
+		{policy.Image{Name: "a", ID: "sha256:" + digest("b"), Digests: []string{"sha256:" + digest("c")}}, "allowed by"},
+		{policy.Image{Name: "a", ID: "sha256:" + digest("c"), Digests: []string{"sha256:" + digest("d"), "sha256:" + digest("b")}}, "allowed by"},
+		{image("a:1", "c"), "as image.digest is 'sha256:" + digest("c") + "', not 'sha256:" + digest("b") + "'; add to sentences in policy.yaml: Allow " + ann +
+			" to use host where all {task.type='RUN_SWARM', image.digest='sha256:" + digest("c") + "'}"},
+		{*policy.UnknownImage("a:1", "no registry\nanswers"), "as image.digest is not known; which image a:1 is can't be told yet: no registry answers; add to sentences"},
+		{policy.Image{}, "as image.digest is not known; add"},
+	} {
+		r := run()
+		r.Image = tt.image
+		if d := p.Decide(r); !strings.Contains(d.String(), tt.want) {
+			t.Errorf("%+v:\n got %s\nwant %s", tt.image, d, tt.want)
+		}
+	}
+	p = parse(t, "sentences:\n  - Allow spiffe://h.org/** to use host where all {task.outcome='train', image.repository='reg.h.org/ml/train'}\n")
+	for outcome, want := range map[string]policy.Verdict{"train": policy.Allowed, "swarmd": policy.Refused, "": policy.Refused} {
+		r := run()
+		r.Outcome, r.Image = outcome, image("reg.h.org/ml/train@sha256:"+digest("b"), "b")
+		if d := p.Decide(r); d.Verdict != want {
+			t.Errorf("outcome %q: %s", outcome, d)
+		}
+	}
+}
+
+// TestImagesHaveBounds: what comes from an engine or a file is held to its form.
+func TestImagesHaveBounds(t *testing.T) {
+	id := "sha256:" + digest("b")
+	if i, err := policy.NewImage("a", id, "sha256:"+digest("c")); err != nil || i.String() != "a is sha256:"+digest("c") || len(i.Values()) != 2 {
+		t.Errorf("%v, %v", i, err)
+	}
+	for name, i := range map[string]policy.Image{
+		"no name": {ID: id}, "a long name": {Name: strings.Repeat("a", 513), ID: id}, "nothing": {Name: "a"}, "both": {Name: "a", ID: id, Unknown: "x"},
+		"no digest": {Name: "a", ID: "sha256:" + digest("B")}, "too many": {Name: "a", Digests: slices.Repeat([]string{id}, 65)}, "another algorithm": {Name: "a", Digests: []string{"sha512:" + digest("b")}},
+	} {
+		if err := i.Check(); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if i := policy.UnknownImage(strings.Repeat("é", 999), strings.Repeat("x\n", 999)); i.Check() != nil {
+		t.Errorf("%+v: %v", i, i.Check())
+	}
+}
+
 // TestExample holds that the example of the documents says what its comments say.
 func TestExample(t *testing.T) {
 	const file = "../../docs/operations/policy.yaml"
@@ -316,16 +371,17 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run()
+	known := r.Image.Digests[0]
 	for _, tt := range []struct {
 		by, image string
 		want      policy.Verdict
 	}{
-		{"spiffe://hospital-b.example/swarm/swci/trials", r.ImageDigest, policy.Asked},
-		{"spiffe://hospital-b.example/swarm/swci/other", r.ImageDigest, policy.Refused},
-		{"spiffe://hospital-a.example/swarm/swci/anna", r.ImageDigest, policy.Asked},
+		{"spiffe://hospital-b.example/swarm/swci/trials", known, policy.Asked},
+		{"spiffe://hospital-b.example/swarm/swci/other", known, policy.Refused},
+		{"spiffe://hospital-a.example/swarm/swci/anna", known, policy.Asked},
 		{"spiffe://hospital-a.example/swarm/swci/anna", "sha256:2b1c9f0d4f1f5a2c8f6e3d7b9a0c1e2f3a4b5c6d7e8f90112233445566778899", policy.Allowed},
 	} {
-		r.Submitter, r.ImageDigest = tt.by, tt.image
+		r.Submitter, r.Image.Digests = tt.by, []string{tt.image}
 		if d := p.Decide(r); d.Verdict != tt.want {
 			t.Errorf("%s with %s: %s, want %s", tt.by, tt.image, d, tt.want)
 		}
@@ -397,7 +453,7 @@ func randomRequest(r *rand.Rand) policy.Request {
 	q.Submitter = []string{ann, bob, shared}[r.IntN(3)]
 	q.Type = []string{"RUN_SWARM", "PULL_IMAGE"}[r.IntN(2)]
 	q.Task = []string{"train", "other"}[r.IntN(2)]
-	q.ImageDigest = []string{"", "sha256:" + digest("c")}[r.IntN(2)]
+	q.Image.Digests = [][]string{nil, {"sha256:" + digest("c")}}[r.IntN(2)]
 	q.CPUs, q.GPUs = float64(r.IntN(4)), r.IntN(3)
 	q.Volumes = []string{"v1", "v2", "x"}[:r.IntN(4)]
 	return q

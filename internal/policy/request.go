@@ -22,9 +22,9 @@ type Request struct {
 	Task   string // its name
 	Type   string // such as RUN_SWARM
 	Digest string // 64 hex digits, of the finalised task
-
-	Image       string // reference, as the task has it; empty: none
-	ImageDigest string // sha256:… of what would run; empty: not known
+	// Outcome is the name that the task gives to what it makes.
+	Outcome string
+	Image   Image // that it runs or fetches; the zero value: none
 
 	Runtime string // docker, podman or process
 	Local   bool   // the host belongs to a swarm on one machine that swarmctl local started
@@ -46,14 +46,21 @@ type Request struct {
 // runs reports whether the task has the host run a program of somebody else's.
 func (r Request) runs() bool { return r.Type != "PULL_IMAGE" && r.Type != "MAKE_SWARM_USER_CONTENT" }
 
-// known are the facts of a request, by the names that conditions have for them.
+// known are the facts of a request, by the names that conditions have for them. Of an image's digests it has the first.
 func (r Request) known() map[string]string {
-	return map[string]string{
-		"task.type": r.Type, "task.name": r.Task, "task.digest": r.Digest,
-		"image.reference": r.Image, "image.repository": repository(r.Image), "image.digest": r.ImageDigest,
+	facts := map[string]string{
+		"task.type": r.Type, "task.name": r.Task, "task.digest": r.Digest, "task.outcome": r.Outcome,
+		"image.reference": r.Image.Name, "image.repository": repository(r.Image.Name), imageDigest: "",
 		"taskrunner": r.Taskrunner, "swarm": r.Swarm, "runtime": r.Runtime,
 	}
+	if all := r.Image.Values(); len(all) > 0 {
+		facts[imageDigest] = all[0]
+	}
+	return facts
 }
+
+// imageDigest is the fact that stands for an image, whatever its name.
+const imageDigest = "image.digest"
 
 func facts() []string {
 	var names []string
@@ -84,8 +91,8 @@ func checkValue(fact, value string) error {
 		if !isHex(value) {
 			return fmt.Errorf("%.80s is no digest of a task: want 64 hex digits, as swarmctl shows them", sentence.Quote(value))
 		}
-	case "image.digest":
-		if digits, ok := strings.CutPrefix(value, "sha256:"); !ok || !isHex(digits) {
+	case imageDigest:
+		if !isImageDigest(value) {
 			return fmt.Errorf("%.80s is no digest of an image: want sha256: and 64 hex digits", sentence.Quote(value))
 		}
 	}

@@ -37,6 +37,7 @@ func policyCommands() []*Command {
 				&cli.StringFlag{Name: "task", Usage: "`NAME` of the task"},
 				&cli.StringFlag{Name: "task-type", Value: "RUN_SWARM", Usage: "`TYPE` of the task"},
 				&cli.StringFlag{Name: "task-digest", Usage: "`DIGEST` of the task, 64 hex digits"},
+				&cli.StringFlag{Name: "task-outcome", Usage: "`NAME` that the task gives to what it makes"},
 				&cli.StringFlag{Name: "image", Usage: "`REFERENCE` of the image"},
 				&cli.StringFlag{Name: "image-digest", Usage: "`DIGEST` of the image, sha256:…"},
 				&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "what runs the task: docker, podman or process, as `NAME`"},
@@ -113,9 +114,13 @@ func explainPolicy(_ context.Context, s *Session, args Args) error {
 	if o.String("by") == "" {
 		return exit.New(exit.Usage, "say who asks: --by spiffe://DOMAIN/swarm/swci/NAME", "explain policy: no --by")
 	}
+	image := policy.Image{Name: o.String("image")}
+	if d := o.String("image-digest"); d != "" {
+		image.Digests = []string{d}
+	}
 	d := p.Decide(policy.Request{
 		Submitter: o.String("by"), Task: o.String("task"), Type: o.String("task-type"), Digest: o.String("task-digest"),
-		Image: o.String("image"), ImageDigest: o.String("image-digest"), Runtime: o.String("runtime"),
+		Outcome: o.String("task-outcome"), Image: image, Runtime: o.String("runtime"),
 		CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"),
 	})
 	switch {

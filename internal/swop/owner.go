@@ -30,12 +30,12 @@ func (o Owner) Decide(by string, h *task.Hosted, t *task.Task) consent.Verdict {
 		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
 	}
 	r := policy.Request{
-		Submitter: by, Swarm: o.SwarmID(), Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Runtime: "docker", Local: o.Local,
+		Submitter: by, Swarm: o.SwarmID(), Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Outcome: t.Outcome, Runtime: "docker", Local: o.Local,
 		Hours: (time.Duration(h.TimeoutMS) * time.Millisecond).Hours(),
 	}
 	switch b := body.(type) {
 	case taskfile.PullImage:
-		r.Image = b.Image()
+		r.Image.Name = b.Image()
 		r.Paths = onHost(b.Auth.Config)
 	case taskfile.MakeUserContainer:
 		if b.BuildContext != "" {

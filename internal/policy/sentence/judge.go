@@ -90,17 +90,17 @@ func (c Condition) compare(values []string) string {
 	case has != (c.Op == Differs):
 		return ""
 	case c.Op == Differs:
-		return fmt.Sprintf("%s is %s", c.Fact, listed(values))
+		return fmt.Sprintf("%s is %s", c.Fact, orList(values))
 	case len(c.Values) == 1:
-		return fmt.Sprintf("%s is %s, not %s", c.Fact, listed(values), Quote(c.Values[0]))
+		return fmt.Sprintf("%s is %s, not %s", c.Fact, orList(values), Quote(c.Values[0]))
 	}
-	return fmt.Sprintf("%s is %s, which is not in its list", c.Fact, listed(values))
+	return fmt.Sprintf("%s is %s, which is not in its list", c.Fact, orList(values))
 }
 
 // maxListed is how many values of a fact are told.
 const maxListed = 3
 
-func listed(values []string) string {
+func orList(values []string) string {
 	var told []string
 	for _, v := range values[:min(len(values), maxListed)] {
 		told = append(told, Quote(v))
