@@ -2,6 +2,7 @@ package consent_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -46,7 +47,9 @@ type world struct {
 type policy struct{ consent.Verdict }
 
 // Decide implements consent.Policy.
-func (p *policy) Decide(string, *task.Hosted, *task.Task) consent.Verdict { return p.Verdict }
+func (p *policy) Decide(context.Context, string, *task.Hosted, *task.Task) consent.Verdict {
+	return p.Verdict
+}
 
 // Approves implements consent.Policy.
 func (*policy) Approves(approver, submitter string) error {
@@ -318,7 +321,7 @@ func TestALyingSN(t *testing.T) {
 				} else {
 					tt.lie(w, h, shown)
 				}
-				got := w.guard().Ask(h, shown)
+				got := w.guard().Ask(t.Context(), h, shown)
 				e, known := w.journal.Find(h.ID)
 				switch {
 				case tt.want == "" && (got != consent.Answer{Decision: consent.Allowed} || !known || !strings.HasPrefix(e.By, "spiffe://a.example/swarm/swci") || strings.HasSuffix(e.By, "bob")):
@@ -362,13 +365,13 @@ func TestAHostThatIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		g, h := w.guard(), w.assigned(request(), ann)
-		if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 			t.Errorf("first: %v", got)
 		}
 		if err := g.EndedAll("this host was stopped"); err != nil {
 			t.Error(err)
 		}
-		if got := w.guard().Ask(h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "carried it out before") {
+		if got := w.guard().Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "carried it out before") {
 			t.Errorf("after a start: %v", got)
 		}
 	})
@@ -384,7 +387,7 @@ func TestOnce(t *testing.T) {
 			t.Helper()
 			h := *first
 			h.Epoch = epoch
-			got := g.Ask(&h, pull())
+			got := g.Ask(t.Context(), &h, pull())
 			if want == "" && got.Decision != consent.Allowed || want != "" && (got.Decision != consent.Refused || !strings.Contains(got.Words, want)) {
 				t.Errorf("placement %d: %v, want %q", epoch, got, want)
 			}
@@ -416,7 +419,7 @@ func TestOnce(t *testing.T) {
 			t.Errorf("the journal has %+v", e)
 		}
 		again := w.assigned(request(), ann) // signed anew, at another time
-		if got := g.Ask(again, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "another order under its ID") {
+		if got := g.Ask(t.Context(), again, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "another order under its ID") {
 			t.Errorf("another order under the ID: %v", got)
 		}
 	})
@@ -427,15 +430,15 @@ func TestItBeginsBeforeItsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		g, h := w.guard(), w.assigned(request(), ann)
-		if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 			t.Fatal(got)
 		}
 		time.Sleep(25 * time.Hour)
-		if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 			t.Errorf("what was begun: %v", got)
 		}
 		h.Epoch = 2
-		if got := g.Ask(h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "has expired") {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "has expired") {
 			t.Errorf("the next placement: %v", got)
 		}
 	})
@@ -460,7 +463,7 @@ func TestThePolicyDecides(t *testing.T) {
 		} {
 			w.policy.Verdict = tt.says
 			for range 2 {
-				if got := g.Ask(h, pull()); got != tt.want {
+				if got := g.Ask(t.Context(), h, pull()); got != tt.want {
 					t.Errorf("%v: got %v, want %v", tt.says, got, tt.want)
 				}
 			}
@@ -477,7 +480,7 @@ func TestThePolicyDecides(t *testing.T) {
 func TestWordsFit(t *testing.T) {
 	w := newWorld(t)
 	w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: strings.Repeat("<é\x1b[31m\n", 4000)}
-	got := w.guard().Ask(w.assigned(request(), ann), pull())
+	got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull())
 	raw, err := json.Marshal(got.Words)
 	if err != nil || len(raw)-2 > task.MaxText || strings.ContainsAny(got.Words, "\x1b\n") || got.Decision != consent.Refused {
 		t.Errorf("%d bytes: %v, %v", len(raw), got, err)
@@ -491,7 +494,7 @@ func TestNothingBeginsThatIsNotKept(t *testing.T) {
 	if err := w.journal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "write journal") {
+	if got := g.Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "write journal") {
 		t.Errorf("got %v", got)
 	}
 	w.journal = nil

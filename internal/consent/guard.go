@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +16,8 @@ import (
 
 // Policy is what the host's owner thinks of assignments.
 type Policy interface {
-	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID.
-	Decide(by string, h *task.Hosted, t *task.Task) Verdict
+	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID. It may look at the host.
+	Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task) Verdict
 	// Approves returns why somebody may not approve or refuse what somebody has asked for; nil if it may. Both are SPIFFE IDs.
 	Approves(approver, submitter string) error
 }
@@ -61,12 +62,12 @@ func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}}
 // Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
 // restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
 // What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. It waits for the disk.
-func (g *Guard) Ask(h *task.Hosted, t *task.Task) Answer {
+func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	e, known := g.cfg.Journal.Find(h.ID)
-	next, words, err := g.judge(e, known, h, t, now)
+	next, words, err := g.judge(ctx, e, known, h, t, now)
 	switch {
 	case err != nil: // nothing is journaled of what proves nothing
 		return Answer{Refused, line(err.Error())}
@@ -93,7 +94,7 @@ func (e *Entry) answer(words string) Answer {
 
 // judge returns what is to stand in the journal of an assignment, and in words why it is not allowed. An entry that stays as it was is that
 // of an assignment that goes on, or waits on.
-func (g *Guard) judge(e Entry, known bool, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
+func (g *Guard) judge(ctx context.Context, e Entry, known bool, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
 	asked, err := g.received(&e, known, h, now)
 	if err != nil {
 		return e, "", err
@@ -113,7 +114,7 @@ func (g *Guard) judge(e Entry, known bool, h *task.Hosted, t *task.Task, now tim
 	if err := timely(asked.ExpiresMS, now); err != nil {
 		return e, "", err
 	}
-	return g.decide(e, h, t, now)
+	return g.decide(ctx, e, h, t, now)
 }
 
 // received holds an assignment to its order, which is proven when it is seen for the first time. It returns what was asked.
@@ -151,8 +152,8 @@ func sameTask(asked *task.Request, t *task.Task) error {
 }
 
 // decide asks the policy, and hears whoever it asks. An operator's word stands once it was taken.
-func (g *Guard) decide(e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
-	v, said := g.cfg.Policy.Decide(e.By, h, t), heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
+func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
+	v, said := g.cfg.Policy.Decide(ctx, e.By, h, t), heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
 	if said.by == "" {
 		said = g.hear(&e, h, now)
 		g.tell(h.ID, said.ignored)

@@ -23,7 +23,7 @@ func TestACrashLeavesPartOfALine(t *testing.T) {
 		"a long part": strings.Repeat("x", 128<<10),
 	} {
 		w := newWorld(t)
-		if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+		if got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
 			t.Fatal(got)
 		}
 		path := filepath.Join(w.dir, consent.JournalName)
@@ -47,7 +47,7 @@ func TestACrashLeavesPartOfALine(t *testing.T) {
 		if err := g.Ended("7", 1, "done"); err != nil {
 			t.Error(err)
 		}
-		if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Refused {
+		if got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Refused {
 			t.Errorf("%s: afterwards %v", name, got)
 		}
 	}
@@ -112,7 +112,7 @@ func TestAJournalIsBounded(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.dir = dir
-	if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+	if got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
 		t.Fatal(got)
 	}
 	w.guard()
@@ -143,7 +143,7 @@ func TestAFullJournal(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.dir = dir
-	if got := w.guard().Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "let new ones expire sooner") {
+	if got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "let new ones expire sooner") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -159,7 +159,7 @@ func TestManyLinesOfFew(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := w.guard()
-		if got := g.Ask(w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+		if got := g.Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
 			t.Fatal(got)
 		}
 		if err := g.Ended("7", 1, "done"); err != nil {

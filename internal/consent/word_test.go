@@ -45,14 +45,14 @@ func TestApproval(t *testing.T) {
 		w := newWorld(t)
 		w.asks()
 		g, h := w.guard(), w.assigned(request(), ann)
-		if got, want := g.Ask(h, pull()), (consent.Answer{Decision: consent.Asked, Words: waits}); got != want {
+		if got, want := g.Ask(t.Context(), h, pull()), (consent.Answer{Decision: consent.Asked, Words: waits}); got != want {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 		time.Sleep(3 * time.Hour) // ann's SVID has ended
 		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word())}
 		g = w.guard()
 		for range 2 {
-			if got := g.Ask(h, pull()); got != (consent.Answer{Decision: consent.Allowed}) {
+			if got := g.Ask(t.Context(), h, pull()); got != (consent.Answer{Decision: consent.Allowed}) {
 				t.Fatal(got)
 			}
 		}
@@ -65,7 +65,7 @@ func TestApproval(t *testing.T) {
 		if err := g.Ended("7", 1, "stopped"); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.guard().Ask(h, pull()); got.Decision != consent.Allowed {
+		if got := w.guard().Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 			t.Errorf("the next placement: %v", got)
 		}
 	})
@@ -79,11 +79,11 @@ func TestRefusal(t *testing.T) {
 		h := w.assigned(request(), ann)
 		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word()), w.says(bob, "RefuseTask", refusal("not\ntoday")), w.says(bob, "ApproveTask", word())}
 		want := consent.Answer{Decision: consent.Refused, Words: "refused by spiffe://a.example/swarm/swci/bob: not today"}
-		if got := w.guard().Ask(h, pull()); got != want {
+		if got := w.guard().Ask(t.Context(), h, pull()); got != want {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		h.Approvals = h.Approvals[:1]
-		if got := w.guard().Ask(h, pull()); got != want {
+		if got := w.guard().Ask(t.Context(), h, pull()); got != want {
 			t.Errorf("afterwards %v, want %v", got, want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestAForgedApproval(t *testing.T) {
 				w.asks()
 				g, h := w.guard(), w.assigned(request(), ann)
 				h.Approvals = []task.Approval{tt.forge(w)}
-				got := g.Ask(h, pull())
+				got := g.Ask(t.Context(), h, pull())
 				e, _ := w.journal.Find("7")
 				if got.Decision != consent.Asked || !strings.HasPrefix(got.Words, waits+"; ") || e.Decision != consent.Asked || e.Approver != "" {
 					t.Errorf("got %v, and the journal has %+v", got, e)
@@ -177,12 +177,12 @@ func TestAForgedApproval(t *testing.T) {
 				if said := strings.ReplaceAll(w.log.String(), `\"`, `"`); !strings.Contains(said, tt.want) || strings.Count(said, "does not count\"") != 1 {
 					t.Errorf("want %q once in the log:\n%s", tt.want, said)
 				}
-				g.Ask(h, pull())
+				g.Ask(t.Context(), h, pull())
 				if said := w.log.String(); strings.Count(said, "does not count\"") != 1 {
 					t.Errorf("it is said again:\n%s", said)
 				}
 				h.Approvals = append(h.Approvals, w.says(bob, "ApproveTask", word()))
-				if got := g.Ask(h, pull()); got.Decision != consent.Allowed {
+				if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 					t.Errorf("a good one beside it: %v", got)
 				}
 			})
@@ -196,18 +196,18 @@ func TestApprovalsEnd(t *testing.T) {
 		w := newWorld(t)
 		w.asks()
 		g, h := w.guard(), w.assigned(request(), ann)
-		if got := g.Ask(h, pull()); got.Decision != consent.Asked {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked {
 			t.Fatal(got)
 		}
 		x := word()
 		x.Part.ExpiresUnixMs = time.Now().Add(48 * time.Hour).UnixMilli()
 		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
 		time.Sleep(2 * time.Hour)
-		if got := g.Ask(h, pull()); got.Decision != consent.Asked || !strings.Contains(w.log.String(), "expired") {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || !strings.Contains(w.log.String(), "expired") {
 			t.Errorf("%v, and the log has\n%s", got, w.log)
 		}
 		time.Sleep(23 * time.Hour)
-		if got := g.Ask(h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "has expired") {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "has expired") {
 			t.Errorf("an assignment that has expired: %v", got)
 		}
 	})

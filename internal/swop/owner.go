@@ -24,7 +24,7 @@ type Owner struct {
 var _ consent.Policy = Owner{}
 
 // Decide implements consent.Policy.
-func (o Owner) Decide(by string, h *task.Hosted, t *task.Task) consent.Verdict {
+func (o Owner) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task) consent.Verdict {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
 		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
@@ -86,8 +86,8 @@ type Guard struct{ *consent.Guard }
 var _ work.Guard = Guard{}
 
 // Consent implements work.Guard.
-func (g Guard) Consent(_ context.Context, h task.Hosted, t *task.Task) work.Answer {
-	a := g.Ask(&h, t)
+func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.Answer {
+	a := g.Ask(ctx, &h, t)
 	switch a.Decision {
 	case consent.Allowed, consent.Approved:
 		return work.Answer{May: work.Yes}
