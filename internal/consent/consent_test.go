@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/consent"
+	owners "github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
@@ -38,16 +39,24 @@ type world struct {
 	authority *rpctest.Authority
 	svids     map[string]*rpctest.Source // by path
 	policy    policy
+	images    images
 	dir       string
 	journal   *consent.Journal
 	log       *bytes.Buffer
 }
 
 // policy is what the owner thinks, who has bob approve.
-type policy struct{ consent.Verdict }
+type policy struct {
+	consent.Verdict
+
+	judged []string // images
+}
 
 // Decide implements consent.Policy.
-func (p *policy) Decide(context.Context, string, *task.Hosted, *task.Task) consent.Verdict {
+func (p *policy) Decide(_ context.Context, _ string, _ *task.Hosted, _ *task.Task, image *owners.Image) consent.Verdict {
+	if image != nil {
+		p.judged = append(p.judged, image.String())
+	}
 	return p.Verdict
 }
 
@@ -59,9 +68,23 @@ func (*policy) Approves(approver, submitter string) error {
 	return nil
 }
 
+// images are those of the host's engine, where a name stands for another one each time.
+type images struct {
+	found int
+	now   func() (*owners.Image, error) // nil: tasks have none
+}
+
+func (i *images) find(context.Context, *task.Task) (*owners.Image, error) {
+	i.found++
+	if i.now == nil {
+		return nil, nil
+	}
+	return i.now()
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, svids: map[string]*rpctest.Source{}, dir: t.TempDir(), log: &bytes.Buffer{}, policy: policy{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}}}
+	w := &world{t: t, svids: map[string]*rpctest.Source{}, dir: t.TempDir(), log: &bytes.Buffer{}, policy: policy{Verdict: consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}}}
 	var err error
 	if w.authority, err = rpctest.NewAuthority("a.example"); err != nil {
 		t.Fatal(err)
@@ -105,7 +128,7 @@ func (w *world) guard() *consent.Guard {
 		}
 	})
 	return consent.New(consent.Config{
-		Verifier: w.verifier(), SwarmID: func() string { return swarmID }, Policy: &w.policy, Journal: w.journal, Log: slog.New(slog.NewTextHandler(w.log, nil)),
+		Verifier: w.verifier(), SwarmID: func() string { return swarmID }, Policy: &w.policy, Image: w.images.find, Journal: w.journal, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 }
 

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Policy is what the host's owner thinks of assignments.
 type Policy interface {
 	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID. It may look at the host.
-	Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task) Verdict
+	// image is what the task runs or fetches; nil: it has none.
+	Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) Verdict
 	// Approves returns why somebody may not approve or refuse what somebody has asked for; nil if it may. Both are SPIFFE IDs.
 	Approves(approver, submitter string) error
 }
@@ -33,6 +36,8 @@ type Answer struct {
 	Decision Decision // Allowed, Asked for not yet, or Refused
 	// Words are one line for the member's state, of at most task.MaxText bytes as it is encoded; empty if it is allowed.
 	Words string
+	// Image is the one that was decided on, and that alone may be run or fetched; nil: the task has none.
+	Image *policy.Image
 }
 
 // Config is what a Guard works with.
@@ -41,6 +46,9 @@ type Config struct {
 
 	SwarmID func() string
 	Policy  Policy
+	// Image finds the image that a task runs or fetches, without fetching anything; it returns nil for a task that has none. It is asked before
+	// the policy is, for what an operator has signed only. An error is why the host can't carry the task out. Nil: no task has an image.
+	Image   func(ctx context.Context, t *task.Task) (*policy.Image, error)
 	Journal *Journal
 	Log     *slog.Logger
 }
@@ -63,58 +71,81 @@ func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}}
 // restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
 // What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. It waits for the disk.
 func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
+	image, err := g.image(ctx, h, t)
+	switch {
+	case err != nil && ctx.Err() != nil: // nothing is known yet
+		return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
+	case err != nil: // nothing is journaled of what proves nothing
+		return Answer{Decision: Refused, Words: line(err.Error())}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	e, known := g.cfg.Journal.Find(h.ID)
-	next, words, err := g.judge(ctx, e, known, h, t, now)
-	switch {
-	case err != nil: // nothing is journaled of what proves nothing
-		return Answer{Refused, line(err.Error())}
-	case next == e:
+	e, due, err := g.due(h, t, now)
+	if err != nil {
+		return Answer{Decision: Refused, Words: line(err.Error())}
+	}
+	if !due {
+		return e.answer("")
+	}
+	if !e.knowsImage() {
+		e.Image = image
+	}
+	next, words := g.decide(ctx, e, h, t, now)
+	if before, known := g.cfg.Journal.Find(h.ID); known && next == before {
 		return next.answer(words)
 	}
 	if err := g.cfg.Journal.put(next, now.UnixMilli()); err != nil {
 		g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
-		return Answer{Asked, line("waits: " + err.Error())}
+		return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
 	}
 	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", next.By, "decision", string(next.Decision),
-		"sentence", next.Sentence, "approver", next.Approver, "epoch", h.Epoch)
+		"sentence", next.Sentence, "approver", next.Approver, "epoch", h.Epoch, "image", next.imageText())
 	return next.answer(words)
 }
 
 func (e *Entry) answer(words string) Answer {
 	switch e.Decision {
 	case Allowed, Approved:
-		return Answer{Decision: Allowed}
+		return Answer{Decision: Allowed, Image: e.Image}
 	case Asked, Refused:
 	}
-	return Answer{e.Decision, line(words)}
+	return Answer{Decision: e.Decision, Words: line(words)}
 }
 
-// judge returns what is to stand in the journal of an assignment, and in words why it is not allowed. An entry that stays as it was is that
-// of an assignment that goes on, or waits on.
-func (g *Guard) judge(ctx context.Context, e Entry, known bool, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
+// image finds the image of what is to be decided, once for an assignment: whatever its name stands for later, and however long somebody is
+// asked, this one is meant. Others are not kept waiting meanwhile.
+func (g *Guard) image(ctx context.Context, h *task.Hosted, t *task.Task) (*policy.Image, error) {
+	g.mu.Lock()
+	e, due, err := g.due(h, t, time.Now())
+	g.mu.Unlock()
+	if err != nil || !due || e.knowsImage() || g.cfg.Image == nil {
+		return e.Image, err
+	}
+	return g.cfg.Image(ctx, t)
+}
+
+// due returns what stands in the journal of an assignment, or would if it is seen for the first time, and whether that is to be decided: what
+// goes on is not.
+func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, bool, error) {
+	e, known := g.cfg.Journal.Find(h.ID)
 	asked, err := g.received(&e, known, h, now)
 	if err != nil {
-		return e, "", err
+		return e, false, err
 	}
 	if e.running() && e.Epoch == h.Epoch {
-		return e, "", nil
+		return e, false, nil
 	}
 	switch {
 	case h.Epoch < e.Epoch:
-		return e, "", fmt.Errorf("placement %d of it has passed on this host: %d was begun", h.Epoch, e.Epoch)
+		return e, false, fmt.Errorf("placement %d of it has passed on this host: %d was begun", h.Epoch, e.Epoch)
 	case h.Epoch == e.Epoch:
-		return e, "", errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
+		return e, false, errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
 	}
 	if err := sameTask(&asked, t); err != nil {
-		return e, "", err
+		return e, false, err
 	}
-	if err := timely(asked.ExpiresMS, now); err != nil {
-		return e, "", err
-	}
-	return g.decide(ctx, e, h, t, now)
+	return e, true, timely(asked.ExpiresMS, now)
 }
 
 // received holds an assignment to its order, which is proven when it is seen for the first time. It returns what was asked.
@@ -151,9 +182,10 @@ func sameTask(asked *task.Request, t *task.Task) error {
 	return nil
 }
 
-// decide asks the policy, and hears whoever it asks. An operator's word stands once it was taken.
-func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string, error) {
-	v, said := g.cfg.Policy.Decide(ctx, e.By, h, t), heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
+// decide asks the policy, and hears whoever it asks. An operator's word stands once it was taken. It returns what is to stand in the journal,
+// and in words why the assignment is not allowed.
+func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string) {
+	v, said := g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image), heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
 	if said.by == "" {
 		said = g.hear(&e, h, now)
 		g.tell(h.ID, said.ignored)
@@ -161,21 +193,21 @@ func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Tas
 	switch {
 	case said.by != "" && said.decision == Refused:
 		e.decided(Refused, said.by, said.reason, now)
-		return e, strings.TrimSuffix(fmt.Sprintf("refused by %s: %s", said.by, said.reason), ": "), nil
+		return e, strings.TrimSuffix(fmt.Sprintf("refused by %s: %s", said.by, said.reason), ": ")
 	case v.Decision == Allowed:
 		e.decided(Allowed, "", v.Sentence, now)
 	case v.Decision == Asked && said.by != "":
 		e.decided(Approved, said.by, v.Sentence, now)
 	case v.Decision == Asked:
 		e.decided(Asked, "", v.Sentence, now)
-		words := fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node)
-		return e, strings.TrimSuffix(words+"; "+said.ignored, "; "), nil
+		words := []string{fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node), e.imageText(), said.ignored}
+		return e, strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), "; ")
 	default:
 		e.decided(Refused, "", v.Sentence, now)
-		return e, fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, v.Sentence), nil
+		return e, fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, v.Sentence)
 	}
 	e.begin(h.Epoch, now)
-	return e, "", nil
+	return e, ""
 }
 
 // tell logs why words on an assignment do not count, when that has changed.

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // JournalName is the name of the journal in a host's state directory.
@@ -63,6 +64,8 @@ type Entry struct {
 	Sentence  string   `json:"sentence,omitempty"` // of the owner's policy, or the approver's reason
 	Approver  string   `json:"approver,omitempty"` // SPIFFE ID of who approved or refused it; empty: the policy alone
 	DecidedMS int64    `json:"decided_ms"`
+	// Image is the one that the decision is about; nil: the task has none. It does not change once it is known.
+	Image *policy.Image `json:"image,omitempty"`
 
 	Epoch   uint32 `json:"epoch,omitempty"` // the last one that was begun; 0: none
 	BeganMS int64  `json:"began_ms,omitempty"`
@@ -86,8 +89,24 @@ func (e *Entry) check() error {
 		return fmt.Errorf("decision %.20q, without an approver", e.Decision)
 	case (e.Epoch == 0) != (e.BeganMS == 0) || e.BeganMS < 0 || e.EndedMS < 0 || e.EndedMS > 0 && e.BeganMS == 0:
 		return errors.New("it has ended or begun out of order")
+	case e.Image != nil:
+		return e.Image.Check()
 	}
 	return nil
+}
+
+// knowsImage reports whether its image was found. One that could not be told is looked for again with the next decision, but not while
+// somebody is asked.
+func (e *Entry) knowsImage() bool {
+	return e.Image != nil && (e.Image.Unknown == "" || e.Decision == Asked)
+}
+
+// imageText is its image in words; empty: it has none.
+func (e *Entry) imageText() string {
+	if e.Image == nil {
+		return ""
+	}
+	return "image " + e.Image.String()
 }
 
 // decided notes a decision, if it is another one.

@@ -69,6 +69,8 @@ func TestAJournalThatWasChanged(t *testing.T) {
 		"begun in no epoch":      strings.Replace(entry, "}", `,"began_ms":1}`, 1),
 		"two on a line":          strings.TrimSuffix(entry, "\n") + entry,
 		"a long line":            `{"assignment":"` + strings.Repeat("7", 128<<10) + "\n",
+		"no digest of its image": strings.Replace(entry, "}", `,"image":{"name":"a","id":"x"}}`, 1),
+		"no image at all":        strings.Replace(entry, "}", `,"image":{}}`, 1),
 		"a long text":            strings.Replace(entry, `"o"`, `"`+strings.Repeat("o", 4096)+`"`, 1),
 	} {
 		dir := t.TempDir()

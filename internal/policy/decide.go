@@ -101,7 +101,7 @@ func (p *Policy) judge(r Request) Decision {
 		best.Reason = p.file + " has no sentence that allows anything"
 	}
 	if r.Image.Unknown != "" {
-		best.Reason += "; " + r.Image.String()
+		best.Reason += "; image " + r.Image.String()
 	}
 	best.Remedy = fmt.Sprintf("add to sentences in %s: %s", path.Base(p.file), r.sentence())
 	return best

@@ -69,7 +69,7 @@ func (i *Image) String() string {
 	if all := i.Values(); len(all) > 0 {
 		return i.Name + " is " + all[0]
 	}
-	return "which image " + i.Name + " is can't be told yet: " + i.Unknown
+	return i.Name + " is not known by any digest yet: " + i.Unknown
 }
 
 func isImageDigest(s string) bool {

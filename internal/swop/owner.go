@@ -24,7 +24,7 @@ type Owner struct {
 var _ consent.Policy = Owner{}
 
 // Decide implements consent.Policy.
-func (o Owner) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task) consent.Verdict {
+func (o Owner) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
 		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
@@ -33,9 +33,11 @@ func (o Owner) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task
 		Submitter: by, Swarm: o.SwarmID(), Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Outcome: t.Outcome, Runtime: "docker", Local: o.Local,
 		Hours: (time.Duration(h.TimeoutMS) * time.Millisecond).Hours(),
 	}
+	if image != nil {
+		r.Image = *image
+	}
 	switch b := body.(type) {
 	case taskfile.PullImage:
-		r.Image.Name = b.Image()
 		r.Paths = onHost(b.Auth.Config)
 	case taskfile.MakeUserContainer:
 		if b.BuildContext != "" {
@@ -90,7 +92,7 @@ func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.An
 	a := g.Ask(ctx, &h, t)
 	switch a.Decision {
 	case consent.Allowed, consent.Approved:
-		return work.Answer{May: work.Yes}
+		return work.Answer{May: work.Yes, Image: a.Image}
 	case consent.Asked:
 		return work.Answer{May: work.NotYet, Why: a.Words}
 	case consent.Refused:

@@ -260,7 +260,7 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Process: tt.process, Local: tt.local}
-			got := o.Decide(t.Context(), ann, &task.Hosted{}, tt.task)
+			got := o.Decide(t.Context(), ann, &task.Hosted{}, tt.task, nil)
 			if got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // Label says whose something on a host is. Executors put it on all that they make.
@@ -23,6 +24,8 @@ type Job struct {
 	Peers      uint32 // that it counts for
 	Assignment task.Request
 	Task       *task.Task // its digest is that of the assignment, and its own
+	// Image is the one that the host's owner consented to, and the only one that may be run or fetched; nil: the task has none.
+	Image *policy.Image
 }
 
 // Status is what has become of a member.
@@ -58,6 +61,9 @@ type Type struct {
 	Executor Executor
 	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
 	Repeats bool
+	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
+	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out. Nil: no task of the type has an image.
+	Image func(ctx context.Context, t *task.Task) (*policy.Image, error)
 }
 
 // Swarm is what the swarm has shown of this host last.
@@ -89,6 +95,8 @@ type Guard interface {
 type Answer struct {
 	May May
 	Why string // one line: who is asked, or why it is refused
+	// Image goes into the job, with Yes.
+	Image *policy.Image
 }
 
 // May is what a guard allows.

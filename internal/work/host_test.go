@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
@@ -103,6 +104,7 @@ type world struct {
 	has      map[work.Label]*work.Status
 	busy     map[work.Label]string // what is being done for a member
 	calls    []string
+	images   []*policy.Image // of the jobs
 	prepares time.Duration
 	starts   time.Duration
 	wrong    map[string]error // by method
@@ -141,6 +143,12 @@ func (w *world) set(l work.Label, s work.Status) {
 	w.has[l] = &s
 }
 
+func (w *world) uses(image *policy.Image) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.images = append(w.images, image)
+}
+
 func (w *world) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,10 +169,12 @@ func (w *world) fail(what string, err error) {
 
 func (w *world) Prepare(ctx context.Context, j work.Job) error {
 	w.set(j.Label, work.Status{State: task.Prepared}) // begun
+	w.uses(j.Image)
 	return w.do(ctx, j.Label, "prepare", w.prepares)
 }
 
 func (w *world) Start(ctx context.Context, j work.Job) (work.Status, error) {
+	w.uses(j.Image)
 	if err := w.do(ctx, j.Label, "start", w.starts); err != nil {
 		return work.Status{}, err
 	}
@@ -372,6 +382,25 @@ func TestGuardIsAskedAgainAndObeyed(t *testing.T) {
 		l.beat(5 * time.Second)
 		l.wantSaid("asked 0 waiting for ann", "asked 0 waiting for ann; bob does not count", "refused 0 ann said no cleaned")
 		l.wantCalls("clean")
+	})
+}
+
+// TestTheImageOfTheAnswerIsUsed: an executor is given the image that the guard let through, also by a host that was restarted before the start.
+func TestTheImageOfTheAnswerIsUsed(t *testing.T) {
+	inLab(t, func(l *lab) {
+		image := &policy.Image{Name: "a:1", ID: "sha256:1"}
+		l.guard.say(work.Answer{May: work.Yes, Image: image})
+		l.shows(1, task.HostedMember{State: task.Placed})
+		l.beat(5 * time.Second)
+		l.restart()
+		l.shows(1, task.HostedMember{State: task.Prepared, Start: true})
+		l.beat(5 * time.Second)
+		l.wantCalls("prepare", "prepare", "start")
+		for _, used := range l.world.images {
+			if used != image {
+				t.Errorf("used %v", used)
+			}
+		}
 	})
 }
 

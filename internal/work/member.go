@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // member is one of the host's, as this process knows it. All of it is the loop's.
@@ -18,6 +19,7 @@ type member struct {
 	want   *task.HostedMember // as it is committed; nil: it is not, and is to end
 	kind   string             // type of its task; empty: not known yet
 	task   *task.Task         // nil: not fetched yet
+	image  *policy.Image      // since it was consented to; nil: there is none
 
 	looked    bool // what there was of it was adopted
 	consented bool
@@ -238,7 +240,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 			switch {
 			case m.over():
 			case answer.May == Yes:
-				m.state, m.consented = task.Asked, true
+				m.state, m.consented, m.image = task.Asked, true, answer.Image
 			case answer.May == NotYet:
 				m.state, m.text = task.Asked, clipped(answer.Why) // the swarm takes other words once after each approval
 				m.due.next = now.Add(askPause)
@@ -250,7 +252,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 }
 
 func (m *member) job() Job {
-	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task}
+	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.image}
 }
 
 // prepare has the executor prepare a member.

@@ -140,7 +140,7 @@ func (o *owned) Task(ctx context.Context, name string) (*task.Task, error) {
 }
 
 // Decide implements consent.Policy.
-func (o *owned) Decide(by string, h *task.Hosted, t *task.Task) consent.Verdict {
+func (o *owned) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task, _ *policy.Image) consent.Verdict {
 	d := o.policy.Decide(policy.Request{Submitter: by, Swarm: nodetest.SwarmID, Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Runtime: "docker"})
 	return consent.Verdict{
 		Decision: map[policy.Verdict]consent.Decision{policy.Allowed: consent.Allowed, policy.Asked: consent.Asked, policy.Refused: consent.Refused}[d.Verdict],
@@ -157,8 +157,8 @@ func (o *owned) Approves(approver, submitter string) error {
 type asking struct{ *consent.Guard }
 
 // Consent implements work.Guard.
-func (g asking) Consent(_ context.Context, h task.Hosted, t *task.Task) hosts.Answer {
-	a := g.Ask(&h, t)
+func (g asking) Consent(ctx context.Context, h task.Hosted, t *task.Task) hosts.Answer {
+	a := g.Ask(ctx, &h, t)
 	return hosts.Answer{May: map[consent.Decision]hosts.May{consent.Allowed: hosts.Yes, consent.Asked: hosts.NotYet, consent.Refused: hosts.No}[a.Decision], Why: a.Words}
 }
 

@@ -1,0 +1,146 @@
+package consent_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
+	owners "github.com/swarmd/swarmd/internal/policy"
+)
+
+func digestOf(i int) string {
+	s := strconv.Itoa(i)
+	return "sha256:" + strings.Repeat("0", 64-len(s)) + s
+}
+
+// moves has the image's name stand for another image each time that it is looked for.
+func (w *world) moves() {
+	w.images.now = func() (*owners.Image, error) { return owners.NewImage("a:1", digestOf(w.images.found)) }
+}
+
+// TestTheImageIsFoundOnce: whatever its name stands for later, who is asked sees and lets through the image of the first look, also after
+// the host was started again, and in the next placement.
+func TestTheImageIsFoundOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.moves()
+		w.asks()
+		g, h := w.guard(), w.assigned(request(), ann)
+		want := waits + "; image a:1 is " + digestOf(1)
+		for range 3 {
+			if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || got.Words != want {
+				t.Fatalf("got %+v, want %q", got, want)
+			}
+			g = w.guard()
+		}
+		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word())}
+		for epoch := range 2 {
+			h.Epoch = uint32(epoch + 1)
+			for range 2 {
+				got := g.Ask(t.Context(), h, pull())
+				if got.Decision != consent.Allowed || got.Image == nil || got.Image.ID != digestOf(1) {
+					t.Errorf("placement %d: %+v", h.Epoch, got)
+				}
+				g = w.guard()
+			}
+			if err := g.Ended("7", h.Epoch, "done"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w.images.found != 1 {
+			t.Errorf("looked for %d times", w.images.found)
+		}
+		for _, judged := range w.policy.judged {
+			if judged != "a:1 is "+digestOf(1) {
+				t.Errorf("the policy judged %s", judged)
+			}
+		}
+		if !strings.Contains(w.log.String(), "image a:1 is "+digestOf(1)) {
+			t.Errorf("the log lacks it:\n%s", w.log)
+		}
+	})
+}
+
+// TestAnImageThatIsNotKnown is looked for again with each decision, but not each time that a host which waits for approval asks.
+func TestAnImageThatIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.images.now = func() (*owners.Image, error) { return owners.UnknownImage("a:1", "no registry answers"), nil }
+		g, h := w.guard(), w.assigned(request(), ann)
+		for i, says := range []consent.Decision{consent.Refused, consent.Refused, consent.Asked, consent.Asked, consent.Allowed} {
+			w.policy.Decision = says
+			got := g.Ask(t.Context(), h, pull())
+			if want := min(i+1, 3); got.Decision != says || w.images.found != want {
+				t.Errorf("%d: %+v, looked for %d times, want %d", i, got, w.images.found, want)
+			}
+			if says == consent.Asked && !strings.Contains(got.Words, "a:1 is not known by any digest yet: no registry answers") {
+				t.Errorf("%q", got.Words)
+			}
+		}
+		if got := w.guard().Ask(t.Context(), h, pull()); got.Image == nil || got.Image.Name != "a:1" || got.Image.ID != "" {
+			t.Errorf("what goes on: %+v", got)
+		}
+	})
+}
+
+// TestAnImageThatIsNotThere: the host says so and keeps nothing; it looks for the image only for what an operator has signed.
+func TestAnImageThatIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	w.images.now = func() (*owners.Image, error) { return nil, errors.New("no image\na:1: assign task fetch first") }
+	g, h := w.guard(), w.assigned(request(), ann)
+	forged := *h
+	forged.Order = nil
+	if got := g.Ask(t.Context(), &forged, pull()); got.Decision != consent.Refused || w.images.found != 0 {
+		t.Errorf("forged: %+v, looked for %d times", got, w.images.found)
+	}
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || got.Words != "no image a:1: assign task fetch first" {
+		t.Errorf("%+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := g.Ask(ctx, h, pull()); got.Decision != consent.Asked {
+		t.Errorf("a host that stops has %+v", got)
+	}
+	if e, known := w.journal.Find("7"); known {
+		t.Errorf("the journal has %+v", e)
+	}
+	w.moves()
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
+		t.Errorf("once it is there: %+v", got)
+	}
+}
+
+// TestOthersDoNotWaitForARegistry: while one image is looked for, other assignments are decided on, and end.
+func TestOthersDoNotWaitForARegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		slow := true
+		w.images.now = func() (*owners.Image, error) {
+			if slow {
+				slow = false
+				time.Sleep(time.Minute)
+			}
+			return owners.NewImage("a:1", digestOf(w.images.found))
+		}
+		g, h := w.guard(), w.assigned(request(), ann)
+		first := make(chan consent.Answer)
+		go func() { first <- g.Ask(t.Context(), h, pull()) }()
+		synctest.Wait()
+		other := w.assigned(request(), ann)
+		other.ID = "8"
+		began := time.Now()
+		if got := g.Ask(t.Context(), other, pull()); got.Decision != consent.Refused || time.Since(began) > 0 { // no operator signed that ID
+			t.Errorf("another: %+v", got)
+		}
+		second := g.Ask(t.Context(), h, pull()) // another member of the same assignment is quicker
+		if one := <-first; one.Image == nil || second.Image == nil || one.Image.ID != second.Image.ID {
+			t.Errorf("two members have %+v and %+v", one.Image, second.Image)
+		}
+	})
+}
