@@ -19,18 +19,16 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Registry is a registry of images of a test's own, on 127.0.0.1, from which the machine's engine fetches without TLS. It has one image of
-// one layer, under all names and one tag.
+// Registry is a registry of images of a test's own, on 127.0.0.1, from which the machine's engine fetches without TLS. It has an image of
+// one layer under all names and one tag, and by their digests those that had the tag before.
 type Registry struct {
 	// Address is host:port, which begins the names of its images.
 	Address string
-	// Tag and Digest are those of the image; Digest begins with sha256:.
+	// Tag is the only one, and Digest that of its image; it begins with sha256:.
 	Tag, Digest string
 
-	manifest []byte
-	blobs    map[string][]byte // by digest
-
 	mu                 sync.Mutex
+	manifests, blobs   map[string][]byte // by digest
 	username, password string
 	held               chan struct{} // layers wait until it is closed; nil: they do not
 	waiting            chan struct{} // closed once a layer waits
@@ -39,22 +37,38 @@ type Registry struct {
 // NewRegistry starts a registry, which ends with the test. The image is unlike those of other registries.
 func NewRegistry(t testing.TB) *Registry {
 	t.Helper()
-	r := &Registry{Tag: "1.0", blobs: map[string][]byte{}}
+	r := &Registry{Tag: "1.0", manifests: map[string][]byte{}, blobs: map[string][]byte{}}
+	r.Move(t)
+	server := httptest.NewServer(r)
+	t.Cleanup(func() { r.Release(); server.Close() })
+	r.Address = strings.TrimPrefix(server.URL, "http://")
+	return r
+}
+
+// Move gives the tag to an image that is unlike all others.
+func (r *Registry) Move(t testing.TB) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	layer, diff := layerOf(t, "id", random())
 	config := marshal(t, v1.Image{
 		Created: &time.Time{}, Platform: v1.Platform{Architecture: "amd64", OS: "linux"}, Config: v1.ImageConfig{Cmd: []string{"/id"}},
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.Digest(diff)}},
 	})
-	r.manifest = marshal(t, map[string]any{
+	manifest := marshal(t, map[string]any{
 		"schemaVersion": 2, "mediaType": manifestType,
 		"config": map[string]any{"mediaType": "application/vnd.docker.container.image.v1+json", "size": len(config), "digest": r.add(config)},
 		"layers": []any{map[string]any{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": len(layer), "digest": r.add(layer)}},
 	})
-	r.Digest = sum(r.manifest)
-	server := httptest.NewServer(r)
-	t.Cleanup(func() { r.Release(); server.Close() })
-	r.Address = strings.TrimPrefix(server.URL, "http://")
-	return r
+	r.Digest = sum(manifest)
+	r.manifests[r.Digest] = manifest
+}
+
+// Forget takes an image away.
+func (r *Registry) Forget(digest string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.manifests, digest)
 }
 
 const manifestType = "application/vnd.docker.distribution.manifest.v2+json"
@@ -86,37 +100,42 @@ func (r *Registry) Release() {
 
 // ServeHTTP is as much of the registries' API as an engine asks for.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	parts := strings.Split(strings.Trim(q.URL.Path, "/"), "/")
+	what := parts[len(parts)-1]
 	r.mu.Lock()
 	username, password, held := r.username, r.password, r.held
+	digest := what
+	if what == r.Tag {
+		digest = r.Digest
+	}
+	manifest, blob := r.manifests[digest], r.blobs[what]
 	r.mu.Unlock()
 	if u, p, _ := q.BasicAuth(); username != "" && (u != username || p != password) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
 		return
 	}
-	parts := strings.Split(strings.Trim(q.URL.Path, "/"), "/")
-	what := parts[len(parts)-1]
 	switch {
 	case len(parts) == 1:
 		w.WriteHeader(http.StatusOK)
-	case parts[len(parts)-2] == "manifests" && (what == r.Tag || what == r.Digest):
-		w.Header().Set("Docker-Content-Digest", r.Digest)
-		r.send(w, q, manifestType, r.manifest)
+	case parts[len(parts)-2] == "manifests" && manifest != nil:
+		w.Header().Set("Docker-Content-Digest", digest)
+		r.send(w, q, manifestType, manifest)
 	case parts[len(parts)-2] == "manifests":
 		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "manifest unknown")
-	case r.blobs[what] != nil:
-		if held != nil && !r.wait(q, held, what) {
+	case blob != nil:
+		if held != nil && !r.wait(q, held, blob) {
 			return
 		}
-		r.send(w, q, "application/octet-stream", r.blobs[what])
+		r.send(w, q, "application/octet-stream", blob)
 	default:
 		refuse(w, http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown")
 	}
 }
 
 // wait holds back a layer; false: nobody asks for it any more.
-func (r *Registry) wait(q *http.Request, held chan struct{}, digest string) bool {
-	if !bytes.HasPrefix(r.blobs[digest], []byte{0x1f, 0x8b}) {
+func (r *Registry) wait(q *http.Request, held chan struct{}, blob []byte) bool {
+	if !bytes.HasPrefix(blob, []byte{0x1f, 0x8b}) {
 		return true // no layer
 	}
 	r.mu.Lock()
