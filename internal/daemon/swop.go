@@ -128,16 +128,18 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		Types: func(tasks work.Tasks) map[string]work.Type {
 			getenv := o.Getenv(e.Getenv)
 			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
-			run := work.Type{Executor: &containers.Runner{
+			runner := &containers.Runner{
 				Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
-			}}
+			}
+			puller := &image.Puller{Open: open, Own: []string{o.Container.Image}, Log: base.Log}
+			run := work.Type{Executor: runner, Image: runner.Image}
 			if ml == start.Process {
-				run.Executor = &runswarm.Processes{
+				run = work.Type{Executor: &runswarm.Processes{
 					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: o.Node, SNs: sns}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
 					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
-				}
+				}}
 			}
-			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: &image.Puller{Open: open, Own: []string{o.Container.Image}, Log: base.Log}}, task.RunSwarm: run}
+			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run}
 		},
 	}, nil
 }

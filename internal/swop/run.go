@@ -43,15 +43,15 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer journal.Close()
-	guard := consent.New(consent.Config{
-		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner}, SwarmID: cfg.SwarmID,
-		Policy: Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Process: cfg.Process, Local: cfg.Local}, Journal: journal, Log: cfg.Log,
-	})
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
 	for name, t := range cfg.Types(tasks) {
 		types[name] = lines.Of(t)
 	}
+	guard := consent.New(consent.Config{
+		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner}, SwarmID: cfg.SwarmID,
+		Policy: Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Process: cfg.Process, Local: cfg.Local}, Image: Images(types), Journal: journal, Log: cfg.Log,
+	})
 	view, swarm := NewView(), client.Host{Client: cfg.API}
 	host := work.New(work.Config{
 		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard}, Types: types, Log: cfg.Log,

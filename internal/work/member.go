@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
-	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // member is one of the host's, as this process knows it. All of it is the loop's.
@@ -19,13 +18,12 @@ type member struct {
 	want   *task.HostedMember // as it is committed; nil: it is not, and is to end
 	kind   string             // type of its task; empty: not known yet
 	task   *task.Task         // nil: not fetched yet
-	image  *policy.Image      // since it was consented to; nil: there is none
+	answer Answer             // the guard's; only Yes stays
 
-	looked    bool // what there was of it was adopted
-	consented bool
-	worker    *worker // that does something for it; nil: nobody does
-	due       pace
-	since     int // the host's count when the last worker ended: looks from before tell nothing
+	looked bool    // what there was of it was adopted
+	worker *worker // that does something for it; nil: nobody does
+	due    pace
+	since  int // the host's count when the last worker ended: looks from before tell nothing
 }
 
 // outcome is what has become of a member.
@@ -146,7 +144,7 @@ func (h *Host) watch(m *member, now time.Time) {
 // unseen ends a member of which nobody could say for long whether it lives.
 func (h *Host) unseen(m *member, now time.Time) {
 	if err := h.blind(m.kind, now); err != nil {
-		m.exit(-1, fmt.Sprintf("its host could not see for %v what runs: %s", blindLimit, explained(err)))
+		m.exit(-1, fmt.Sprintf("its host could not see for %v what runs: %s", blindLimit, Explained(err)))
 	}
 }
 
@@ -162,7 +160,7 @@ func (h *Host) begin(ctx context.Context, m *member, now time.Time) {
 		return
 	case m.task == nil:
 		h.fetch(ctx, m, now)
-	case !m.consented:
+	case m.answer.May != Yes:
 		h.ask(ctx, m)
 	default:
 		h.prepare(ctx, m)
@@ -209,7 +207,7 @@ func (h *Host) fetch(ctx context.Context, m *member, now time.Time) {
 			case err != nil && now.Sub(m.due.fetching) < fetchLimit:
 				m.due.next = now.Add(fetchPause)
 			case err != nil:
-				m.refuse(fmt.Sprintf("can't fetch task %s: %s", q.Task, explained(err)))
+				m.refuse(fmt.Sprintf("can't fetch task %s: %s", q.Task, Explained(err)))
 			case t == nil || t.Name != q.Task || t.Digest != q.Digest || t.Sum() != q.Digest:
 				m.refuse(fmt.Sprintf("what was fetched as task %s has not its digest: it was changed on the way", q.Task))
 			default:
@@ -240,7 +238,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 			switch {
 			case m.over():
 			case answer.May == Yes:
-				m.state, m.consented, m.image = task.Asked, true, answer.Image
+				m.state, m.answer = task.Asked, answer
 			case answer.May == NotYet:
 				m.state, m.text = task.Asked, clipped(answer.Why) // the swarm takes other words once after each approval
 				m.due.next = now.Add(askPause)
@@ -252,7 +250,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 }
 
 func (m *member) job() Job {
-	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.image}
+	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.answer.Image}
 }
 
 // prepare has the executor prepare a member.
@@ -294,7 +292,7 @@ func (h *Host) inVain(m *member, what string, err error) {
 		return
 	}
 	h.cfg.Log.Warn("can't do this host's part of an assignment", "to_be", what, "assignment", m.label.Assignment, "epoch", m.label.Epoch, "task", m.hosted.Task, "err", err)
-	m.exit(-1, explained(err))
+	m.exit(-1, Explained(err))
 }
 
 // end has all that there is of a member ended and removed, again and again until nothing is left.
@@ -357,13 +355,4 @@ func (h *Host) clean(ctx context.Context, l Label, kind string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// explained is an error with its remedy, in one line.
-func explained(err error) string {
-	var with interface{ Remedy() string }
-	if errors.As(err, &with) && with.Remedy() != "" {
-		return err.Error() + ": " + with.Remedy()
-	}
-	return err.Error()
 }

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -33,6 +34,15 @@ func LastLines(lines []string) string {
 		all = all[1:]
 	}
 	return mark + all
+}
+
+// Explained is an error with its remedy, in one line.
+func Explained(err error) string {
+	var with interface{ Remedy() string }
+	if errors.As(err, &with) && with.Remedy() != "" {
+		return err.Error() + ": " + with.Remedy()
+	}
+	return err.Error()
 }
 
 // clipped bounds the text of a report, and keeps its beginning.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
@@ -134,7 +135,9 @@ func (s *site) becomes(r *containers.Runner, want task.State) work.Status {
 func TestRunSwarmInContainers(t *testing.T) {
 	s, all := newSite(t), tasks{}
 	host := s.host(all)
-	all.add("image", task.PullImage, task.Root, enginetest.TestImage, "RepoName : x\nTag : 1\nOrgAndReg : o\nAuth : null\n")
+	outcome := s.name("outcome") + ":1"
+	s.named(enginetest.TestImage, outcome)
+	all.add("image", task.PullImage, task.Root, outcome, "RepoName : x\nTag : 1\nOrgAndReg : o\nAuth : null\n")
 	body := s.fill(runSwarm)
 	job := func(id, body string) work.Job {
 		x := all.add("run", task.RunSwarm, "image", "out", strings.ReplaceAll(body, ": CONTRACT", ": c"+id))
@@ -142,9 +145,16 @@ func TestRunSwarmInContainers(t *testing.T) {
 	}
 	begin := func(r *containers.Runner, j work.Job) {
 		t.Helper()
+		var err error
+		if j.Image, err = r.Image(t.Context(), j.Task); err != nil {
+			t.Fatal(err)
+		}
 		if err := r.Prepare(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
+		// Whoever may have images fetched may give the name to another one.
+		s.named(enginetest.Labelled(t, s.engine, map[string]string{"x": j.Label.Assignment}), outcome)
+		defer s.named(enginetest.TestImage, outcome)
 		if got, err := r.Start(t.Context(), j); err != nil || got.State != task.Started {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -180,9 +190,22 @@ func TestRunSwarmInContainers(t *testing.T) {
 	s.stopsClean()
 }
 
-// programsOf wants beside each SL its program's container, which is called as the profile says.
+// named gives an image at the engine a name, until the test ends.
+func (s *site) named(what, name string) {
+	s.t.Helper()
+	if err := s.engine.ImageTag(s.t.Context(), what, name); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _, _ = s.engine.ImageRemove(context.Background(), name, image.RemoveOptions{}) }) // of several calls the first removes it
+}
+
+// programsOf wants beside each SL its program's container, which is called as the profile says, from the image that was decided on.
 func (s *site) programsOf(sls []string) {
 	s.t.Helper()
+	decided, err := s.engine.ImageInspect(s.t.Context(), enginetest.TestImage)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	for _, sl := range sls {
 		name := strings.Replace(sl, "-s-", "-u-", 1)
 		c, err := s.engine.ContainerInspect(s.t.Context(), name)
@@ -190,8 +213,8 @@ func (s *site) programsOf(sls []string) {
 			s.t.Fatal(err)
 		}
 		first := strings.Contains(name, "-u-0-")
-		if c.Config.WorkingDir != "/tmp/test" || c.Config.Hostname != "user"+name[len("grp-run-u-"):][:1] || (c.Config.Labels["who"] == "first") != first {
-			s.t.Errorf("%s: %+v", name, c.Config)
+		if c.Image != decided.ID || c.Config.WorkingDir != "/tmp/test" || c.Config.Hostname != "user"+name[len("grp-run-u-"):][:1] || (c.Config.Labels["who"] == "first") != first {
+			s.t.Errorf("%s from %s: %+v", name, c.Image, c.Config)
 		}
 	}
 }

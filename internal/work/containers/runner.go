@@ -109,9 +109,9 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 		return err
 	}
 	defer e.Close()
-	image, err := r.image(ctx, e, j.Task)
+	image, err := decided(ctx, e, j)
 	if err != nil {
-		return err
+		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
 	parts, err := r.parts(j, image)
 	if err != nil {

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,9 +19,6 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 )
 
-// maxPrereqs bounds the tasks from which a task has its image.
-const maxPrereqs = 16
-
 // programOf reads the task of a job.
 func programOf(t *task.Task) (taskfile.RunSwarm, error) {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
@@ -34,37 +30,6 @@ func programOf(t *task.Task) (taskfile.RunSwarm, error) {
 		return run, fmt.Errorf("task %s is no %s", t.Name, task.RunSwarm)
 	}
 	return run, nil
-}
-
-// image finds the image of the task's program at the engine, by the outcome of the task before it that makes one, and returns its ID: what is
-// found now runs, whatever the name stands for later.
-func (r *Runner) image(ctx context.Context, e *engine.Engine, t *task.Task) (string, error) {
-	name, digest := t.Prereq, t.PrereqDigest
-	for range maxPrereqs {
-		if name == task.Root {
-			return "", fmt.Errorf("task %s has no image: name a task of type PULL_IMAGE as its Prereq", t.Name)
-		}
-		before, err := r.Tasks.Task(ctx, name)
-		if err != nil {
-			return "", fmt.Errorf("fetch task %s, which task %s needs: %w", name, t.Name, err)
-		}
-		if before == nil || before.Name != name || before.Digest != before.Sum() || before.Digest != digest {
-			return "", fmt.Errorf("what was fetched as task %s, which task %s needs, has not the digest that task %s was finalised with: it was changed on the way", name, t.Name, t.Name)
-		}
-		if before.Type != task.PullImage && before.Type != task.MakeUserContainer {
-			name, digest = before.Prereq, before.PrereqDigest
-			continue
-		}
-		found, err := e.ImageInspect(ctx, before.Outcome)
-		if err != nil {
-			return "", &engine.Error{
-				Err:  engine.Explain(fmt.Errorf("look for the outcome of task %s: %w", before.Name, err)),
-				Help: fmt.Sprintf("carry out task %s on this host first", before.Name),
-			}
-		}
-		return found.ID, nil
-	}
-	return "", fmt.Errorf("task %s has its image from too far: more than %d tasks stand before it", t.Name, maxPrereqs)
 }
 
 // part is one SL that a member starts.

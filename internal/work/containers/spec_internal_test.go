@@ -158,11 +158,11 @@ func TestTheTaskBeforeNamesTheImage(t *testing.T) {
 		if tt.last.Name != "image" {
 			train.Prereq = tt.last.Name
 		}
-		if _, err := r.image(t.Context(), nil, train); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := r.Image(t.Context(), train); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %q", err, tt.want)
 		}
 	}
-	if _, err := runner().image(t.Context(), nil, &task.Task{Name: "train", Prereq: task.Root}); err == nil || !strings.Contains(err.Error(), "as its Prereq") {
+	if _, err := runner().Image(t.Context(), &task.Task{Name: "train", Prereq: task.Root}); err == nil || !strings.Contains(err.Error(), "as its Prereq") {
 		t.Error(err)
 	}
 }

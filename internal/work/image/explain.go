@@ -28,12 +28,12 @@ var remedies = []struct {
 // refused are what engines say of passwords; of an image that is not there they often say no more.
 var refused = regexp.MustCompile(`(?i)unauthorized|authentication required|no basic auth credentials|access .*denied|incorrect username or password|forbidden`)
 
-// unfetched says why an image could not be fetched, and what to do about it.
-func unfetched(o order, err error) error {
+// unfetched says why what was done about an image did not succeed, and what to do about it.
+func (o order) unfetched(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	explained := engine.Explain(fmt.Errorf("fetch image %s: %w", reference.FamiliarString(o.source), err))
+	explained := engine.Explain(fmt.Errorf("%s %s: %w", what, reference.FamiliarString(o.source), err))
 	var known *engine.Error
 	if help := o.help(err.Error()); help != "" && errors.As(explained, &known) {
 		return &engine.Error{Err: known.Err, Help: help}
@@ -44,7 +44,10 @@ func unfetched(o order, err error) error {
 // help is what to do about what an engine said; empty: the rules that hold for all of its errors say it.
 func (o order) help(said string) string {
 	domain := reference.Domain(o.source)
+	_, digested := o.source.(reference.Digested)
 	switch {
+	case digested && remedies[0].pattern.MatchString(said):
+		return fmt.Sprintf("registry %s has no image of this digest, or has it no longer: correct the task's Tag, or assign the task anew", domain)
 	case refused.MatchString(said) && o.auth == (taskfile.Auth{}):
 		return fmt.Sprintf("give the task Auth for registry %s, or correct the image's name", domain)
 	case refused.MatchString(said):

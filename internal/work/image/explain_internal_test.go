@@ -27,7 +27,7 @@ func TestWhatEnginesSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got *engine.Error
-		if !errors.As(unfetched(order{source: source}, errors.New(said)), &got) || !strings.Contains(got.Help, want) {
+		if !errors.As((order{source: source}).unfetched("fetch image", errors.New(said)), &got) || !strings.Contains(got.Help, want) {
 			t.Errorf("%s\n→ %+v, want %q", said, got, want)
 		}
 	}

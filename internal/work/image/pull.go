@@ -28,6 +28,7 @@ type Puller struct {
 
 // order is what a task asks for.
 type order struct {
+	name    string          // of the image, as the task has it
 	source  reference.Named // with a tag or a digest
 	outcome reference.Named // with a tag
 	auth    taskfile.Auth
@@ -68,9 +69,9 @@ func orderIn(t *task.Task) (o order, err error) {
 	if !ok {
 		return o, fmt.Errorf("task %s is no %s", t.Name, task.PullImage)
 	}
-	o.auth = pull.Auth
-	if o.source, err = imageNamed(pull.Image()); err != nil {
-		return o, fmt.Errorf("task %s: bad image name %.200q: %w: correct OrgAndReg, RepoName or Tag", t.Name, pull.Image(), err)
+	o.name, o.auth = pull.Image(), pull.Auth
+	if o.source, err = imageNamed(o.name); err != nil {
+		return o, fmt.Errorf("task %s: bad image name %.200q: %w: correct OrgAndReg, RepoName or Tag", t.Name, o.name, err)
 	}
 	if o.outcome, err = imageNamed(t.Outcome); err != nil {
 		return o, fmt.Errorf("task %s: bad Outcome %.200q: %w: give it the name of an image", t.Name, t.Outcome, err)
@@ -106,7 +107,7 @@ func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
 	return e.Close()
 }
 
-// Start fetches the image. Where its name has a digest, this is what is fetched, whatever the tag says.
+// Start fetches the image that was decided on, whatever its tag stands for by now, and gives it the name that the task says.
 func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	o, err := p.orderOf(j.Task)
 	if err != nil {
@@ -115,6 +116,9 @@ func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	login, err := p.login(o)
 	if err != nil {
 		return work.Status{}, err
+	}
+	if o.source, err = o.decided(j.Image); err != nil {
+		return work.Status{}, fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
 	e, err := p.Open(ctx)
 	if err != nil {
@@ -125,11 +129,11 @@ func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	p.Log.InfoContext(ctx, "fetching an image", "image", from, "assignment", j.Assignment.ID, "task", j.Task.Name)
 	stream, err := e.ImagePull(ctx, from, image.PullOptions{RegistryAuth: login})
 	if err != nil {
-		return work.Status{}, unfetched(o, err)
+		return work.Status{}, o.unfetched("fetch image", err)
 	}
 	defer stream.Close()
 	if err := drain(ctx, stream, progress{log: p.Log.With("image", from)}); err != nil {
-		return work.Status{}, unfetched(o, err)
+		return work.Status{}, o.unfetched("fetch image", err)
 	}
 	if err := e.ImageTag(ctx, from, to); err != nil {
 		return work.Status{}, engine.Explain(fmt.Errorf("name image %s: %w", to, err))

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/image"
 )
@@ -38,23 +39,59 @@ type lab struct {
 	registry *enginetest.Registry
 	puller   *image.Puller
 	outcome  string
+	digests  []string // of images that the registry had
 }
 
 // newLab has a registry, and an engine from which the images of the test go with it.
 func newLab(t *testing.T) *lab {
 	e, r := enginetest.Engine(t), enginetest.NewRegistry(t)
-	l := &lab{t: t, engine: e, registry: r, outcome: "outcome-" + strings.ReplaceAll(r.Address, ":", "-") + ":2"}
+	l := &lab{t: t, engine: e, registry: r, outcome: "outcome-" + strings.ReplaceAll(r.Address, ":", "-") + ":2", digests: []string{r.Digest}}
 	l.puller = &image.Puller{Open: engine.Open, Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() {
-		for _, name := range []string{l.outcome, r.Address + "/org/image:1.0", r.Address + "/org/image@" + r.Digest} {
+		names := []string{l.outcome, r.Address + "/org/image:1.0"}
+		for _, d := range l.digests {
+			names = append(names, r.Address+"/org/image@"+d)
+		}
+		for _, name := range names {
 			_, _ = e.ImageRemove(context.Background(), name, dockerimage.RemoveOptions{}) // it may not be there
 		}
 	})
 	return l
 }
 
-// fetch carries a job out.
+// move gives the registry's tag to another image, and returns the digests of the one that had it and of the one that has it.
+func (l *lab) move() (was, is string) {
+	l.registry.Move(l.t)
+	l.digests = append(l.digests, l.registry.Digest)
+	return l.digests[len(l.digests)-2], l.registry.Digest
+}
+
+// found is the image of a task.
+func (l *lab) found(t *task.Task) *policy.Image {
+	l.t.Helper()
+	got, err := l.puller.Image(l.t.Context(), t)
+	if err != nil || got.Check() != nil {
+		l.t.Fatal(got, err)
+	}
+	return got
+}
+
+// digestsThere are those that the engine has for the outcome.
+func (l *lab) digestsThere() string {
+	l.t.Helper()
+	got, err := l.engine.ImageInspect(l.t.Context(), l.outcome)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return strings.Join(got.RepoDigests, " ")
+}
+
+// fetch carries a job out, of which everybody thinks well.
 func (l *lab) fetch(ctx context.Context, j work.Job) (work.Status, error) {
+	var err error
+	if j.Image, err = l.puller.Image(ctx, j.Task); err != nil {
+		return work.Status{}, err
+	}
 	if err := l.puller.Prepare(ctx, j); err != nil {
 		return work.Status{}, err
 	}
@@ -80,6 +117,63 @@ func TestAnImageIsFetchedAndNamed(t *testing.T) {
 		got, err := l.fetch(t.Context(), pull(l.registry.Address, l.outcome, tag, "null"))
 		if err != nil || got.State != task.Exited || got.Code != 0 || !strings.Contains(got.Text, "image "+l.outcome+" is there: sha256:") || !l.there() {
 			t.Errorf("%s: %+v, %v", tag, got, err)
+		}
+	}
+}
+
+// TestWhatWasDecidedOnIsFetched: the registry's tag moves after the host has found the image. The one that was found is fetched, and is an
+// error once the registry has it no longer.
+func TestWhatWasDecidedOnIsFetched(t *testing.T) {
+	l := newLab(t)
+	j := pull(l.registry.Address, l.outcome, "1.0", "null")
+	waits := l.registry.Hold() // no layer is sent
+	j.Image = l.found(j.Task)
+	select {
+	case <-waits:
+		t.Error("before anybody has decided the image is fetched")
+	default:
+		l.registry.Release()
+	}
+	was, is := l.move()
+	if want := l.registry.Address + "/org/image:1.0 is " + was; j.Image.String() != want || j.Image.ID != "" {
+		t.Errorf("found %s, want %s", j.Image, want)
+	}
+	for range 2 { // the host may be restarted in between
+		if got, err := l.puller.Start(t.Context(), j); err != nil || got.State != task.Exited || !strings.Contains(l.digestsThere(), was) || strings.Contains(l.digestsThere(), is) {
+			t.Fatalf("%+v, %v: %s", got, err, l.digestsThere())
+		}
+	}
+	if again := l.found(j.Task); again.Digests[0] != is {
+		t.Errorf("the next look finds %s", again)
+	}
+	j.Image = l.found(j.Task)
+	l.registry.Forget(is)
+	if _, err := l.puller.Start(t.Context(), j); err == nil || !strings.Contains(said(err), "has it no longer: correct the task's Tag, or assign the task anew") {
+		t.Error(said(err))
+	}
+	j.Image = nil
+	if _, err := l.puller.Start(t.Context(), j); err == nil || !strings.Contains(said(err), "nobody has decided") {
+		t.Error(said(err))
+	}
+}
+
+// TestWhatARegistryDoesNotTell: the image is not known, with the reason, and may be fetched by its name. A name with a digest asks nobody.
+func TestWhatARegistryDoesNotTell(t *testing.T) {
+	l := newLab(t)
+	l.registry.Protect("ann", "of:3")
+	j := pull(l.registry.Address, l.outcome, "1.0", "null")
+	j.Image = l.found(j.Task)
+	if !strings.Contains(j.Image.Unknown, "give the task Auth for registry "+l.registry.Address) {
+		t.Errorf("%+v", j.Image)
+	}
+	l.registry.Protect("", "")
+	if _, err := l.puller.Start(t.Context(), j); err != nil || !strings.Contains(l.digestsThere(), l.registry.Digest) {
+		t.Error(err)
+	}
+	l.puller.Open = func(context.Context) (*engine.Engine, error) { return nil, errors.New("no engine") }
+	for _, tag := range []string{l.registry.Digest, "1.0@" + l.registry.Digest} {
+		if got := l.found(pull(l.registry.Address, l.outcome, tag, "null").Task); got.Digests[0] != l.registry.Digest {
+			t.Errorf("%s is found as %+v", tag, got)
 		}
 	}
 }
@@ -153,6 +247,7 @@ type swarm struct {
 	h       task.Hosted
 	changed chan struct{}
 	t       *task.Task
+	image   *policy.Image
 }
 
 func (s *swarm) Hosted() ([]task.Hosted, bool) {
@@ -179,7 +274,7 @@ func (s *swarm) show(m task.HostedMember) {
 func (s *swarm) Task(context.Context, string) (*task.Task, error) { return s.t, nil }
 func (s *swarm) Ended(string, uint32, string) error               { return nil }
 func (s *swarm) Consent(context.Context, task.Hosted, *task.Task) work.Answer {
-	return work.Answer{May: work.Yes}
+	return work.Answer{May: work.Yes, Image: s.image}
 }
 
 // host runs a host on the swarm until the returned function ends it.
@@ -202,7 +297,7 @@ func (l *lab) host(s *swarm) (h *work.Host, end func()) {
 // shown is a member of the job in a state.
 func (l *lab) shown(m task.HostedMember) *swarm {
 	t := pull(l.registry.Address, l.outcome, "1.0", "null").Task
-	return &swarm{t: t, changed: make(chan struct{}), h: task.Hosted{Request: task.Request{ID: "7", Task: t.Name, Digest: t.Digest}, Epoch: 1, Phase: task.Running, Members: []task.HostedMember{m}}}
+	return &swarm{t: t, image: l.found(t), changed: make(chan struct{}), h: task.Hosted{Request: task.Request{ID: "7", Task: t.Name, Digest: t.Digest}, Epoch: 1, Phase: task.Running, Members: []task.HostedMember{m}}}
 }
 
 // await waits until the host's report has a state.

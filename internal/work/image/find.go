@@ -1,0 +1,70 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// askLimit bounds how long a registry has to say what a tag stands for.
+const askLimit = 20 * time.Second
+
+// Image asks the registry which image a task's tag stands for, and fetches nothing. A name with a digest says it by itself. Where a registry
+// does not say it the image is not known: whether it may be fetched by its name alone is for the owner of the host to decide.
+func (p *Puller) Image(ctx context.Context, t *task.Task) (*policy.Image, error) {
+	o, err := p.orderOf(t)
+	if err != nil {
+		return nil, err
+	}
+	login, err := p.login(o)
+	if err != nil {
+		return nil, err
+	}
+	if digested, ok := o.source.(reference.Digested); ok {
+		return policy.NewImage(o.name, "", digested.Digest().String())
+	}
+	e, err := p.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	found, err := e.DistributionInspect(limited, reference.FamiliarString(o.source), login)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case limited.Err() != nil:
+		return policy.UnknownImage(o.name, fmt.Sprintf("registry %s did not say within %v what it stands for", reference.Domain(o.source), askLimit)), nil
+	case err != nil:
+		return policy.UnknownImage(o.name, work.Explained(o.unfetched("ask for the digest of image", err))), nil
+	}
+	image, err := policy.NewImage(o.name, "", found.Descriptor.Digest.String())
+	if err != nil {
+		return policy.UnknownImage(o.name, err.Error()), nil
+	}
+	return image, nil
+}
+
+// decided is the name of the image that was decided on: by its digest, or by its tag if nobody could tell what it stands for.
+func (o order) decided(i *policy.Image) (reference.Named, error) {
+	switch {
+	case i == nil:
+		return nil, errors.New("nobody has decided on its image")
+	case len(i.Digests) == 0:
+		return o.source, nil
+	}
+	d, err := digest.Parse(i.Digests[0])
+	if err != nil {
+		return nil, fmt.Errorf("the digest that was decided on: %w", err)
+	}
+	return reference.WithDigest(reference.TrimNamed(o.source), d)
+}
