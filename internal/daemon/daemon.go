@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/mountns"
 	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 // Env is all of the process that a command may touch.
@@ -75,6 +76,9 @@ func Main(args []string, env Env) int {
 	}
 	if len(args) > 1 && args[1] == original.Command {
 		return original.RunProgram(args[2:])
+	}
+	if len(args) > 1 && args[1] == hostpaths.Command {
+		return hostpaths.Run(args[2:], env.Stdout, env.Stderr)
 	}
 	ctx, stop := env.Signals(context.Background())
 	defer stop()

@@ -1,0 +1,53 @@
+package hostpaths
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Resolver says where paths of a host lead.
+type Resolver interface {
+	// Resolve returns the path of each name, without symbolic links. It fails if one does not exist.
+	Resolve(ctx context.Context, names []string) (map[string]string, error)
+}
+
+// Bindable returns where paths lead that are to be bound now: those that a task names, which must lead to where they led when they were
+// judged, and those that the host's owner has chosen for it. It is to be asked just before. None of them may lie in one that the task names,
+// nor the other way round: a program that has the outer one could exchange the inner one before that is bound for the next program. With no
+// path of the task's it returns nothing.
+func Bindable(ctx context.Context, r Resolver, judged map[string]string, owned []string) (map[string]string, error) {
+	if len(judged) == 0 {
+		return nil, nil //nolint:nilnil // nothing is followed
+	}
+	names := slices.Sorted(maps.Keys(judged))
+	now, err := r.Resolve(ctx, slices.Compact(slices.Sorted(slices.Values(slices.Concat(names, owned)))))
+	if err != nil {
+		return nil, err
+	}
+	others := make([]string, 0, len(owned))
+	for _, name := range owned {
+		others = append(others, now[name])
+	}
+	for _, name := range names {
+		at := judged[name]
+		if now[name] != at {
+			return nil, fmt.Errorf("path %.200q led to %.200q when this host's policy was asked, and leads to %.200q now: assign the task again", name, at, now[name])
+		}
+		for _, other := range others {
+			if inside(at, other) || inside(other, at) {
+				return nil, fmt.Errorf("of %.200q and %.200q one lies in the other, so that a program could exchange it before it is bound for the next: name directories apart from each other", at, other)
+			}
+		}
+		others = append(others, at)
+	}
+	return now, nil
+}
+
+// inside reports whether a clean path lies in a directory, and is another.
+func inside(p, dir string) bool {
+	return p != dir && strings.HasPrefix(p, strings.TrimSuffix(path.Clean(dir), "/")+"/")
+}
