@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
@@ -86,12 +87,11 @@ type SLConfig struct {
 // SWOPConfig describes an operator node, which carries out tasks on its host.
 type SWOPConfig struct {
 	Common
+	swop.Place
 	SNs     []string   // HOST:PORT of the APIs to begin with; those that the node has learned are kept in StateDir
 	Runtime string     // of the node, as others are told: process or docker
 	Offer   task.Offer // what it takes tasks for
 	// Policy reads what the host's owner says about tasks, for a host of a trust domain.
-	Policy  func(domain string) (*policy.Policy, error)
-	Types   func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
-	Process bool                                        // RUN_SWARM starts processes
-	Local   bool                                        // the swarm is one of `swarmctl local`
+	Policy func(domain string) (*policy.Policy, error)
+	Types  func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
 }

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/version"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/containers"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/image"
 	"github.com/swarmd/swarmd/internal/work/runswarm"
 	"github.com/swarmd/swarmd/node"
@@ -119,8 +122,9 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	if err != nil {
 		return o, node.SWOPConfig{}, fmt.Errorf("find swarmd, which SLs run: %w", err)
 	}
+	paths := hostPaths(o, e, base.Name, ml)
 	return o, node.SWOPConfig{
-		Common: base, SNs: sns, Runtime: runtime, Process: ml == start.Process, Local: e.Getenv(localVariable) != "",
+		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths},
 		Offer: task.Offer{Taskrunner: profile.Taskrunner, Peers: uint32(profile.Peers())}, //nolint:gosec // the profile's file is bounded
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
@@ -129,7 +133,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			getenv := o.Getenv(e.Getenv)
 			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
 			runner := &containers.Runner{
-				Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
+				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
 			}
 			puller := &image.Puller{Open: open, Own: []string{o.Container.Image}, Log: base.Log}
 			run := work.Type{Executor: runner, Image: runner.Image}
@@ -142,6 +146,19 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run}
 		},
 	}, nil
+}
+
+// hostPaths sees the host on which tasks run: this one, or that of the engine.
+func hostPaths(o *start.SWOP, e Env, node, ml string) hostpaths.Resolver {
+	getenv := o.Getenv(e.Getenv)
+	address := getenv("DOCKER_HOST")
+	if ml == start.Process || e.Getenv(start.InContainer) == "" && (address == "" || strings.HasPrefix(address, "unix://")) {
+		return hostpaths.Here{}
+	}
+	return hostpaths.Engine{
+		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },
+		Image: cmp.Or(o.Container.Image, getenv("SWARM_IMAGE"), engine.ImageSwarmd), Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
+	}
 }
 
 // readProfile reads the host's profile, and what is odd in it.

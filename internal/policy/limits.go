@@ -37,6 +37,18 @@ const (
 // ownVolumes begins the names of volumes that swarmd makes, with the state of nodes. No policy gives them to tasks.
 const ownVolumes = "swarmd-"
 
+// Limits returns what the policy holds each task to that it lets through.
+func (p *Policy) Limits() Limits { return p.limits.held }
+
+// Binds reports whether the policy gives any path of the host to a task that names it.
+func (p *Policy) Binds() bool { return len(p.limits.paths) > 0 }
+
+// Gives reports whether a path, without symbolic links, is one that the policy gives to a task that names it.
+func (p *Policy) Gives(name string) bool { return below(p.limits.paths, name) }
+
+// Names reports whether the policy gives a volume by its own name, not by a pattern.
+func (p *Policy) Names(volume string) bool { return slices.Contains(p.limits.volumes, volume) }
+
 // exceeds returns the refusal of a request that asks for more than the policy lets a task have; nil: it does not.
 func (p *Policy) exceeds(r Request) *Decision {
 	l := &p.limits

@@ -2,8 +2,8 @@ package swop
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -11,20 +11,28 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 // Owner asks the policy of a host's owner.
 type Owner struct {
 	Policy  *policy.Policy
 	SwarmID func() string
-	// Process says that RUN_SWARM starts processes, and Local that the swarm is one of `swarmctl local`.
-	Process, Local bool
+	Recent  hostpaths.Resolver // as Place has it, and may be old by a minute
+	Place
+}
+
+// Place is where tasks run.
+type Place struct {
+	Process bool               // RUN_SWARM starts processes
+	Local   bool               // the swarm is one of `swarmctl local`
+	Paths   hostpaths.Resolver // of that host
 }
 
 var _ consent.Policy = Owner{}
 
 // Decide implements consent.Policy.
-func (o Owner) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
+func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
 		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
@@ -47,15 +55,66 @@ func (o Owner) Decide(_ context.Context, by string, h *task.Hosted, t *task.Task
 		if o.Process {
 			r.Runtime = policy.Process
 		}
-		for _, s := range b.SharedContent {
-			if strings.EqualFold(s.MountType, taskfile.Volume) {
-				r.Volumes = append(r.Volumes, s.Src)
-				continue
-			}
-			r.Paths = append(r.Paths, onHost(s.Src)...)
+		r.Volumes = b.Shared(taskfile.Volume)
+		return o.shared(ctx, r, b.Shared(taskfile.Bind))
+	}
+	return verdictOf(o.Policy.Decide(r))
+}
+
+// shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
+func (o Owner) shared(ctx context.Context, r policy.Request, names []string) consent.Verdict {
+	d := o.Policy.Decide(r)
+	if d.Verdict == policy.Refused || len(names) == 0 {
+		return verdictOf(d)
+	}
+	if r.Paths = names; !o.Policy.Binds() {
+		return verdictOf(o.Policy.Decide(r))
+	}
+	leads, err := o.Recent.Resolve(ctx, names)
+	if err != nil {
+		return consent.Verdict{Decision: consent.Refused, Sentence: err.Error()}
+	}
+	for _, name := range names {
+		r.Paths = []string{leads[name]}
+		if d := o.Policy.Decide(r); d.Verdict == policy.Refused && leads[name] != name {
+			d.Reason += fmt.Sprintf("; it names it as %.200q", name)
+			return verdictOf(d)
+		} else if d.Verdict == policy.Refused {
+			return verdictOf(d)
 		}
 	}
-	d := o.Policy.Decide(r)
+	return verdictOf(d)
+}
+
+// Grant is what a task has of the host that was consented to. It looks anew where paths lead: what it grants the policy gives.
+func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, err error) {
+	g.Limits = o.Policy.Limits()
+	body, err := taskfile.ReadBody(t.Type, t.Definition)
+	run, runs := body.(taskfile.RunSwarm)
+	if err != nil || !runs {
+		return g, err
+	}
+	for _, v := range run.Shared(taskfile.Volume) {
+		if o.Policy.Names(v) {
+			g.Volumes = append(g.Volumes, v)
+		}
+	}
+	names := run.Shared(taskfile.Bind)
+	if len(names) == 0 {
+		return g, nil
+	}
+	if g.Paths, err = o.Paths.Resolve(ctx, names); err != nil {
+		return work.Grant{}, err
+	}
+	for name, at := range g.Paths {
+		if !o.Policy.Gives(at) {
+			return work.Grant{}, fmt.Errorf("path %.200q leads to %.200q now, which this host does not give: assign the task again", name, at)
+		}
+	}
+	return g, nil
+}
+
+func verdictOf(d policy.Decision) consent.Verdict {
 	switch d.Verdict {
 	case policy.Allowed:
 		return consent.Verdict{Decision: consent.Allowed, Sentence: d.By.String()}
@@ -83,7 +142,11 @@ func onHost(path string) []string {
 }
 
 // Guard has a host ask who asked for an assignment, and its owner.
-type Guard struct{ *consent.Guard }
+type Guard struct {
+	*consent.Guard
+
+	Owner Owner
+}
 
 var _ work.Guard = Guard{}
 
@@ -92,7 +155,11 @@ func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.An
 	a := g.Ask(ctx, &h, t)
 	switch a.Decision {
 	case consent.Allowed, consent.Approved:
-		return work.Answer{May: work.Yes, Image: a.Image}
+		grant, err := g.Owner.Grant(ctx, t)
+		if err != nil {
+			return work.Answer{May: work.No, Why: err.Error()}
+		}
+		return work.Answer{May: work.Yes, Image: a.Image, Grant: grant}
 	case consent.Asked:
 		return work.Answer{May: work.NotYet, Why: a.Words}
 	case consent.Refused:

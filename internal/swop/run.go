@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 // endTimeout bounds how long a host that is stopped ends what it runs.
@@ -21,6 +22,8 @@ const endTimeout = 45 * time.Second
 
 // Config is what a host works with.
 type Config struct {
+	Place
+
 	Name       string
 	StateDir   string         // keeps the journal of assignments
 	API        *client.Client // that has registered the host
@@ -29,8 +32,6 @@ type Config struct {
 	SwarmID    func() string
 	Taskrunner string                                      // whose tasks the host takes
 	Policy     *policy.Policy                              // of the host's owner
-	Process    bool                                        // RUN_SWARM starts processes
-	Local      bool                                        // the swarm is one of `swarmctl local`
 	Types      func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
 	Health     *health.Monitor
 	Log        *slog.Logger
@@ -43,6 +44,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer journal.Close()
+	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
 	for name, t := range cfg.Types(tasks) {
@@ -50,11 +52,11 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	guard := consent.New(consent.Config{
 		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner}, SwarmID: cfg.SwarmID,
-		Policy: Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Process: cfg.Process, Local: cfg.Local}, Image: Images(types), Journal: journal, Log: cfg.Log,
+		Policy: owner, Image: Images(types), Journal: journal, Log: cfg.Log,
 	})
 	view, swarm := NewView(), client.Host{Client: cfg.API}
 	host := work.New(work.Config{
-		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard}, Types: types, Log: cfg.Log,
+		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, Log: cfg.Log,
 	})
 	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Log: cfg.Log}
 	parts, work := errgroup.WithContext(ctx)

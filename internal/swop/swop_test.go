@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 const ann = "spiffe://a.example/swarm/swci/ann"
@@ -227,8 +228,8 @@ func pull(auth string) *task.Task {
 // TestTheOwnersPolicyDecides holds what a policy gets to know of a task.
 func TestTheOwnersPolicyDecides(t *testing.T) {
 	dir := t.TempDir()
-	target, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	if err := errors.Join(os.Mkdir(target, 0o700), os.Symlink(target, link)); err != nil {
+	target, link, out := filepath.Join(dir, "real"), filepath.Join(dir, "link"), filepath.Join(dir, "real", "out")
+	if err := errors.Join(os.Mkdir(target, 0o700), os.Symlink(target, link), os.Symlink("/etc", out)); err != nil {
 		t.Fatal(err)
 	}
 	null, err := policy.Unwritten(policy.Null, "a.example")
@@ -249,22 +250,68 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"null, image":                     {null, false, false, pull("null"), consent.Allowed, "no policy"},
 		"null, a path with a login":       {null, false, false, pull("/root/config.json"), consent.Refused, "/root/config.json"},
 		"null, containers":                {null, false, false, runSwarm("null"), consent.Allowed, "no policy"},
-		"null, a path of the host":        {null, false, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Refused, target},
+		"null, a path of the host":        {null, false, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Refused, link},
 		"null, process":                   {null, true, false, runSwarm("null"), consent.Refused, "process outside containers"},
 		"null, process, pull is none":     {null, true, false, pull("null"), consent.Allowed, "no policy"},
 		"null, process in a local swarm":  {null, true, true, runSwarm("null"), consent.Allowed, "no policy"},
 		"written, a path by a link":       {written, true, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Allowed, "p.yaml:2"},
+		"written, a link out of it":       {written, true, false, runSwarm("[{Src: " + out + ", Tgt: /x, MType: BIND}]"), consent.Refused, `"/etc", which this host does not give; it names it as "` + out},
+		"written, a path that is none":    {written, true, false, runSwarm("[{Src: " + target + "/none, Tgt: /x, MType: BIND}]"), consent.Refused, "does not exist"},
 		"written, another path":           {written, true, false, runSwarm("[{Src: /etc, Tgt: /x, MType: BIND}]"), consent.Refused, "/etc"},
 		"written, a volume":               {written, false, false, runSwarm("[{Src: v, Tgt: /x, MType: VOLUME}]"), consent.Refused, "volume"},
 		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Process: tt.process, Local: tt.local}
+			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.Here{}}, Recent: hostpaths.Here{}}
 			got := o.Decide(t.Context(), ann, &task.Hosted{}, tt.task, nil)
 			if got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)
 			}
 		})
+	}
+}
+
+// blind looks at no host.
+type blind struct{ t *testing.T }
+
+func (b blind) Resolve(context.Context, []string) (map[string]string, error) {
+	b.t.Error("the host was looked at")
+	return nil, errors.New("blind")
+}
+
+// TestATaskIsGivenWhatThePolicyGives holds what executors get: paths as the policy gives them now, volumes that it names, its limits.
+func TestATaskIsGivenWhatThePolicyGives(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(target, 0o700), os.Symlink(target, link)); err != nil {
+		t.Fatal(err)
+	}
+	written, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\nlimits:\n  paths: ["+target+"]\n  volumes: [v, w*]\n  memory: 1GiB\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := swop.Owner{Policy: written, SwarmID: func() string { return "s" }, Place: swop.Place{Paths: hostpaths.Here{}}}
+	x := runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}, {Src: v, Tgt: /v, MType: VOLUME}, {Src: w1, Tgt: /w, MType: VOLUME}]")
+	got, err := o.Grant(t.Context(), x)
+	want := work.Grant{Limits: policy.Limits{Memory: 1 << 30}, Paths: map[string]string{link: target}, Volumes: []string{"v"}}
+	if diff := cmp.Diff(got, want); err != nil || diff != "" {
+		t.Errorf("%v (-got +want)\n%s", err, diff)
+	}
+	if err := errors.Join(os.Remove(link), os.Symlink("/etc", link)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := o.Grant(t.Context(), x); err == nil || !strings.Contains(err.Error(), "/etc") || got.Paths != nil {
+		t.Errorf("a link that was changed after the policy was asked: %+v, %v", got, err)
+	}
+	null, err := policy.Unwritten(policy.Null, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = swop.Owner{Policy: null, SwarmID: o.SwarmID, Recent: blind{t}, Place: swop.Place{Paths: blind{t}}}
+	for by, want := range map[string]string{ann: "does not give", "": "nobody is known"} {
+		if v := o.Decide(t.Context(), by, &task.Hosted{}, x); v.Decision != consent.Refused || !strings.Contains(v.Sentence, want) {
+			t.Errorf("without a policy: %+v", v)
+		}
 	}
 }
 

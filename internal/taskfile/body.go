@@ -1,6 +1,7 @@
 package taskfile
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -90,6 +91,16 @@ type RunSwarm struct {
 // Shared is a directory or volume that all nodes of a host have.
 type Shared struct {
 	Src, Tgt, MountType string
+}
+
+// Shared returns the sources of a type of mount that the task names, each once.
+func (r RunSwarm) Shared(mountType string) (all []string) {
+	for _, s := range r.SharedContent {
+		if strings.EqualFold(s.MountType, Volume) == (mountType == Volume) && !slices.Contains(all, s.Src) {
+			all = append(all, s.Src)
+		}
+	}
+	return all
 }
 
 // Types of mounts.

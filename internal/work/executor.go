@@ -26,6 +26,16 @@ type Job struct {
 	Task       *task.Task // its digest is that of the assignment, and its own
 	// Image is the one that the host's owner consented to, and the only one that may be run or fetched; nil: the task has none.
 	Image *policy.Image
+	Grant Grant // what the host's owner gives it
+}
+
+// Grant is what a host's owner gives to an assignment. What is not in it no executor takes of the host.
+type Grant struct {
+	Limits policy.Limits
+	// Paths of the host, by what the task names them: where each led, without symbolic links, when it was judged.
+	Paths map[string]string
+	// Volumes are those of the task's that the owner has named one by one.
+	Volumes []string
 }
 
 // Status is what has become of a member.
@@ -95,8 +105,9 @@ type Guard interface {
 type Answer struct {
 	May May
 	Why string // one line: who is asked, or why it is refused
-	// Image goes into the job, with Yes.
+	// Image and Grant go into the job, with Yes.
 	Image *policy.Image
+	Grant Grant
 }
 
 // May is what a guard allows.

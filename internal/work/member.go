@@ -250,7 +250,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 }
 
 func (m *member) job() Job {
-	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.answer.Image}
+	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.answer.Image, Grant: m.answer.Grant}
 }
 
 // prepare has the executor prepare a member.

@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/containers"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 // tasks are those of a swarm.
@@ -103,7 +104,7 @@ func (s *site) host(t tasks) func(contained bool) *containers.Runner {
 		}
 		return &containers.Runner{
 			Profile: p, Node: s.name("swop"), Host: start.Node{Host: "127.0.0.1", Identity: "embedded=" + s.path("ca")}, SNs: []string{s.name("sn1")},
-			Tasks: t, Open: engine.Open, Env: env, Log: slog.New(slog.DiscardHandler),
+			Tasks: t, Open: engine.Open, Paths: hostpaths.Here{}, Env: env, Log: slog.New(slog.DiscardHandler),
 		}
 	}
 }
@@ -141,7 +142,7 @@ func TestRunSwarmInContainers(t *testing.T) {
 	body := s.fill(runSwarm)
 	job := func(id, body string) work.Job {
 		x := all.add("run", task.RunSwarm, "image", "out", strings.ReplaceAll(body, ": CONTRACT", ": c"+id))
-		return work.Job{Label: work.Label{Swarm: "swarm", Node: s.name("swop"), Assignment: id, Epoch: 1}, Assignment: task.Request{ID: id, Task: x.Name}, Task: x}
+		return work.Job{Label: work.Label{Swarm: "swarm", Node: s.name("swop"), Assignment: id, Epoch: 1}, Assignment: task.Request{ID: id, Task: x.Name}, Task: x, Grant: work.Grant{Paths: map[string]string{s.path("model"): s.path("model")}}}
 	}
 	begin := func(r *containers.Runner, j work.Job) {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 // maxProbes bounds how many programs are tried at a time.
@@ -31,6 +32,7 @@ type Runner struct {
 	SNs     []string   // HOST[:PORT] of APIs
 	Tasks   work.Tasks // for the tasks before, which make the image
 	Open    func(ctx context.Context) (*engine.Engine, error)
+	Paths   hostpaths.Resolver // of the engine's host
 	Env     start.Env
 	// Keep leaves containers that have ended, until the next assignment.
 	Keep bool
@@ -113,7 +115,7 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
-	parts, err := r.parts(j, image)
+	parts, err := r.parts(ctx, j, image)
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,7 +18,11 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
+
+// sharedContent is the field of a task that names directories and volumes of hosts.
+const sharedContent = "SharedContent"
 
 // programOf reads the task of a job.
 func programOf(t *task.Task) (taskfile.RunSwarm, error) {
@@ -40,14 +45,18 @@ type part struct {
 }
 
 // parts are the SLs of a job.
-func (r *Runner) parts(j work.Job, image string) (all []part, err error) {
+func (r *Runner) parts(ctx context.Context, j work.Job, image string) (all []part, err error) {
 	run, err := programOf(j.Task)
+	if err != nil {
+		return nil, err
+	}
+	leads, err := hostpaths.Bindable(ctx, r.Paths, j.Grant.Paths, r.owned(run))
 	if err != nil {
 		return nil, err
 	}
 	for i := range r.Profile.Nodes {
 		n := &r.Profile.Nodes[i]
-		sl, err := r.sl(n, j, run, image)
+		sl, err := r.sl(n, j, run, image, leads)
 		if err != nil {
 			return nil, fmt.Errorf("node %d of the profile: %w", n.Index, err)
 		}
@@ -77,7 +86,7 @@ func (r *Runner) containerName(kind string, n *taskfile.Node, j work.Job) string
 }
 
 // sl is the SL of a node, with the task's program.
-func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image string) (start.SL, error) {
+func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image string, leads map[string]string) (start.SL, error) {
 	o := start.SL{Node: start.Node{
 		Name: r.nodeName(n), TrustDomains: r.Host.TrustDomains, SPIFFEPrefix: r.Host.SPIFFEPrefix, SwarmID: r.Host.SwarmID, LogLevel: r.Host.LogLevel,
 		Certificates: start.Certificates{Roles: r.Host.Roles},
@@ -96,7 +105,7 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 	if err := r.identify(&o.Node, n); err != nil {
 		return o, err
 	}
-	mounts, err := mounts(run, n)
+	mounts, err := mounts(run, n, leads)
 	if err != nil {
 		return o, err
 	}
@@ -144,11 +153,28 @@ func (r *Runner) identify(o *start.Node, n *taskfile.Node) error {
 	return o.TakeIdentity(n.Identity)
 }
 
-// mounts are what the program sees of this host: the node's private data where the task wants it, and what all share.
-func mounts(run taskfile.RunSwarm, n *taskfile.Node) (all []string, err error) {
+// owned are the directories of this host that its profile gives to the program.
+func (r *Runner) owned(run taskfile.RunSwarm) (all []string) {
+	for i := range r.Profile.Nodes {
+		if d := r.Profile.Nodes[i].PrivateData; run.PrivateContent != "" && filepath.IsAbs(d.Src) && !strings.EqualFold(d.MountType, taskfile.Volume) {
+			all = append(all, d.Src)
+		}
+	}
+	return all
+}
+
+// mounts are what the program sees of this host: the node's private data where the task wants it, and what all share. leads are where paths
+// lead: nothing is bound by a symbolic link. A path of the task's that is not among them nobody was asked about.
+func mounts(run taskfile.RunSwarm, n *taskfile.Node, leads map[string]string) (all []string, err error) {
 	add := func(of, src, tgt, kind string) {
 		named := strings.EqualFold(kind, taskfile.Volume)
+		at, followed := leads[src]
+		if followed && !named {
+			src = at
+		}
 		switch {
+		case of == sharedContent && !named && filepath.IsAbs(src) && !followed:
+			err = errors.Join(err, fmt.Errorf("%s names the directory %.200q, which this host's policy was not asked about: assign the task again", of, src))
 		case strings.Contains(src, ":") || strings.Contains(tgt, ":"):
 			err = errors.Join(err, fmt.Errorf("%s mounts %.200q at %.200q: leave colons out", of, src, tgt))
 		case !path.IsAbs(tgt) || path.Clean(tgt) == "/":
@@ -165,7 +191,7 @@ func mounts(run taskfile.RunSwarm, n *taskfile.Node) (all []string, err error) {
 		add("PrivateContent", n.PrivateData.Src, run.PrivateContent, n.PrivateData.MountType)
 	}
 	for _, s := range run.SharedContent {
-		add("SharedContent", s.Src, s.Tgt, s.MountType)
+		add(sharedContent, s.Src, s.Tgt, s.MountType)
 	}
 	return all, err
 }

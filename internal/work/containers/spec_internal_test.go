@@ -39,6 +39,9 @@ func run() taskfile.RunSwarm {
 	}
 }
 
+// leads are where paths lead.
+var leads = map[string]string{"/srv/model": "/disk/model", "/srv/data": "/disk/data", "/srv/odd": "/srv/a:b", "vol": "/never"}
+
 func job() work.Job {
 	return work.Job{Label: work.Label{Swarm: "s", Node: "swop", Assignment: "7", Epoch: 2, Member: 3}, Task: &task.Task{Name: "train", Type: task.RunSwarm, Prereq: "image"}}
 }
@@ -46,7 +49,7 @@ func job() work.Job {
 // TestAnSLOfTheProfile holds what each field of task and profile comes to.
 func TestAnSLOfTheProfile(t *testing.T) {
 	r, n := runner(), node()
-	got, err := r.sl(n, job(), run(), "sha256:1")
+	got, err := r.sl(n, job(), run(), "sha256:1", leads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,31 +62,31 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	want.Container.Env, want.Container.Labels, want.Container.DNS = []string{"A=1", "B=2"}, []string{"of=x"}, []string{"9.9.9.9"}
 	want.ML = start.ML{
 		Runtime: "docker", Image: "sha256:1", Entrypoint: start.Words{"python3", "-u"}, Cmd: start.Words{"model/x.py", "a b"}, WorkDir: "/tmp/test", Name: got.ML.Name,
-		Volumes: []string{"/srv/data:/tmp/test/private", "vol:/v", "/srv/model:/tmp/test/model"}, Env: []string{"EPOCHS=9", "X="}, Network: "net", ShmSize: 2 << 30,
+		Volumes: []string{"/disk/data:/tmp/test/private", "vol:/v", "/disk/model:/tmp/test/model"}, Env: []string{"EPOCHS=9", "X="}, Network: "net", ShmSize: 2 << 30,
 		CapAdd: []string{"SYS_PTRACE"}, Hostname: "user1", IP: "172.1.1.3", DNS: []string{"9.9.9.9"}, Labels: []string{"who=user"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	n.UserAddress = ""
-	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.ML.Network != "" || got.ML.IP != "" || got.ML.DNS != nil || got.Container.Network != "net" {
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.ML.Network != "" || got.ML.IP != "" || got.ML.DNS != nil || got.Container.Network != "net" {
 		t.Errorf("a program without a place in the network: %v, %+v", err, got.ML)
 	}
 	n.SLHostIP, n.SLPort, n.SLFSService = "", 16000, ""
 	n.SLAddress = ""
-	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != "10.0.0.1" || got.FSPort != 16000 || !cmp.Equal(got.Container.Publish, []string{"16000:16000"}) {
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.Host != "10.0.0.1" || got.FSPort != 16000 || !cmp.Equal(got.Container.Publish, []string{"16000:16000"}) {
 		t.Errorf("with a port: %v, %+v", err, got.Node)
 	}
 	n.SLPort = 0
-	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != got.Container.Name || got.Container.Publish != nil {
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.Host != got.Container.Name || got.Container.Publish != nil {
 		t.Errorf("in the network: %v, %+v", err, got.Node)
 	}
 	n.SLFSService = "fs.example:9000"
-	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Host != "fs.example" || got.FSPort != 9000 {
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.Host != "fs.example" || got.FSPort != 9000 {
 		t.Errorf("behind a proxy: %v, %+v", err, got.Node)
 	}
 	n.Identity = []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: "/c/k"}, {Kind: "CERT", MountType: "BIND", Src: "/c", SubPath: "c"}, {Kind: "CAPATH", MountType: "BIND", Src: "/c/ca"}, {Kind: "SPIFFE_SOCKETPATH", MountType: "BIND", Src: "/run/a.sock"}}
-	if got, err = r.sl(n, job(), run(), "i"); err != nil || got.Key != "/c/k" || got.Cert != "/c/c" || got.CAPath != "/c/ca" || got.SocketPath != "/run/a.sock" || got.Identity != "" {
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.Key != "/c/k" || got.Cert != "/c/c" || got.CAPath != "/c/ca" || got.SocketPath != "/run/a.sock" || got.Identity != "" {
 		t.Errorf("with an identity: %v, %+v", err, got.Node)
 	}
 }
@@ -99,17 +102,19 @@ func TestWhatTheProfileOrTheTaskMayNotSay(t *testing.T) {
 		"write its absolute path":        func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[1].Src = "../etc" },
 		"a path has MType BIND":          func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[0].Src = "/etc" },
 		"leave colons out":               func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[0].Tgt = "/a:rw" },
+		"policy was not asked about":     func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[1].Src = "/etc" },
+		"mounts \"/srv/a:b\"":            func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.SharedContent[1].Src = "/srv/odd" },
 		"write an absolute path below /": func(_ *Runner, _ *taskfile.Node, x *taskfile.RunSwarm) { x.PrivateContent = "/a/.." },
 		"--ml-gpus some":                 func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) { n.User.GPUs = "some" },
 	} {
 		r, n, x := runner(), node(), run()
 		change(r, n, &x)
-		if _, err := r.sl(n, job(), x, "i"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.sl(n, job(), x, "i", leads); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	r := runner()
-	if _, err := r.parts(work.Job{Task: &task.Task{Name: "t", Type: task.RunSwarm, Definition: []byte("Command : a\nEntrypoint : b\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")}}, "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
+	if _, err := r.parts(t.Context(), work.Job{Task: &task.Task{Name: "t", Type: task.RunSwarm, Definition: []byte("Command : a\nEntrypoint : b\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")}}, "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
 		t.Error(err)
 	}
 }

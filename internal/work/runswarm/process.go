@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
 // Processes starts SLs and their programs as processes of this host, which outlive this one. What has become of them is in the registry of
@@ -37,13 +38,13 @@ var _ work.Executor = (*Processes)(nil)
 
 // Prepare implements work.Executor: it finds what is wrong with the task on this host.
 func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
-	r, err := body(j)
+	r, leads, err := body(ctx, j)
 	if err != nil {
 		return err
 	}
 	for i := range p.Host.Profile.Nodes {
 		n := &p.Host.Profile.Nodes[i]
-		x, err := p.Host.process(n, r, p.stateDir(n))
+		x, err := p.Host.process(n, r, leads, p.stateDir(n))
 		if err != nil {
 			return err
 		}
@@ -57,22 +58,23 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	return nil
 }
 
-// body reads the task of a job.
-func body(j work.Job) (r taskfile.RunSwarm, err error) {
+// body reads the task of a job, and where the paths lead now that it names.
+func body(ctx context.Context, j work.Job) (r taskfile.RunSwarm, leads map[string]string, err error) {
 	b, err := taskfile.ReadBody(j.Task.Type, j.Task.Definition)
 	if err != nil {
-		return r, fmt.Errorf("task %s: %w", j.Task.Name, err)
+		return r, nil, fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
 	r, ok := b.(taskfile.RunSwarm)
 	if !ok {
-		return r, fmt.Errorf("task %s is of the type %s", j.Task.Name, b.Type())
+		return r, nil, fmt.Errorf("task %s is of the type %s", j.Task.Name, b.Type())
 	}
-	return r, nil
+	leads, err = hostpaths.Bindable(ctx, hostpaths.Here{}, j.Grant.Paths, nil)
+	return r, leads, err
 }
 
 // Start implements work.Executor. SLs that a start which was cut off has left are not started again.
 func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	r, err := body(j)
+	r, leads, err := body(ctx, j)
 	if err != nil {
 		return work.Status{}, err
 	}
@@ -80,7 +82,7 @@ func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) 
 	sls := make([]process, len(p.Host.Profile.Nodes))
 	for i := range sls {
 		n := &p.Host.Profile.Nodes[i]
-		if sls[i], err = p.Host.process(n, r, p.stateDir(n)); err != nil {
+		if sls[i], err = p.Host.process(n, r, leads, p.stateDir(n)); err != nil {
 			return work.Status{}, err
 		}
 		m.Nodes = append(m.Nodes, slNode{Index: n.Index, StateDir: sls[i].sl.StateDir, BridgeDir: sls[i].sl.BridgePath(p.Getenv, os.Geteuid() == 0)})

@@ -1,6 +1,7 @@
 package runswarm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -30,8 +31,8 @@ type place struct{ inside, here string }
 
 // resolve finds what a task runs for a node. A process has no container's directories, so a path of the task that lies in what the task
 // mounts is the one that is mounted; this holds for variables too.
-func resolve(r taskfile.RunSwarm, n *taskfile.Node) (p program, err error) {
-	places, err := placesOf(r, n)
+func resolve(r taskfile.RunSwarm, n *taskfile.Node, leads map[string]string) (p program, err error) {
+	places, err := placesOf(r, n, leads)
 	if err != nil {
 		return p, err
 	}
@@ -86,8 +87,9 @@ func wholeCommand(r taskfile.RunSwarm) (words []string, err error) {
 	return words, nil
 }
 
-// placesOf are what a node's program is to see of this host.
-func placesOf(r taskfile.RunSwarm, n *taskfile.Node) (all []place, err error) {
+// placesOf are what a node's program is to see of this host. leads are where the paths lead that the task names; one that is not among them
+// nobody was asked about.
+func placesOf(r taskfile.RunSwarm, n *taskfile.Node, leads map[string]string) (all []place, err error) {
 	add := func(of, inside, here, mount string) {
 		switch {
 		case strings.EqualFold(mount, taskfile.Volume):
@@ -104,7 +106,12 @@ func placesOf(r taskfile.RunSwarm, n *taskfile.Node) (all []place, err error) {
 		add("PrivateContent", r.PrivateContent, n.PrivateData.Src, n.PrivateData.MountType)
 	}
 	for _, s := range r.SharedContent {
-		add("SharedContent", s.Tgt, s.Src, s.MountType)
+		here, followed := leads[s.Src]
+		if !followed && filepath.IsAbs(s.Src) && !strings.EqualFold(s.MountType, taskfile.Volume) {
+			err = errors.Join(err, fmt.Errorf("SharedContent names the directory %.200q, which this host's policy was not asked about: assign the task again", s.Src))
+			continue
+		}
+		add("SharedContent", s.Tgt, cmp.Or(here, s.Src), s.MountType)
 	}
 	return all, err
 }

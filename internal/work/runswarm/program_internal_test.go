@@ -10,6 +10,9 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 )
 
+// leads are where paths lead.
+var leads = map[string]string{"/srv/model/": "/disk/model"}
+
 // original is a task as the original's examples have it.
 func original() taskfile.RunSwarm {
 	return taskfile.RunSwarm{
@@ -29,17 +32,17 @@ func node() taskfile.Node {
 // TestPathsOfTheTaskAreThoseOfTheHost holds that a program without a container finds what it would find in one.
 func TestPathsOfTheTaskAreThoseOfTheHost(t *testing.T) {
 	n := node()
-	got, err := resolve(original(), &n)
+	got, err := resolve(original(), &n, leads)
 	want := program{
-		python: "python3", model: "/srv/model", file: "mnist.py", data: "/srv/data",
-		env: []string{"DATA_DIR=/srv/data/app-data", "MAX_EPOCHS=9", "OUT=/srv/model", "ID=u1"},
+		python: "python3", model: "/disk/model", file: "mnist.py", data: "/srv/data",
+		env: []string{"DATA_DIR=/srv/data/app-data", "MAX_EPOCHS=9", "OUT=/disk/model", "ID=u1"},
 	}
 	if diff := cmp.Diff(got, want, cmp.AllowUnexported(program{})); err != nil || diff != "" {
 		t.Errorf("%v (-got +want)\n%s", err, diff)
 	}
 	r := original()
 	r.SharedContent, r.Entrypoint, r.Command, r.WorkingDir, r.PrivateContent = nil, "/usr/bin/python3 -u", "code/train.py", "/platform/work", "/platform/work"
-	got, err = resolve(r, &n)
+	got, err = resolve(r, &n, leads)
 	if err != nil || got.model != "/srv/data" || got.file != "code/train.py" || got.data != "/srv/data" || got.python != "python3" {
 		t.Errorf("a program in the private data: %v, %+v", err, got)
 	}
@@ -61,13 +64,14 @@ func TestWhatNoProcessCanDoIsRefused(t *testing.T) {
 		},
 		"SharedContent names the directory ./x": func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.SharedContent[0].Src = "./x" },
 		"SharedContent is mounted at /: write":  func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.SharedContent[0].Tgt = "/" },
+		"policy was not asked about":            func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.SharedContent[0].Src = "/srv/other" },
 		"PrivateContent is in the volume w": func(_ *taskfile.RunSwarm, n *taskfile.Node) {
 			n.PrivateData = taskfile.Source{Src: "w", MountType: "Volume"}
 		},
 	} {
 		r, n := original(), node()
 		change(&r, &n)
-		if p, err := resolve(r, &n); err == nil || !strings.Contains(err.Error(), want) {
+		if p, err := resolve(r, &n, leads); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, %+v; want %q", err, p, want)
 		}
 	}
@@ -81,13 +85,13 @@ func TestTheProfileMakesTheSL(t *testing.T) {
 		Node: start.Node{Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s"}, SNs: []string{"sn:1"},
 	}
 	n.SLEnv = []taskfile.Var{{Name: "B", Value: "2"}}
-	x, err := h.process(&n, original(), "/state/sl/1")
+	x, err := h.process(&n, original(), leads, "/state/sl/1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := start.SL{
 		Node: start.Node{Name: "swop-1-sl-1", Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s", StateDir: "/state/sl/1"}, SNs: []string{"sn:1"}, FSPort: 30306,
-		ML: start.ML{Runtime: "process"}, DataDir: "/srv/data", ModelDir: "/srv/model", Program: "mnist.py", Python: "python3",
+		ML: start.ML{Runtime: "process"}, DataDir: "/srv/data", ModelDir: "/disk/model", Program: "mnist.py", Python: "python3",
 	}
 	want.Container.Env = x.sl.Container.Env
 	if diff := cmp.Diff(x.sl, want); diff != "" {
@@ -100,18 +104,18 @@ func TestTheProfileMakesTheSL(t *testing.T) {
 		{Kind: "KEY", MountType: "BIND", Src: "/c/k.pem"}, {Kind: "CERT", MountType: "BIND", Src: "/c", SubPath: "c.pem"}, {Kind: "CAPATH", MountType: "BIND", Src: "/c/ca"},
 	}
 	n.SLHostIP, n.SLPort, n.SLFSService, n.User.GPUs = "10.0.0.9", 16000, "fs.example:16000", "device=1"
-	if x, err = h.process(&n, original(), "/s"); err != nil {
+	if x, err = h.process(&n, original(), leads, "/s"); err != nil {
 		t.Fatal(err)
 	}
 	if x.sl.Key != "/c/k.pem" || x.sl.Cert != "/c/c.pem" || x.sl.CAPath != "/c/ca" || x.sl.Identity != "" || x.sl.Host != "fs.example" || x.sl.FSPort != 16000 || x.sl.GPUs != "1" {
 		t.Errorf("by the profile: %+v", x.sl)
 	}
 	n.Identity[0].MountType = "VOLUME"
-	if _, err := h.process(&n, original(), "/s"); err == nil || !strings.Contains(err.Error(), "is in volume /c/k.pem") {
+	if _, err := h.process(&n, original(), leads, "/s"); err == nil || !strings.Contains(err.Error(), "is in volume /c/k.pem") {
 		t.Errorf("a key in a volume: %v", err)
 	}
 	n.Identity, h.Node.Cert = nil, "/c/swop.pem"
-	if _, err := h.process(&n, original(), "/s"); err == nil || !strings.Contains(err.Error(), "a SWOP's certificate is not lent to SLs") {
+	if _, err := h.process(&n, original(), leads, "/s"); err == nil || !strings.Contains(err.Error(), "a SWOP's certificate is not lent to SLs") {
 		t.Errorf("an SL without an identity: %v", err)
 	}
 }

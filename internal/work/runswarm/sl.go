@@ -15,8 +15,8 @@ type process struct {
 }
 
 // process describes the SL of a node, which keeps its key in stateDir.
-func (h *Host) process(n *taskfile.Node, r taskfile.RunSwarm, stateDir string) (x process, err error) {
-	p, err := resolve(r, n)
+func (h *Host) process(n *taskfile.Node, r taskfile.RunSwarm, leads map[string]string, stateDir string) (x process, err error) {
+	p, err := resolve(r, n, leads)
 	if err != nil {
 		return x, err
 	}
