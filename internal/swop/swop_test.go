@@ -309,7 +309,7 @@ func TestATaskIsGivenWhatThePolicyGives(t *testing.T) {
 	}
 	o = swop.Owner{Policy: null, SwarmID: o.SwarmID, Recent: blind{t}, Place: swop.Place{Paths: blind{t}}}
 	for by, want := range map[string]string{ann: "does not give", "": "nobody is known"} {
-		if v := o.Decide(t.Context(), by, &task.Hosted{}, x); v.Decision != consent.Refused || !strings.Contains(v.Sentence, want) {
+		if v := o.Decide(t.Context(), by, &task.Hosted{}, x, nil); v.Decision != consent.Refused || !strings.Contains(v.Sentence, want) {
 			t.Errorf("without a policy: %+v", v)
 		}
 	}

@@ -111,11 +111,18 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 		return err
 	}
 	defer e.Close()
+	run, err := programOf(j.Task)
+	if err != nil {
+		return err
+	}
 	image, err := decided(ctx, e, j)
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
-	parts, err := r.parts(ctx, j, image)
+	if err := keepVolumes(ctx, e, run, j.Grant); err != nil {
+		return fmt.Errorf("task %s: %w", j.Task.Name, err)
+	}
+	parts, err := r.parts(ctx, j, run, image)
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}

@@ -45,11 +45,7 @@ type part struct {
 }
 
 // parts are the SLs of a job.
-func (r *Runner) parts(ctx context.Context, j work.Job, image string) (all []part, err error) {
-	run, err := programOf(j.Task)
-	if err != nil {
-		return nil, err
-	}
+func (r *Runner) parts(ctx context.Context, j work.Job, run taskfile.RunSwarm, image string) (all []part, err error) {
 	leads, err := hostpaths.Bindable(ctx, r.Paths, j.Grant.Paths, r.owned(run))
 	if err != nil {
 		return nil, err

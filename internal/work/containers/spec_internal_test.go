@@ -113,8 +113,7 @@ func TestWhatTheProfileOrTheTaskMayNotSay(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	r := runner()
-	if _, err := r.parts(t.Context(), work.Job{Task: &task.Task{Name: "t", Type: task.RunSwarm, Definition: []byte("Command : a\nEntrypoint : b\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")}}, "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
+	if _, err := runner().parts(t.Context(), work.Job{}, run(), "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
 		t.Error(err)
 	}
 }
