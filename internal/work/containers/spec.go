@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
 // sharedContent is the field of a task that names directories and volumes of hosts.
@@ -33,6 +34,9 @@ func programOf(t *task.Task) (taskfile.RunSwarm, error) {
 	run, ok := body.(taskfile.RunSwarm)
 	if !ok {
 		return run, fmt.Errorf("task %s is no %s", t.Name, task.RunSwarm)
+	}
+	if err := taskenv.Check(run.Env, false); err != nil {
+		return run, fmt.Errorf("task %s: %w", t.Name, err)
 	}
 	return run, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
 const (
@@ -40,7 +41,7 @@ func (p *Processes) startSL(ctx context.Context, m member, n slNode, x process) 
 		return err
 	}
 	exit := m.file(n, exitFile)
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: os.Environ(), Extra: append(x.env, start.ExitFile+"="+exit, "SWARM_SCOPE="+p.Scope, "SWARM_RUN_DIR", "SWARM_LOCAL_ID")})
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(x.env, start.ExitFile+"="+exit, "SWARM_SCOPE="+p.Scope, "SWARM_RUN_DIR", "SWARM_LOCAL_ID")})
 	if err != nil {
 		return fmt.Errorf("node %d of the profile: %w", n.Index, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
 // Processes starts SLs and their programs as processes of this host, which outlive this one. What has become of them is in the registry of
@@ -67,6 +68,9 @@ func body(ctx context.Context, j work.Job) (r taskfile.RunSwarm, leads map[strin
 	r, ok := b.(taskfile.RunSwarm)
 	if !ok {
 		return r, nil, fmt.Errorf("task %s is of the type %s", j.Task.Name, b.Type())
+	}
+	if err := taskenv.Check(r.Env, true); err != nil {
+		return r, nil, err
 	}
 	leads, err = hostpaths.Bindable(ctx, hostpaths.Here{}, j.Grant.Paths, nil)
 	return r, leads, err

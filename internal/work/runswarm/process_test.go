@@ -33,6 +33,9 @@ func fakeSL() int {
 	if err != nil {
 		return 9
 	}
+	if os.Getenv("SWOP_SECRET") != "" || os.Getenv("PATH") == "" {
+		return 9
+	}
 	fmt.Println("SECRET is", os.Getenv("SL_SECRET"), strings.Contains(string(options), "TASK_SECRET=hush"))
 	switch {
 	case strings.Contains(string(options), "fails.py"):
@@ -59,6 +62,7 @@ type host struct {
 func newHost(t *testing.T) host {
 	t.Helper()
 	h := host{dir: t.TempDir()}
+	t.Setenv("SWOP_SECRET", "of the owner")
 	t.Setenv("SWARM_RUN_DIR", filepath.Join(h.dir, "run"))
 	self, err := os.Executable()
 	if err != nil {
@@ -238,6 +242,9 @@ func TestPrepareFindsWhatIsWrong(t *testing.T) {
 		"task run: ": func(j *work.Job) { j.Task.Definition = []byte("Nonsense : 1\n") },
 		"none.py": func(j *work.Job) {
 			j.Task.Definition = []byte(strings.ReplaceAll(string(j.Task.Definition), "works.py", "none.py"))
+		},
+		"sets LD_PRELOAD": func(j *work.Job) {
+			j.Task.Definition = []byte(strings.ReplaceAll(string(j.Task.Definition), "TASK_SECRET", "LD_PRELOAD"))
 		},
 		"python9": func(j *work.Job) {
 			j.Task.Definition = []byte(strings.ReplaceAll(string(j.Task.Definition), "python3", "python9"))
