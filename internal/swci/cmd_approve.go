@@ -20,7 +20,7 @@ func approveCommands() []*Command {
 		{
 			Pattern: "approve task TASK on HOST", Group: group, Shell: true,
 			Summary: "Let a host that asks carry out a task",
-			Details: "For a host whose owner's policy asks somebody first: its member is \"asked\", and its words name this command. Shows the assignments of the task that wait on the host, and signs an approval of each: of its ID, the task's digest, the taskrunner and the host, as long as the assignment is valid. Read the task before: \"get task body TASK\"; --digest says which one you have read.\n\nThe host believes no SN. It proves who approved with its own trust bundle, and goes by its owner's policy: whoever asked for the assignment can't approve it, and a shared SPIFFE ID only if the policy names it. Where an approval does not count, the words of the member say why. The ledger has each approval.",
+			Details: "For a host whose owner's policy asks somebody first: its member is \"asked\", and its words name this command. Shows the assignments of the task that wait on the host, and signs an approval of each: of its ID, the task's digest, the taskrunner and the host, as long as the assignment is valid. What the task has hosts do is shown too; swarmctl computes the digest of what the SN shows, and signs nothing if it is another than the assignment's. Read the task before: \"get task body TASK\"; --digest says which one you have read.\n\nThe host believes no SN. It proves who approved with its own trust bundle, and goes by its owner's policy: whoever asked for the assignment can't approve it, and a shared SPIFFE ID only if the policy names it. Where an approval does not count, the words of the member say why. The ledger has each approval.",
 			Example: "approve task pull on hospital-b",
 			Flags:   digest,
 			JSON:    saidJSON{},
@@ -79,17 +79,20 @@ func haveWord(ctx context.Context, s *Session, args Args, said saidJSON, sign fu
 		verb, done = "refuse", "refused"
 	}
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
-		parts, of, err := tasks.Waiting(ctx, api, said.Task, said.Host, args.Opts.String("digest"))
+		waits, err := tasks.Waiting(ctx, api, said.Task, said.Host, args.Opts.String("digest"))
+		if err == nil {
+			err = factsToSign(s, waits.Facts)
+		}
 		if err != nil {
 			return fmt.Errorf("%s task %s on %s: %w", verb, said.Task, said.Host, err)
 		}
-		for i, a := range of {
+		for i, a := range waits.Of {
 			said.Assignments = append(said.Assignments, waitingJSON{a.GetId(), a.GetDigest(), a.GetTaskrunner(), a.GetBy(), stamp(a.GetExpiresUnixMs())})
 			if !s.JSON {
 				fmt.Fprintf(s.Env.Stdout, "assignment %s of task %s, digest %s, asked for by %s, valid until %s\n",
 					text.Line(a.GetId()), text.Line(a.GetTask()), text.Line(a.GetDigest()), text.Line(a.GetBy()), clockTime(a.GetExpiresUnixMs()))
 			}
-			if err := sign(api, parts[i]); err != nil {
+			if err := sign(api, waits.Parts[i]); err != nil {
 				return fmt.Errorf("%s assignment %s on %s: %w", verb, text.Line(a.GetId()), said.Host, err)
 			}
 			if !s.JSON {

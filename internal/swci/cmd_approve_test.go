@@ -10,27 +10,73 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 // approvalAPI is a swarm with assignments, some of which wait on hosts.
 type approvalAPI struct {
-	fakeAPI
-	swarmv1connect.UnimplementedTaskServiceHandler
+	taskAPI
 
-	said []string
+	other string // digest of the task of assignment 8; empty: what it is
+	said  []string
+}
+
+// approvals is a swarm that has the tasks pull and run.
+func approvals(t *testing.T) *approvalAPI {
+	t.Helper()
+	a := &approvalAPI{}
+	a.board = signedTasks(t)
+	return a
+}
+
+// digest is that of a task.
+func (a *approvalAPI) digest(name string) string { return a.board.Task(name).Digest }
+
+// signedTasks are an image, and a program that runs in it.
+func signedTasks(t *testing.T) *task.Board {
+	t.Helper()
+	b, err := (*task.Board)(nil).CreateTask(task.Task{Name: "pull", Type: task.PullImage, Author: "ann", Prereq: task.Root, Outcome: "o/app:1"})
+	for _, step := range []func() (*task.Board, error){
+		func() (*task.Board, error) {
+			return b.EditTask("pull", 1, []byte("Auth : null\nOrgAndReg : o\nRepoName : app\nTag : 1"))
+		},
+		func() (*task.Board, error) { return b.FinaliseTask("pull", "", 1) },
+		func() (*task.Board, error) {
+			return b.CreateTask(task.Task{Name: "run", Type: task.RunSwarm, Author: "bob", Prereq: "pull", Outcome: "none"})
+		},
+		func() (*task.Board, error) {
+			return b.EditTask("run", 1, []byte("Command : train.py -v\nEntrypoint : python3\nEnvvars : [A: 1]\nPrivateContent : /data\nSharedContent : null\nWorkingDir : /w"))
+		},
+		func() (*task.Board, error) { return b.FinaliseTask("run", "", 2) },
+	} {
+		if err == nil {
+			b, err = step()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // assignments are four of two tasks: 7 and 9 wait on h-0, 8 and 9 on h-1, and 6 has ended.
-func (*approvalAPI) assignments() []*swarmv1.Assignment {
+func (a *approvalAPI) assignments() []*swarmv1.Assignment {
 	made := func(id, task, verdict string, members ...*swarmv1.AssignmentMember) *swarmv1.Assignment {
+		digest := a.digest(task)
+		if id == "8" && a.other != "" {
+			digest = a.other
+		}
 		return &swarmv1.Assignment{
-			Id: id, Task: task, Digest: strings.Repeat("ab", 32), Taskrunner: "tr-" + id, By: "spiffe://a.example/swarm/swci/ann\x1b[2J", ExpiresUnixMs: 86_400_000, Verdict: verdict, Members: members,
+			Id: id, Task: task, Digest: digest, Taskrunner: "tr-" + id, By: "spiffe://a.example/swarm/swci/ann\x1b[2J", ExpiresUnixMs: 86_400_000, Verdict: verdict, Members: members,
 		}
 	}
 	on := func(node, state string) *swarmv1.AssignmentMember {
-		return &swarmv1.AssignmentMember{Node: node, State: state}
+		m := &swarmv1.AssignmentMember{Node: node, State: state, ChangedUnixMs: 9_000}
+		if state == "asked" {
+			m.Text = "waits for approval"
+		}
+		return m
 	}
 	return []*swarmv1.Assignment{
 		made("6", "pull", "failed", on("h-0", "asked")), made("7", "pull", "", on("h-0", "asked"), on("h-1", "prepared")), made("8", "run", "", on("h-1", "asked")),
@@ -57,7 +103,7 @@ func (a *approvalAPI) hear(what string, p *swarmv1.PartOfHost, o *swarmv1.Order)
 	if p.GetAssignment() == "9" && p.GetHost() == "h-1" {
 		return travelling(exit.New(exit.Conflict, "cancel the assignment", "4 operators have said so already"))
 	}
-	if p.GetTaskrunner() != "tr-"+p.GetAssignment() || p.GetDigest() != strings.Repeat("ab", 32) || p.GetExpiresUnixMs() != 86_400_000 {
+	if p.GetTaskrunner() != "tr-"+p.GetAssignment() || p.GetDigest() != a.digest(p.GetTask()) || p.GetExpiresUnixMs() != 86_400_000 {
 		what += " otherwise"
 	}
 	a.said = append(a.said, what+" "+p.GetAssignment()+" "+p.GetTask()+" "+p.GetHost())
@@ -74,26 +120,32 @@ func (a *approvalAPI) RefuseTask(_ context.Context, r *connect.Request[swarmv1.R
 
 // TestApproveAndRefuse: what waits is shown, and each of it signed by its ID.
 func TestApproveAndRefuse(t *testing.T) {
-	digest := strings.Repeat("ab", 32)
+	api := approvals(t)
+	pull, digest := api.digest("pull"), api.digest("run")
+	facts := map[string]string{
+		"pull": "task    pull\ntype    PULL_IMAGE\nauthor  ann\ndigest  " + pull + "\nimage   o/app:1\n",
+		"run": "task         run\ntype         RUN_SWARM\nauthor       bob\ndigest       " + digest + "\nimage        o/app:1, of task pull\ncommand      python3 train.py -v\n" +
+			"working dir  /w\nenvvar       A=1\nmount        the node's private data at /data\nneeds        task pull, PULL_IMAGE, digest " + pull + "\n",
+	}
 	line := func(id, task, done string) string {
-		return "assignment " + id + " of task " + task + ", digest " + digest + ", asked for by spiffe://a.example/swarm/swci/ann, valid until 1970-01-02 00:00:00\n" + done + "\n"
+		return "assignment " + id + " of task " + task + ", digest " + api.digest(task) + ", asked for by spiffe://a.example/swarm/swci/ann, valid until 1970-01-02 00:00:00\n" + done + "\n"
 	}
 	for _, tt := range []struct {
 		words, out, err string
 		said            []string
 	}{
-		{"approve task pull on h-0", line("7", "pull", "approved on h-0") + line("9", "pull", "approved on h-0"), "", []string{"approve 7 pull h-0", "approve 9 pull h-0"}},
-		{"APPROVE TASK run ON h-1", line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
-		{"refuse task run on h-1 because it is late", line("8", "run", "refused on h-1"), "", []string{"refuse (it is late) 8 run h-1"}},
-		{"refuse task run on h-1", line("8", "run", "refused on h-1"), "", []string{"refuse () 8 run h-1"}},
-		{"--digest " + digest + " approve task run on h-1", line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
+		{"approve task pull on h-0", facts["pull"] + line("7", "pull", "approved on h-0") + line("9", "pull", "approved on h-0"), "", []string{"approve 7 pull h-0", "approve 9 pull h-0"}},
+		{"APPROVE TASK run ON h-1", facts["run"] + line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
+		{"refuse task run on h-1 because it is late", facts["run"] + line("8", "run", "refused on h-1"), "", []string{"refuse (it is late) 8 run h-1"}},
+		{"refuse task run on h-1", facts["run"] + line("8", "run", "refused on h-1"), "", []string{"refuse () 8 run h-1"}},
+		{"--digest " + digest + " approve task run on h-1", facts["run"] + line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
 		{"approve task run on h-1 --digest 00", "", "approve task run on h-1: assignment 8 is of a task with the digest " + digest + ", not 00: read the task again: swarmctl get task body run", nil},
 		{"approve task run on h-0", "", "approve task run on h-0: nothing of task run waits on h-0: it waits on h-1", nil},
 		{"approve task pull on h-9", "", "approve task pull on h-9: nothing of task pull waits on h-9: it waits on h-0, h-1", nil},
 		{"refuse task x on h-0", "", "refuse task x on h-0: nothing of task x waits on any host: see which tasks there are: swarmctl list tasks", nil},
-		{"approve task pull on h-1", strings.TrimSuffix(line("9", "pull", ""), "\n"), "approve assignment 9 on h-1: 4 operators have said so already: cancel the assignment", nil},
+		{"approve task pull on h-1", facts["pull"] + strings.TrimSuffix(line("9", "pull", ""), "\n"), "approve assignment 9 on h-1: 4 operators have said so already: cancel the assignment", nil},
 	} {
-		api := &approvalAPI{}
+		api := approvals(t)
 		out, beside, err := on(t, api, "", append([]string{"--sn=10.0.0.1"}, strings.Fields(tt.words)...)...)
 		said := ""
 		if err != nil {
@@ -103,7 +155,7 @@ func TestApproveAndRefuse(t *testing.T) {
 			t.Errorf("%s: got %v %s\n%s\nwant %s\n%s\n%s", tt.words, said, beside, out, tt.err, tt.out, d)
 		}
 	}
-	out, _, err := on(t, &approvalAPI{}, "", "-o", "json", "--sn=h", "refuse", "task", "run", "on", "h-1", "because", "x")
+	out, _, err := on(t, approvals(t), "", "-o", "json", "--sn=h", "refuse", "task", "run", "on", "h-1", "because", "x")
 	want := `{
   "task": "run",
   "host": "h-1",

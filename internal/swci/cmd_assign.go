@@ -27,11 +27,13 @@ func assignCommands() []*Command {
 			Pattern: "assign task TASK to TASKRUNNER WHOM...", Group: "Taskrunners", Shell: true,
 			Summary: "Have hosts carry out a task",
 			Details: "WHOM is \"with N peers\", \"with all peers\" or \"target NODE\". In a RUN_SWARM task a host counts for as many peers as its profile has SLs, in others for one. With N peers as many hosts are taken as it takes, and N peers must succeed. All peers are those of the hosts that take tasks from the taskrunner at this moment. A target is one host, by name or peer ID.\n\n" +
-				"The task must be finalised, and the taskrunner must not be busy. Refused if no host takes tasks from it. What is assigned is signed, so that each host can check by itself who asked for what; a host begins it no later than --expires from now.",
+				"The task must be finalised, and the taskrunner must not be busy. Refused if no host takes tasks from it. What is assigned is signed, so that each host can check by itself who asked for what; a host begins it no later than --expires from now.\n\n" +
+				"What is signed is shown first: the task's digest and what hosts do by it, with the image and the tasks before it. swarmctl computes the digest of what the SN shows, and signs nothing if the SN says it is another.",
 			Example: "assign task mnist to defaulttaskbb.taskdb.sml.hpe with 2 peers",
 			Flags: []cli.Flag{
 				&cli.DurationFlag{Name: "expires", Value: assignExpiry, Usage: "`TIME` after which no host begins it, at most 168h"},
 				&cli.DurationFlag{Name: "time-limit", Usage: "`TIME` after which it fails, at most 720h; 0: never"},
+				&cli.StringFlag{Name: "digest", Usage: "`DIGEST` of the task that was read: one of another digest is not assigned"},
 				&cli.UintFlag{Name: "retries", Usage: "`NUMBER` of times that other hosts are tried when it can't succeed any more, at most 100"},
 			},
 			JSON: assignmentJSON{},
@@ -108,7 +110,17 @@ func assignTask(ctx context.Context, s *Session, args Args) error {
 	}
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
 		name, taskrunner := args.Value("TASK"), args.Value("TASKRUNNER")
-		req, listening, err := tasks.Plan(ctx, taskSwarm{api}, name, taskrunner, whom, s.Env.Now().Add(expires))
+		shown, err := tasks.Look(ctx, api, name)
+		if read := args.Opts.String("digest"); err == nil && read != "" && read != shown.Sum {
+			err = exit.New(exit.Conflict, "read the task again: swarmctl get task body "+name, "it has the digest %s, not %s", shown.Sum, read)
+		}
+		if err != nil {
+			return fmt.Errorf("assign task %s: %w", name, err)
+		}
+		req, listening, err := tasks.Plan(ctx, taskSwarm{api}, shown, taskrunner, whom, s.Env.Now().Add(expires))
+		if err == nil {
+			err = showSigned(ctx, s, api, shown, req)
+		}
 		if err != nil {
 			return fmt.Errorf("assign task %s: %w", name, err)
 		}
@@ -127,6 +139,31 @@ func assignTask(ctx context.Context, s *Session, args Args) error {
 			return nil
 		})
 	})
+}
+
+// showSigned shows what is about to be signed, where somebody reads it. It is also proven where nobody does.
+func showSigned(ctx context.Context, s *Session, api client.Tasks, t *tasks.Shown, req *swarmv1.AssignTaskRequest) error {
+	facts, err := tasks.Signs(ctx, api, t, req)
+	if err != nil {
+		return err
+	}
+	return factsToSign(s, facts)
+}
+
+// factsToSign shows an operator what is about to be signed. Scripts and programs have the original's words alone.
+func factsToSign(s *Session, facts []tasks.Fact) error {
+	var f fields
+	for _, x := range facts {
+		f.add(x.Name, x.Value)
+	}
+	switch {
+	case s.JSON || s.prompt != nil && !s.prompt.shell.Terminal():
+		return nil
+	case s.inWords():
+		(&lines{s.Env.Stdout}).facts(f)
+		return nil
+	}
+	return f.table(s.Env.Stdout)
 }
 
 func waitForTaskrunner(ctx context.Context, s *Session, args Args) error {

@@ -268,11 +268,11 @@ func deleteTask(ctx context.Context, s *Session, args Args) error {
 
 func getTaskInfo(ctx context.Context, s *Session, args Args) error {
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
-		t, err := api.GetTask(ctx, args.Value("NAME"))
+		t, err := tasks.Look(ctx, api, args.Value("NAME"))
 		if err != nil {
 			return fmt.Errorf("get task %s: %w", args.Value("NAME"), err)
 		}
-		out := taskToJSON(t.GetTask())
+		out := taskToJSON(t.Task)
 		return s.show(out, func() error { return out.facts.table(s.Env.Stdout) })
 	})
 }
@@ -293,12 +293,12 @@ func (b taskBodyJSON) words(l *lines) {
 
 func getTaskBody(ctx context.Context, s *Session, args Args) error {
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
-		t, err := api.GetTask(ctx, args.Value("NAME"))
+		t, err := tasks.Look(ctx, api, args.Value("NAME"))
 		if err != nil {
 			return fmt.Errorf("get task %s: %w", args.Value("NAME"), err)
 		}
-		body := taskBodyJSON{Name: t.GetTask().GetName(), Digest: t.GetDigest(), Lines: []string{}}
-		for line := range strings.Lines(string(t.GetDefinition())) {
+		body := taskBodyJSON{Name: t.GetName(), Digest: t.Sum, Lines: []string{}}
+		for line := range strings.Lines(string(t.Definition)) {
 			body.Lines = append(body.Lines, strings.TrimSuffix(line, "\n"))
 		}
 		return s.show(body, func() error {

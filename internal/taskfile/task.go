@@ -22,6 +22,14 @@ type Task struct {
 // Unfilled returns the first placeholder that the file still has, such as <CURRENT-PATH>, as an error; nil if there is none.
 func (t *Task) Unfilled() error { return asError(t.unfilled) }
 
+// Digest returns the digest that the swarm's task has if it says what t says. before is that of its prerequisite, or empty for ROOTTASK.
+func (t *Task) Digest(before string) string {
+	x := task.Task{
+		Name: t.Name, Type: t.Type, Author: t.Author, Prereq: t.Prereq, Outcome: t.Outcome, Definition: t.Definition, PrereqDigest: before,
+	}
+	return x.Sum()
+}
+
 func asError(f *Finding) error {
 	if f == nil {
 		return nil

@@ -6,49 +6,93 @@ import (
 	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
-// Waiting returns the parts of a host in assignments of a task that wait on it, those first that were made first, and the assignments. With
-// a digest the task of all of them must have it.
-func Waiting(ctx context.Context, api client.Tasks, task, host, digest string) (parts []*swarmv1.PartOfHost, of []*swarmv1.Assignment, err error) {
-	all, err := api.ListAssignments(ctx)
+// Approvals are the calls of who says whether hosts carry out tasks.
+type Approvals interface {
+	Reader
+	ListAssignments(ctx context.Context) ([]*swarmv1.Assignment, error)
+	GetAssignment(ctx context.Context, id string) (*swarmv1.Assignment, error)
+}
+
+// Waits is what of a task waits on a host.
+type Waits struct {
+	Task  *Shown                // what all of it would carry out
+	Facts []Fact                // of the task
+	Of    []*swarmv1.Assignment // those first that were made first
+	Parts []*swarmv1.PartOfHost // of the host in each of them
+}
+
+// Waiting returns the parts of a host in assignments of a task that wait on it. The task is shown too, and all of them must be of the digest
+// that it has; with a digest given, it must be that.
+func Waiting(ctx context.Context, api Approvals, task, host, digest string) (*Waits, error) {
+	all, err := undecided(ctx, api, func(a *swarmv1.Assignment) bool { return a.GetTask() == task })
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var hosts []string
-	for _, short := range all {
-		if short.GetTask() != task || short.GetVerdict() != "" {
-			continue
-		}
-		a, err := api.GetAssignment(ctx, short.GetId())
-		if err != nil {
-			return nil, nil, err
-		}
+	w, hosts := &Waits{}, []string(nil)
+	for _, a := range all {
 		waits := asked(a)
 		hosts = append(hosts, waits...)
 		if !slices.Contains(waits, host) {
 			continue
 		}
-		if digest != "" && a.GetDigest() != digest {
-			return nil, nil, exit.New(exit.Conflict, "read the task again: swarmctl get task body "+text.Line(task),
-				"assignment %s is of a task with the digest %s, not %s", text.Line(a.GetId()), text.Line(a.GetDigest()), digest)
-		}
-		of = append(of, a)
-		parts = append(parts, &swarmv1.PartOfHost{
+		w.Of = append(w.Of, a)
+		w.Parts = append(w.Parts, &swarmv1.PartOfHost{
 			Assignment: a.GetId(), Task: a.GetTask(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Host: host, ExpiresUnixMs: a.GetExpiresUnixMs(),
 		})
 	}
-	if len(parts) > 0 {
-		return parts, of, nil
+	if len(w.Of) > 0 {
+		return w, w.show(ctx, api, task, digest)
 	}
 	if slices.Sort(hosts); len(hosts) > 0 {
 		names := slices.Compact(hosts)
-		return nil, nil, exit.New(exit.NotFound, "it waits on "+text.Line(strings.Join(names[:min(len(names), 16)], ", ")), "nothing of task %s waits on %s", task, host)
+		return nil, exit.New(exit.NotFound, "it waits on "+text.Line(strings.Join(names[:min(len(names), 16)], ", ")), "nothing of task %s waits on %s", task, host)
 	}
-	return nil, nil, exit.New(exit.NotFound, "see which tasks there are: swarmctl list tasks", "nothing of task %s waits on any host", task)
+	return nil, exit.New(exit.NotFound, "see which tasks there are: swarmctl list tasks", "nothing of task %s waits on any host", task)
+}
+
+// undecided returns the assignments without a verdict, with their members: those that match.
+func undecided(ctx context.Context, api Approvals, match func(*swarmv1.Assignment) bool) (out []*swarmv1.Assignment, err error) {
+	all, err := api.ListAssignments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, short := range all {
+		if short.GetVerdict() != "" || !match(short) {
+			continue
+		}
+		a, err := api.GetAssignment(ctx, short.GetId())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// show fetches the task, and refuses what waits of another.
+func (w *Waits) show(ctx context.Context, api Approvals, task, digest string) (err error) {
+	for _, a := range w.Of {
+		if digest != "" && a.GetDigest() != digest {
+			return exit.New(exit.Conflict, "read the task again: swarmctl get task body "+text.Line(task),
+				"assignment %s is of a task with the digest %s, not %s", text.Line(a.GetId()), text.Line(a.GetDigest()), digest)
+		}
+	}
+	if w.Task, err = Look(ctx, api, task); err != nil {
+		return err
+	}
+	for _, a := range w.Of {
+		if a.GetTask() != task || a.GetDigest() != w.Task.Sum {
+			return exit.New(exit.Failed, otherSN, "the SN shows a task %s with the digest %.12s…, and assignment %s is of %.12s…: nothing is signed",
+				task, w.Task.Sum, text.Line(a.GetId()), text.Line(a.GetDigest()))
+		}
+	}
+	before, err := w.Task.Before(ctx, api)
+	w.Facts = w.Task.Facts(before)
+	return err
 }
 
 // asked are the hosts that have not begun with an assignment.

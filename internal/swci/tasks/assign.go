@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -38,22 +39,18 @@ func ParseWhom(words []string) (w Whom, err error) {
 
 // Swarm is what is asked before a task is assigned.
 type Swarm interface {
-	GetTask(ctx context.Context, name string) (*swarmv1.GetTaskResponse, error)
+	Reader
 	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
 }
 
-// Plan makes the request for an assignment of a task to a taskrunner's hosts, which no host begins later than expires. listening is for how
-// many peers the hosts count that take tasks from the taskrunner now.
-func Plan(ctx context.Context, api Swarm, task, taskrunner string, w Whom, expires time.Time) (req *swarmv1.AssignTaskRequest, listening uint32, err error) {
-	t, err := api.GetTask(ctx, task)
-	if err != nil {
-		return nil, 0, err
-	}
+// Plan makes the request for an assignment of a task, as it was shown, to a taskrunner's hosts, which no host begins later than expires.
+// listening is for how many peers the hosts count that take tasks from the taskrunner now.
+func Plan(ctx context.Context, api Swarm, t *Shown, taskrunner string, w Whom, expires time.Time) (req *swarmv1.AssignTaskRequest, listening uint32, err error) {
 	nodes, err := api.ListNodes(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	req = &swarmv1.AssignTaskRequest{Task: task, Digest: t.GetDigest(), Taskrunner: taskrunner, ExpiresUnixMs: expires.UnixMilli()}
+	req = &swarmv1.AssignTaskRequest{Task: t.GetName(), Digest: t.Sum, Taskrunner: taskrunner, ExpiresUnixMs: expires.UnixMilli()}
 	var names []string
 	var target *swarmv1.Node
 	for _, n := range nodes.GetNodes() {
@@ -61,7 +58,7 @@ func Plan(ctx context.Context, api Swarm, task, taskrunner string, w Whom, expir
 			continue
 		}
 		names = append(names, n.GetName())
-		listening += counts(n, t.GetTask().GetType())
+		listening += counts(n, t.GetType())
 		if w.Target != "" && (n.GetName() == w.Target || n.GetPeerId() == w.Target) {
 			target = n
 		}
@@ -72,7 +69,7 @@ func Plan(ctx context.Context, api Swarm, task, taskrunner string, w Whom, expir
 	case w.Target != "" && target == nil:
 		return nil, listening, exit.New(exit.NotFound, "those that do are: "+strings.Join(names, ", "), "no SWOP %s takes tasks from taskrunner %s", w.Target, taskrunner)
 	case target != nil:
-		w.Peers, req.Hosts = counts(target, t.GetTask().GetType()), []string{target.GetName()}
+		w.Peers, req.Hosts = counts(target, t.GetType()), []string{target.GetName()}
 	case w.Peers == 0:
 		slices.Sort(names)
 		w.Peers, req.Hosts = listening, names
@@ -87,6 +84,19 @@ func counts(n *swarmv1.Node, taskType string) uint32 {
 		return n.GetOffer().GetPeers()
 	}
 	return 1
+}
+
+// Signs are what an operator signs who has a task carried out, as it was shown, by a request.
+func Signs(ctx context.Context, api Reader, t *Shown, req *swarmv1.AssignTaskRequest) ([]Fact, error) {
+	before, err := t.Before(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	whom := fmt.Sprintf("%d of taskrunner %s", req.GetGroups()[0].GetPeers(), req.GetTaskrunner())
+	if hosts := req.GetHosts(); len(hosts) > 0 {
+		whom += ", on " + strings.Join(hosts, " ")
+	}
+	return append(t.Facts(before), Fact{"PEERS", whom}, Fact{"EXPIRES", time.UnixMilli(req.GetExpiresUnixMs()).UTC().Format(time.DateTime)}), nil
 }
 
 // runSwarm is the type of tasks in which a host counts for its SLs.

@@ -42,6 +42,7 @@ type Author interface {
 	CreateTask(ctx context.Context, task *swarmv1.CreateTaskRequest) (*swarmv1.Task, error)
 	EditTask(ctx context.Context, name string, line uint32, text string) (*swarmv1.Task, error)
 	DeleteTask(ctx context.Context, name string, force bool) error
+	Reader
 }
 
 // maxBatch bounds the bytes that are written at once: a request has them twice, once as signed, and an SN takes 256 KiB.
@@ -56,7 +57,7 @@ type Batch struct {
 // undoWait bounds taking back a task whose body can't be written.
 const undoWait = 10 * time.Second
 
-// Register makes a task and writes its body. If the body is refused there is no task either.
+// Register makes a task and writes its body, and holds what the SN has made of it to the file. If the body is refused there is no task either.
 func Register(ctx context.Context, api Author, t *taskfile.Task) (*swarmv1.Task, []Batch, error) {
 	_, err := api.CreateTask(ctx, &swarmv1.CreateTaskRequest{Name: t.Name, Type: t.Type, Author: t.Author, Prereq: t.Prereq, Outcome: t.Outcome})
 	if err != nil {
@@ -64,7 +65,11 @@ func Register(ctx context.Context, api Author, t *taskfile.Task) (*swarmv1.Task,
 	}
 	made, wrote, err := writeBody(ctx, api, t)
 	if err == nil {
-		return made, wrote, nil
+		shown, err := Look(ctx, api, t.Name)
+		if err == nil {
+			err = shown.Same(t)
+		}
+		return made, wrote, err
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWait)
 	defer cancel()
@@ -107,20 +112,20 @@ func writeBody(ctx context.Context, api Author, t *taskfile.Task) (made *swarmv1
 
 // Finaliser reads tasks and fixes them.
 type Finaliser interface {
-	GetTask(ctx context.Context, name string) (*swarmv1.GetTaskResponse, error)
+	Reader
 	FinaliseTask(ctx context.Context, name, digest string) (*swarmv1.Task, error)
 }
 
 // Finalise fixes a task as it was read, after its body was read too: what no host can carry out can't be mended any more.
 func Finalise(ctx context.Context, api Finaliser, name string) (*swarmv1.Task, error) {
-	t, err := api.GetTask(ctx, name)
+	t, err := Look(ctx, api, name)
 	if err != nil {
 		return nil, err
 	}
-	if len(t.GetDefinition()) > 0 { // the SN says what an empty one lacks
-		if _, err := taskfile.ReadBody(t.GetTask().GetType(), t.GetDefinition()); err != nil {
+	if len(t.Definition) > 0 { // the SN says what an empty one lacks
+		if _, err := taskfile.ReadBody(t.GetType(), t.Definition); err != nil {
 			return nil, exit.New(exit.Failed, "write the line again: swarmctl append task body "+name+" LINE-NUMBER LINE", "its body can't be carried out: %w", err)
 		}
 	}
-	return api.FinaliseTask(ctx, name, t.GetDigest())
+	return api.FinaliseTask(ctx, name, t.Sum)
 }
