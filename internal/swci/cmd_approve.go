@@ -18,6 +18,14 @@ func approveCommands() []*Command {
 	const group = "Tasks"
 	return []*Command{
 		{
+			Pattern: "list approvals", Group: group, Shell: true,
+			Summary: "List what waits for operators' approval",
+			Details: "Shows the assignments in which a host asks somebody before it carries out a task, as its owner's policy says: who asked for it, since when the host waits, and until when it may begin. Read the task, then say so: \"approve task TASK on HOST\" or \"refuse task TASK on HOST\", with --digest of what you have read.",
+			Example: "list approvals",
+			JSON:    approvalsJSON{},
+			Run:     listApprovals,
+		},
+		{
 			Pattern: "approve task TASK on HOST", Group: group, Shell: true,
 			Summary: "Let a host that asks carry out a task",
 			Details: "For a host whose owner's policy asks somebody first: its member is \"asked\", and its words name this command. Shows the assignments of the task that wait on the host, and signs an approval of each: of its ID, the task's digest, the taskrunner and the host, as long as the assignment is valid. What the task has hosts do is shown too; swarmctl computes the digest of what the SN shows, and signs nothing if it is another than the assignment's. Read the task before: \"get task body TASK\"; --digest says which one you have read.\n\nThe host believes no SN. It proves who approved with its own trust bundle, and goes by its owner's policy: whoever asked for the assignment can't approve it, and a shared SPIFFE ID only if the policy names it. Where an approval does not count, the words of the member say why. The ledger has each approval.",
@@ -54,6 +62,45 @@ type waitingJSON struct {
 	Runner  string  `json:"taskrunner" doc:"empty: it has none"`
 	By      string  `json:"by" doc:"SPIFFE ID of who asked for it, as the SNs say"`
 	Expires *string `json:"expires" doc:"no host begins it later; RFC 3339, UTC"`
+}
+
+// approvalsJSON is `list approvals -o json`.
+type approvalsJSON struct {
+	Approvals []approvalJSON `json:"approvals" doc:"what waits, of the assignment first that was made first"`
+}
+
+// approvalJSON is a host's part in an assignment that waits for an operator's word.
+type approvalJSON struct {
+	Assignment string  `json:"assignment" doc:"its ID"`
+	Task       string  `json:"task" doc:"its name"`
+	TaskType   string  `json:"task_type" doc:"the task's; empty: it was deleted"`
+	Digest     string  `json:"digest" doc:"of the task, in hex"`
+	Taskrunner string  `json:"taskrunner" doc:"empty: it has none"`
+	Host       string  `json:"host" doc:"that asks"`
+	By         string  `json:"by" doc:"SPIFFE ID of who asked for the task, as the SNs say"`
+	Since      *string `json:"since" doc:"when the host began to wait; RFC 3339, UTC"`
+	Expires    *string `json:"expires" doc:"the host does not begin it later; RFC 3339, UTC; null: never"`
+	Text       string  `json:"text" doc:"what the host says of it"`
+}
+
+func listApprovals(ctx context.Context, s *Session, args Args) error {
+	return withTasks(ctx, s, args, func(api client.Tasks) error {
+		all, err := tasks.Asking(ctx, api)
+		if err != nil {
+			return fmt.Errorf("list approvals: %w", err)
+		}
+		out := approvalsJSON{Approvals: []approvalJSON{}}
+		t := table{header: []string{"TASK", "HOST", "DIGEST", "ASKED BY", "SINCE", "EXPIRES"}}
+		for _, x := range all {
+			a, m := x.Assignment, x.Member
+			out.Approvals = append(out.Approvals, approvalJSON{
+				Assignment: a.GetId(), Task: a.GetTask(), TaskType: a.GetTaskType(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Host: m.GetNode(), By: a.GetBy(),
+				Since: stamp(m.GetChangedUnixMs()), Expires: stamp(a.GetExpiresUnixMs()), Text: m.GetText(),
+			})
+			t.add(a.GetTask(), m.GetNode(), a.GetDigest(), a.GetBy(), clockTime(m.GetChangedUnixMs()), clockTime(a.GetExpiresUnixMs()))
+		}
+		return s.show(out, func() error { return t.print(s.Env.Stdout) })
+	})
 }
 
 func approveTask(ctx context.Context, s *Session, args Args) error {

@@ -2,6 +2,7 @@ package swci_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ func TestApproveAndRefuse(t *testing.T) {
 		{"approve task run on h-1 --digest 00", "", "approve task run on h-1: assignment 8 is of a task with the digest " + digest + ", not 00: read the task again: swarmctl get task body run", nil},
 		{"approve task run on h-0", "", "approve task run on h-0: nothing of task run waits on h-0: it waits on h-1", nil},
 		{"approve task pull on h-9", "", "approve task pull on h-9: nothing of task pull waits on h-9: it waits on h-0, h-1", nil},
-		{"refuse task x on h-0", "", "refuse task x on h-0: nothing of task x waits on any host: see which tasks there are: swarmctl list tasks", nil},
+		{"refuse task x on h-0", "", "refuse task x on h-0: nothing of task x waits on any host: see what waits: swarmctl list approvals", nil},
 		{"approve task pull on h-1", facts["pull"] + strings.TrimSuffix(line("9", "pull", ""), "\n"), "approve assignment 9 on h-1: 4 operators have said so already: cancel the assignment", nil},
 	} {
 		api := approvals(t)
@@ -174,5 +175,31 @@ func TestApproveAndRefuse(t *testing.T) {
 `
 	if err != nil || out != want {
 		t.Errorf("%v, got\n%s", err, out)
+	}
+}
+
+// TestListApprovals: what waits for operators is what hosts have said so of.
+func TestListApprovals(t *testing.T) {
+	api := approvals(t)
+	out, _, err := on(t, api, "", "--sn=h", "list", "approvals")
+	row := func(task, host, digest string) string {
+		return task + strings.Repeat(" ", 6-len(task)) + host + "   " + digest + "  spiffe://a.example/swarm/swci/ann  1970-01-01 00:00:09  1970-01-02 00:00:00\n"
+	}
+	want := "TASK  HOST  DIGEST" + strings.Repeat(" ", 60) + "ASKED BY                           SINCE                EXPIRES\n" +
+		row("pull", "h-0", api.digest("pull")) + row("run", "h-1", api.digest("run")) + row("pull", "h-1", api.digest("pull"))
+	if err != nil || out != want {
+		t.Errorf("%v, got\n%s\nwant\n%s", err, out, want)
+	}
+	out, _, err = on(t, api, "", "--sn=h", "list", "approvals", "-o", "json")
+	var got struct{ Approvals []map[string]string }
+	if json.Unmarshal([]byte(out), &got) != nil || err != nil || len(got.Approvals) != 3 {
+		t.Fatalf("%v, got\n%s", err, out)
+	}
+	one := map[string]string{
+		"assignment": "8", "task": "run", "task_type": "", "digest": api.digest("run"), "taskrunner": "tr-8", "host": "h-1", "by": "spiffe://a.example/swarm/swci/ann\x1b[2J",
+		"since": "1970-01-01T00:00:09.000Z", "expires": "1970-01-02T00:00:00.000Z", "text": "waits for approval",
+	}
+	if d := cmp.Diff(one, got.Approvals[1]); d != "" {
+		t.Error(d)
 	}
 }

@@ -100,8 +100,13 @@ func (p pattern) next(i int, words []string) (out []int) {
 // created has no name yet.
 func (g *Grammar) kind(p pattern, i int) string {
 	name := strings.ToLower(p.parts[i].word)
-	if name == "file" || name == "dir" {
+	switch name {
+	case "file", "dir":
 		return fileKind
+	case "host":
+		if i > 0 && p.parts[i-1].word == "on" { // one that takes part in a task
+			name = "node"
+		}
 	}
 	kinds := []string{name}
 	for _, e := range slices.Backward(p.parts[:i]) {

@@ -58,6 +58,7 @@ func TestCandidates(t *testing.T) {
 		"switch context ":           "Prod",
 		"get context info ":         "Prod",
 		"forget node ":              "sl-0 sn-0",
+		"approve task x on ":        "sl-0 sn-0",
 		"create contract ":          "",
 		"create context x ":         "with ip service",
 		"create context x with ":    "ip service",

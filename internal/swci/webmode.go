@@ -50,6 +50,7 @@ var webWords = []webWord{
 	{name: "get taskrunner status"},
 	{name: "get taskrunner peer status"},
 	{name: "list taskrunner peers"},
+	{name: "list approvals"},
 	{name: "list models"},
 	{name: "create context"},
 	{name: "list contexts"},

@@ -51,7 +51,7 @@ func Waiting(ctx context.Context, api Approvals, task, host, digest string) (*Wa
 		names := slices.Compact(hosts)
 		return nil, exit.New(exit.NotFound, "it waits on "+text.Line(strings.Join(names[:min(len(names), 16)], ", ")), "nothing of task %s waits on %s", task, host)
 	}
-	return nil, exit.New(exit.NotFound, "see which tasks there are: swarmctl list tasks", "nothing of task %s waits on any host", task)
+	return nil, exit.New(exit.NotFound, "see what waits: swarmctl list approvals", "nothing of task %s waits on any host", task)
 }
 
 // undecided returns the assignments without a verdict, with their members: those that match.
@@ -104,4 +104,23 @@ func asked(a *swarmv1.Assignment) (hosts []string) {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
+}
+
+// Asks is a host's part in an assignment that waits for an operator's word.
+type Asks struct {
+	Assignment *swarmv1.Assignment
+	Member     *swarmv1.AssignmentMember
+}
+
+// Asking returns what waits for operators on all hosts: members whose hosts have said whom they ask.
+func Asking(ctx context.Context, api Approvals) (out []Asks, err error) {
+	all, err := undecided(ctx, api, func(*swarmv1.Assignment) bool { return true })
+	for _, a := range all {
+		for _, m := range a.GetMembers() {
+			if m.GetState() == "asked" && m.GetText() != "" {
+				out = append(out, Asks{a, m})
+			}
+		}
+	}
+	return out, err
 }
