@@ -145,6 +145,36 @@ func TestQuorumOfPeers(t *testing.T) {
 	})
 }
 
+// TestAHostJoinsATaskrunner: it is placed, prepared and started beside those that run, and ends with them if they fail.
+func TestAHostJoinsATaskrunner(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		inSwarm(t, 2, func(s *swarm) {
+			s.hosts[0].fate = hang
+			s.assign("7", 1)
+			s.run(20 * time.Second)
+			if fails {
+				s.hosts[1].fate = hang
+			}
+			s.assign("8", 1, func(q *task.Request) { q.Joins, q.Hosts = "7", []string{"swop-001"} })
+			if !fails {
+				if a := s.over("8", 5*time.Minute); a.Verdict != task.Succeeded || a.Members[0].Node != "swop-001" || s.assignment("7").Phase != task.Running {
+					t.Errorf("assignment %+v", a)
+				}
+				s.do(state.ResetTaskrunner{Taskrunner: task.DefaultTaskrunner, Reason: "enough"})
+				return
+			}
+			s.run(20 * time.Second)
+			if a := s.assignment("8"); a.Phase != task.Running || a.Members[0].State != task.Ready {
+				t.Errorf("assignment %+v", a)
+			}
+			s.hosts[0].up = false
+			if a := s.over("8", 5*time.Minute); a.Verdict != task.Failed || a.Reason != "assignment 7, which it joined, ended without success" {
+				t.Errorf("assignment %+v", a)
+			}
+		})
+	}
+}
+
 // TestNextEpochGoesAroundWhoFailed: a host that refuses or dies is replaced, and nothing of the old epoch runs beside the new one.
 func TestNextEpochGoesAroundWhoFailed(t *testing.T) {
 	inSwarm(t, 4, func(s *swarm) {

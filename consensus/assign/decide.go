@@ -71,6 +71,8 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		if d.settled(a) {
 			m.Do = task.Close
 		}
+	case d.orphaned(a):
+		d.judge(m, false, "assignment "+a.Joins+", which it joined, ended without success")
 	case d.late(a):
 		d.judge(m, a.Met(), fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a)))
 	case a.Phase == task.Waiting && a.ExpiresMS > 0 && d.nowMS() >= a.ExpiresMS:
@@ -84,6 +86,15 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 	case a.Due():
 		m.Do = task.Pass
 	}
+}
+
+// orphaned reports whether an assignment joins one that was cancelled or has failed: nobody waits for it any more.
+func (d *decision) orphaned(a *task.Assignment) bool {
+	if a.Joins == "" {
+		return false
+	}
+	main := d.board.Assignments[a.Joins]
+	return main == nil || main.Verdict == task.Failed || main.Verdict == task.Cancelled
 }
 
 // judge gives the verdict.

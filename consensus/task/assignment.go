@@ -54,6 +54,8 @@ type Request struct {
 	TimeoutMS  int64    `json:"timeout_ms,omitempty"` // from the request to the verdict; 0: none
 	ExpiresMS  int64    `json:"expires_ms,omitempty"` // no host begins it later, by its own clock; 0: it does not expire
 	By         string   `json:"by,omitempty"`         // SPIFFE ID of who asks
+	// Joins is the assignment of the same taskrunner beside which the hosts carry out its task too; empty: the assignment stands by itself.
+	Joins string `json:"joins,omitempty"`
 }
 
 // Assignment is a task that was handed to hosts.
@@ -211,6 +213,8 @@ func (q *Request) Check() error {
 		return bad("%d retries or %d ms are out of bounds: at most %d, and 30 days", q.Retries, q.TimeoutMS, maxRetries)
 	case !visible(q.By, maxSPIFFEID):
 		return bad("who asks is out of bounds")
+	case q.Joins != "" && (!ValidID(q.Joins) || q.Joins == q.ID || q.Taskrunner == "" || len(q.Hosts) == 0):
+		return bad("it joins %s, and has no taskrunner or names no hosts", clipped(q.Joins))
 	}
 	return q.checkGroups(bad)
 }
@@ -257,7 +261,7 @@ func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, erro
 		if err := b.hasTaskrunner(q.Taskrunner); err != nil {
 			return b, err
 		}
-		if err := b.busy(q.Taskrunner); err != nil {
+		if err := takenBy(b, &q, t); err != nil {
 			return b, err
 		}
 	}
@@ -267,11 +271,13 @@ func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, erro
 	q.Digest = t.Digest
 	next := b.draft()
 	next.Assignments[q.ID] = &Assignment{Request: q, Phase: Waiting, CreatedMS: atMS, ChangedMS: atMS, Order: order}
-	next.setAssignment(q.Taskrunner, q.ID)
+	if q.Joins == "" {
+		next.setAssignment(q.Taskrunner, q.ID)
+	}
 	return next, nil
 }
 
-// Cancel ends an assignment that has no verdict yet.
+// Cancel ends an assignment that has no verdict yet, and those that join it.
 func (b *Board) Cancel(id, why string, atMS int64) (*Board, error) {
 	b = b.Whole()
 	old := b.Assignments[id]
@@ -281,13 +287,25 @@ func (b *Board) Cancel(id, why string, atMS int64) (*Board, error) {
 	if !text(why, MaxText) {
 		return b, illegal(Bad, "give one line of text", "the reason for the end of assignment %s is out of bounds", id)
 	}
-	a := old.copied()
-	if !a.end(Cancelled, why, atMS) {
+	next := b.draft()
+	changed := cancelIn(next, old, why, atMS)
+	for _, joined := range Joined(b, id) {
+		changed = cancelIn(next, joined, why, atMS) || changed
+	}
+	if !changed {
 		return b, nil
 	}
-	next := b.draft()
-	next.Assignments[id] = a
 	return next, nil
+}
+
+// cancelIn works on a draft.
+func cancelIn(b *Board, old *Assignment, why string, atMS int64) bool {
+	a := old.copied()
+	if !a.end(Cancelled, why, atMS) {
+		return false
+	}
+	b.Assignments[a.ID] = a
+	return true
 }
 
 // LiveIDs are the assignments that are not over, those first that were made first.

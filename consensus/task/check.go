@@ -66,7 +66,7 @@ func (b *Board) checkAssignment(id string, a *Assignment) error {
 	if a == nil || a.ID != id || a.Check() != nil || !validDigest(a.Digest) || !naming.ValidContract(a.Task) {
 		return fmt.Errorf("bad assignment under %s", clipped(id))
 	}
-	if a.Live() && a.Taskrunner != "" && !b.holds(a) {
+	if a.Live() && a.Taskrunner != "" && a.Joins == "" && !b.holds(a) {
 		return fmt.Errorf("assignment %s is live, and not its taskrunner's last one", id)
 	}
 	if t := b.Task(a.Task); a.Live() && (t == nil || t.Digest != a.Digest) {

@@ -171,9 +171,7 @@ func (a *Assignment) withdraw(why string, atMS int64) {
 func (b *Board) close(a *Assignment) {
 	b.Over++
 	a.Number, a.Order, a.Approvals = b.Over, nil, nil
-	if a.Verdict == Cancelled && b.holds(a) {
-		b.setAssignment(a.Taskrunner, "")
-	}
+	releaseRunner(b, a)
 	for _, id := range slices.Sorted(maps.Keys(b.Assignments)) {
 		if o := b.Assignments[id]; o.Number > 0 && o.Number+MaxOver <= b.Over {
 			delete(b.Assignments, id)

@@ -113,6 +113,9 @@ func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board
 	}
 	q := asked(fmt.Sprint(1+rng.IntN(500)), runner, uint32(1+rng.IntN(2)))
 	q.Task, q.Retries, q.InOrder = name, uint32(rng.IntN(4)), rng.IntN(2) == 0
+	if a := b.AssignmentOf(runner); a != nil && rng.IntN(2) == 0 {
+		q.Joins, q.Task, q.Hosts = a.ID, a.Task, []string{"h-0-0", "h-0-1", "h-1-0"}[rng.IntN(3):]
+	}
 	q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1, Least: uint32(rng.IntN(2))})
 	return func(b *task.Board, at int64) (*task.Board, error) {
 		return b.Assign(q, &ledger.Order{Method: "AssignTask"}, at)

@@ -42,9 +42,11 @@ func (b *Board) hasTaskrunner(name string) error {
 
 // busy refuses while the taskrunner has a live assignment.
 func (b *Board) busy(name string) error {
-	if a := b.AssignmentOf(name); a != nil && a.Live() {
-		return illegal(Busy, "wait for it: swarmctl wait for taskrunner "+name+", or end it: swarmctl reset taskrunner "+name,
-			"taskrunner %s is busy: assignment %s of task %s is %s", name, a.ID, a.Task, a.Phase)
+	for _, id := range b.LiveIDs() {
+		if a := b.Assignments[id]; a.Taskrunner == name {
+			return illegal(Busy, "wait for it: swarmctl wait for taskrunner "+name+", or end it: swarmctl reset taskrunner "+name,
+				"taskrunner %s is busy: assignment %s of task %s is %s", name, a.ID, a.Task, a.Phase)
+		}
 	}
 	return nil
 }
@@ -74,7 +76,7 @@ func (b *Board) ResetTaskrunner(name, why string, atMS int64) (*Board, error) {
 	switch {
 	case a == nil:
 		return b, nil
-	case a.Live():
+	case a.Live() || len(Joined(b, a.ID)) > 0:
 		return b.Cancel(a.ID, why, atMS)
 	}
 	next := b.draft()

@@ -145,7 +145,7 @@ func (w *world) verifier() consent.Verifier {
 func asking(q task.Request) *swarmv1.AssignTaskRequest {
 	m := &swarmv1.AssignTaskRequest{
 		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries, TimeoutMs: q.TimeoutMS,
-		ExpiresUnixMs: q.ExpiresMS,
+		ExpiresUnixMs: q.ExpiresMS, Joins: q.Joins,
 	}
 	for _, g := range q.Groups {
 		m.Groups = append(m.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
@@ -281,6 +281,7 @@ func TestALyingSN(t *testing.T) {
 			h.Members = slices.Repeat(h.Members, 3)
 		}},
 		{"a member of another group", "signed for no group", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members[0].Group = "evil" }},
+		{"another's place", "signed taskrunner and assignment to join", func(_ *world, h *task.Hosted, _ *task.Task) { h.Joins = "5" }},
 		{"a start without order", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) { h.InOrder = true }},
 		{"more retries", "signed retries", func(_ *world, h *task.Hosted, _ *task.Task) { h.Retries = 9 }},
 		{"no time-out", "signed retries and time-out", func(_ *world, h *task.Hosted, _ *task.Task) { h.TimeoutMS = 5 }},

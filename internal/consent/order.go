@@ -126,8 +126,8 @@ func (v *Verifier) hold(asked *task.Request, h *task.Hosted) error {
 		return errors.New("the operator signed no digest of the task: an SN could put another task in its place; assign it by its digest")
 	case asked.Digest != h.Digest:
 		return differs("task digest", asked.Digest, h.Digest)
-	case asked.Taskrunner != h.Taskrunner:
-		return differs("taskrunner", asked.Taskrunner, h.Taskrunner)
+	case asked.Taskrunner != h.Taskrunner || asked.Joins != h.Joins:
+		return differs("taskrunner and assignment to join", asked.Taskrunner+" "+asked.Joins, h.Taskrunner+" "+h.Joins)
 	case !slices.Equal(asked.Hosts, h.Hosts):
 		return differs("hosts", asked.Hosts, h.Hosts)
 	case len(asked.Hosts) == 0 && asked.Taskrunner != v.Taskrunner:

@@ -26,7 +26,7 @@ func assignCommands() []*Command {
 		{
 			Pattern: "assign task TASK to TASKRUNNER WHOM...", Group: "Taskrunners", Shell: true,
 			Summary: "Have hosts carry out a task",
-			Details: "WHOM is \"with N peers\", \"with all peers\" or \"target NODE\". In a RUN_SWARM task a host counts for as many peers as its profile has SLs, in others for one. With N peers as many hosts are taken as it takes, and N peers must succeed. All peers are those of the hosts that take tasks from the taskrunner at this moment. A target is one host, by name or peer ID.\n\n" +
+			Details: "WHOM is \"with N peers\", \"with all peers\" or \"target NODE\". In a RUN_SWARM task a host counts for as many peers as its profile has SLs, in others for one. With N peers as many hosts are taken as it takes, and N peers must succeed. All peers are those of the hosts that take tasks from the taskrunner at this moment. A target is one host, by name or peer ID: if the taskrunner carries out the task already, the host joins it, and its peers are not waited for in the task's verdict; else it begins anew.\n\n" +
 				"The task must be finalised, and the taskrunner must not be busy. Refused if no host takes tasks from it. What is assigned is signed, so that each host can check by itself who asked for what; a host begins it no later than --expires from now.\n\n" +
 				"What is signed is shown first: the task's digest and what hosts do by it, with the image and the tasks before it. swarmctl computes the digest of what the SN shows, and signs nothing if the SN says it is another.",
 			Example: "assign task mnist to defaulttaskbb.taskdb.sml.hpe with 2 peers",

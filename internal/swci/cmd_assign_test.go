@@ -24,6 +24,7 @@ type runnerAPI struct {
 
 	nodes  []*swarmv1.Node
 	shows  []*swarmv1.Assignment
+	joined []*swarmv1.Assignment // those that join the assignment
 	asked  []*swarmv1.AssignTaskRequest
 	resets int
 	downs  int // so many looks find no SN that leads
@@ -53,7 +54,7 @@ func (r *runnerAPI) GetTaskrunner(_ context.Context, q *connect.Request[swarmv1.
 	}
 	res := &swarmv1.GetTaskrunnerResponse{Taskrunner: &swarmv1.Taskrunner{Name: "tr", Status: "IDLE", CreatedUnixMs: 5_000}}
 	if len(r.shows) > 0 {
-		res.Assignment = r.shows[0]
+		res.Assignment, res.Joined = r.shows[0], r.joined
 		res.Taskrunner.Status = r.shows[0].GetStatus()
 		if len(r.shows) > 1 {
 			r.shows = r.shows[1:]
@@ -159,6 +160,42 @@ func TestAssignTask(t *testing.T) {
 	}
 	if len(api.asked) != 0 {
 		t.Error("a task was assigned that was refused")
+	}
+}
+
+// TestATargetJoinsWhatTheTaskrunnerCarriesOut: of the same task; of another, and of one that is over, it begins anew, or the SN refuses it.
+func TestATargetJoinsWhatTheTaskrunnerCarriesOut(t *testing.T) {
+	b := board(t, task.RunSwarm)
+	for _, tt := range []struct {
+		words, digest, phase, verdict, want string
+	}{
+		{"target h-1", b.Task("run").Digest, "running", "", "77"},
+		{"target h-1", "00", "running", "", ""},
+		{"target h-1", b.Task("run").Digest, "over", "failed", ""},
+		{"with 1 peers", b.Task("run").Digest, "running", "", ""},
+	} {
+		a := at(tt.phase, tt.verdict, "")
+		a.Digest = tt.digest
+		api := &runnerAPI{nodes: []*swarmv1.Node{swop("h-0", 2, "tr"), swop("h-1", 2, "tr")}, shows: []*swarmv1.Assignment{a}}
+		api.board = b
+		_, _, err := on(t, api, "", append(strings.Fields("--sn=h assign task run to tr"), strings.Fields(tt.words)...)...)
+		if err != nil || len(api.asked) != 1 || api.asked[0].GetJoins() != tt.want {
+			t.Errorf("%s of a task that is %s: %v, asked for %v", tt.words, tt.phase, err, api.asked)
+		}
+	}
+}
+
+// TestATaskrunnerShowsWhoJoined: with those of its assignment, and it is not done before they are.
+func TestATaskrunnerShowsWhoJoined(t *testing.T) {
+	joined := at("running", "", "RUNNING")
+	joined.Members[0].Node, joined.Members[0].PeerId = "h-1", "12D3h-1"
+	api := &runnerAPI{shows: []*swarmv1.Assignment{at("over", "succeeded", "COMPLETE")}, joined: []*swarmv1.Assignment{joined}}
+	script := []string{"LIST TASKRUNNER PEERS tr", "GET TASKRUNNER PEER STATUS tr 1", "GET TASKRUNNER STATUS tr"}
+	transcript, _, err := on(t, api, strings.Join(script, "\n")+"\n", "run-swci", "--sn=h")
+	for _, want := range []string{"1,12D3h-1,h-1,RUNNING", "SWOP_PEER_INDEX           : 1", "TASK_STATE                : RUNNING", "ACTIVE_PEERS              : 2"} {
+		if err != nil || !strings.Contains(transcript, "    "+want+"\n") {
+			t.Errorf("%v, want %s in\n%s", err, want, transcript)
+		}
 	}
 }
 

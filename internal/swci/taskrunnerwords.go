@@ -52,7 +52,7 @@ func peerType(a *swarmv1.Assignment) string {
 
 func getTaskrunnerStatus(ctx context.Context, s *Session, args Args) error {
 	return onTaskrunner(ctx, s, args, func(r *swarmv1.GetTaskrunnerResponse) error {
-		a := r.GetAssignment()
+		a := tasks.Whole(r)
 		out := taskrunnerStatusJSON{Name: r.GetTaskrunner().GetName(), Status: r.GetTaskrunner().GetStatus(), Assignment: assignmentToJSON(a)}
 		f := &out.facts
 		f.add("NAME", out.Name)
@@ -131,7 +131,7 @@ func peerToJSON(a *swarmv1.Assignment, m *swarmv1.AssignmentMember) taskrunnerPe
 
 func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 	return onTaskrunner(ctx, s, args, func(r *swarmv1.GetTaskrunnerResponse) error {
-		a := r.GetAssignment()
+		a := tasks.Whole(r)
 		out := taskrunnerPeersJSON{Name: r.GetTaskrunner().GetName(), Peers: []taskrunnerPeerJSON{}}
 		t := table{header: []string{"INDEX", "NODE", "STATE", "CODE", "PEERS", "TEXT"}}
 		for _, m := range a.GetMembers() {
@@ -148,7 +148,7 @@ func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 
 func getTaskrunnerPeer(ctx context.Context, s *Session, args Args) error {
 	return onTaskrunner(ctx, s, args, func(r *swarmv1.GetTaskrunnerResponse) error {
-		a, peer := r.GetAssignment(), args.Value("PEER")
+		a, peer := tasks.Whole(r), args.Value("PEER")
 		var known []string
 		for _, m := range a.GetMembers() {
 			known = append(known, utoa(uint64(m.GetIndex()))+" is "+m.GetNode())

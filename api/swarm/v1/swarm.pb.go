@@ -9771,6 +9771,7 @@ type GetTaskrunnerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Taskrunner    *Taskrunner            `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
 	Assignment    *Assignment            `protobuf:"bytes,2,opt,name=assignment,proto3" json:"assignment,omitempty"` // the last one, with hosts and members; unset: the taskrunner is idle
+	Joined        []*Assignment          `protobuf:"bytes,3,rep,name=joined,proto3" json:"joined,omitempty"`         // those that join it and are not over, with hosts and members
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9815,6 +9816,13 @@ func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
 func (x *GetTaskrunnerResponse) GetAssignment() *Assignment {
 	if x != nil {
 		return x.Assignment
+	}
+	return nil
+}
+
+func (x *GetTaskrunnerResponse) GetJoined() []*Assignment {
+	if x != nil {
+		return x.Joined
 	}
 	return nil
 }
@@ -9998,6 +10006,9 @@ type AssignTaskRequest struct {
 	TimeoutMs     int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`                // from the request to the verdict, at most 30 days; 0: none
 	ExpiresUnixMs int64                  `protobuf:"varint,10,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // no host begins it later, by its own clock; it must be given
 	Order         *Order                 `protobuf:"bytes,11,opt,name=order,proto3" json:"order,omitempty"`
+	// joins is the assignment that the taskrunner carries out now: hosts carries out its task too, beside it. The task must be the same, and hosts
+	// must be given. What joins is judged by itself, and ends without success if the other does. Empty: the taskrunner must not be busy.
+	Joins         string `protobuf:"bytes,12,opt,name=joins,proto3" json:"joins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10107,6 +10118,13 @@ func (x *AssignTaskRequest) GetOrder() *Order {
 		return x.Order
 	}
 	return nil
+}
+
+func (x *AssignTaskRequest) GetJoins() string {
+	if x != nil {
+		return x.Joins
+	}
+	return ""
 }
 
 type AssignTaskResponse struct {
@@ -10740,6 +10758,7 @@ type Assignment struct {
 	TaskType       string                 `protobuf:"bytes,24,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"` // empty: the task was deleted
 	Members        []*AssignmentMember    `protobuf:"bytes,25,rep,name=members,proto3" json:"members,omitempty"`                   // of the epoch, by index
 	Approvals      []*Approval            `protobuf:"bytes,26,rep,name=approvals,proto3" json:"approvals,omitempty"`               // what operators have said on hosts whose owners ask, oldest first; none once it is over
+	Joins          string                 `protobuf:"bytes,27,opt,name=joins,proto3" json:"joins,omitempty"`                       // the assignment that it joins; empty: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -10954,6 +10973,13 @@ func (x *Assignment) GetApprovals() []*Approval {
 		return x.Approvals
 	}
 	return nil
+}
+
+func (x *Assignment) GetJoins() string {
+	if x != nil {
+		return x.Joins
+	}
+	return ""
 }
 
 // Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
@@ -12401,14 +12427,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x17ListTaskrunnersResponse\x126\n" +
 	"\vtaskrunners\x18\x01 \x03(\v2\x14.swarm.v1.TaskrunnerR\vtaskrunners\"*\n" +
 	"\x14GetTaskrunnerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x83\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xb1\x01\n" +
 	"\x15GetTaskrunnerResponse\x124\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
 	"taskrunner\x124\n" +
 	"\n" +
 	"assignment\x18\x02 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
-	"assignment\"k\n" +
+	"assignment\x12,\n" +
+	"\x06joined\x18\x03 \x03(\v2\x14.swarm.v1.AssignmentR\x06joined\"k\n" +
 	"\x16ResetTaskrunnerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
@@ -12420,7 +12447,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
-	"\x05least\x18\x03 \x01(\rR\x05least\"\xd5\x02\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\"\xeb\x02\n" +
 	"\x11AssignTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -12436,7 +12463,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12&\n" +
 	"\x0fexpires_unix_ms\x18\n" +
 	" \x01(\x03R\rexpiresUnixMs\x12%\n" +
-	"\x05order\x18\v \x01(\v2\x0f.swarm.v1.OrderR\x05order\"J\n" +
+	"\x05order\x18\v \x01(\v2\x0f.swarm.v1.OrderR\x05order\x12\x14\n" +
+	"\x05joins\x18\f \x01(\tR\x05joins\"J\n" +
 	"\x12AssignTaskResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
@@ -12484,7 +12512,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"assignment\"\x18\n" +
 	"\x16ListAssignmentsRequest\"Q\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
-	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\"\xab\x06\n" +
+	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\"\xc1\x06\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -12516,7 +12544,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\ffailed_peers\x18\x17 \x01(\rR\vfailedPeers\x12\x1b\n" +
 	"\ttask_type\x18\x18 \x01(\tR\btaskType\x124\n" +
 	"\amembers\x18\x19 \x03(\v2\x1a.swarm.v1.AssignmentMemberR\amembers\x120\n" +
-	"\tapprovals\x18\x1a \x03(\v2\x12.swarm.v1.ApprovalR\tapprovals\"~\n" +
+	"\tapprovals\x18\x1a \x03(\v2\x12.swarm.v1.ApprovalR\tapprovals\x12\x14\n" +
+	"\x05joins\x18\x1b \x01(\tR\x05joins\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
@@ -13043,141 +13072,142 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	133, // 103: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
 	133, // 104: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
 	158, // 105: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 106: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 107: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	144, // 108: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 109: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 110: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 111: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	158, // 112: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 113: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 114: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 115: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 116: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 117: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 118: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 119: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 120: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	144, // 121: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	160, // 122: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	159, // 123: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	163, // 124: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	158, // 125: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	165, // 126: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 127: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	164, // 128: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 129: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	168, // 130: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 131: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 132: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 133: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 134: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 135: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 136: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 137: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 138: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 139: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 140: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 141: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 142: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 143: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 144: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 145: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 146: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 147: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 148: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 149: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 150: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 151: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 152: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 153: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	110, // 154: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	114, // 155: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	116, // 156: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	118, // 157: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	112, // 158: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	121, // 159: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	123, // 160: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	125, // 161: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	127, // 162: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	129, // 163: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	131, // 164: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	134, // 165: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	136, // 166: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	138, // 167: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	140, // 168: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	142, // 169: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	145, // 170: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	147, // 171: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	150, // 172: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	152, // 173: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	154, // 174: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	156, // 175: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	161, // 176: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 177: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 178: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 179: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	102, // 180: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	104, // 181: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	106, // 182: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	108, // 183: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 184: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 185: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 186: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 187: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 188: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 189: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 190: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 191: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 192: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 193: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 194: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 195: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 196: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 197: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 198: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 199: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 200: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 201: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 202: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 203: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 204: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 205: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	111, // 206: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	115, // 207: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	117, // 208: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	119, // 209: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	113, // 210: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	122, // 211: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	124, // 212: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	126, // 213: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	128, // 214: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	130, // 215: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	132, // 216: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	135, // 217: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	137, // 218: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	139, // 219: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	141, // 220: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	143, // 221: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	146, // 222: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	148, // 223: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	151, // 224: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	153, // 225: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	155, // 226: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	157, // 227: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	162, // 228: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 229: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 230: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 231: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	103, // 232: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 233: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 234: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 235: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	184, // [184:236] is the sub-list for method output_type
-	132, // [132:184] is the sub-list for method input_type
-	131, // [131:132] is the sub-list for extension type_name
-	130, // [130:131] is the sub-list for extension extendee
-	0,   // [0:130] is the sub-list for field type_name
+	158, // 106: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	14,  // 107: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 108: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	144, // 109: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 110: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 111: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 112: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	158, // 113: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 114: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 115: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 116: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 117: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 118: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 119: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 120: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 121: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	144, // 122: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	160, // 123: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	159, // 124: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	163, // 125: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	158, // 126: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	165, // 127: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 128: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	164, // 129: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 130: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	168, // 131: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 132: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 133: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 134: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 135: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 136: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 137: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 138: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 139: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 140: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 141: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 142: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 143: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 144: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 145: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 146: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 147: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 148: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 149: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 150: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 151: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 152: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 153: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 154: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	110, // 155: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	114, // 156: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	116, // 157: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	118, // 158: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	112, // 159: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	121, // 160: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	123, // 161: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	125, // 162: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	127, // 163: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	129, // 164: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	131, // 165: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	134, // 166: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	136, // 167: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	138, // 168: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	140, // 169: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	142, // 170: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	145, // 171: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	147, // 172: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	150, // 173: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	152, // 174: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	154, // 175: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	156, // 176: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	161, // 177: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 178: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 179: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 180: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	102, // 181: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	104, // 182: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	106, // 183: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	108, // 184: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 185: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 186: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 187: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 188: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 189: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 190: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 191: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 192: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 193: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 194: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 195: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 196: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 197: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 198: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 199: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 200: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 201: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 202: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 203: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 204: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 205: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 206: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	111, // 207: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	115, // 208: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	117, // 209: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	119, // 210: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	113, // 211: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	122, // 212: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	124, // 213: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	126, // 214: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	128, // 215: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	130, // 216: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	132, // 217: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	135, // 218: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	137, // 219: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	139, // 220: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	141, // 221: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	143, // 222: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	146, // 223: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	148, // 224: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	151, // 225: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	153, // 226: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	155, // 227: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	157, // 228: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	162, // 229: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 230: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 231: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 232: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	103, // 233: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 234: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 235: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 236: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	185, // [185:237] is the sub-list for method output_type
+	133, // [133:185] is the sub-list for method input_type
+	132, // [132:133] is the sub-list for extension type_name
+	131, // [131:132] is the sub-list for extension extendee
+	0,   // [0:131] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }

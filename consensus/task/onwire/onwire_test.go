@@ -22,7 +22,7 @@ func seen() task.Hosted {
 		Request: task.Request{
 			ID: "18446744073709551615", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
 			Groups:  []task.Group{{Name: "servers", Peers: 1}, {Name: "all", Peers: 2, Least: 1}},
-			InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: "spiffe://a.example/swarm/swci",
+			InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: "spiffe://a.example/swarm/swci", Joins: "6",
 		},
 		Epoch: 6, Phase: task.Running,
 		Members: []task.HostedMember{{Index: 1, Group: "all", Peers: 2, State: task.Started, Start: true, Stop: true}},

@@ -68,7 +68,7 @@ func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 		return &swarmv1.AssignTaskRequest{
 			Id: "7", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
 			Groups:  []*swarmv1.TaskGroup{{Name: "all", Peers: 2, Least: 1}},
-			InOrder: true, Retries: 3, TimeoutMs: 4000, ExpiresUnixMs: 5000,
+			InOrder: true, Retries: 3, TimeoutMs: 4000, ExpiresUnixMs: 5000, Joins: "6",
 		}
 	}
 	rpctest.Full(t, asked(), "order")
@@ -79,7 +79,7 @@ func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 	}
 	want := state.AssignTask{Assignment: task.Request{
 		ID: "7", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "all", Peers: 2, Least: 1}},
-		InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: o.By,
+		InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: o.By, Joins: "6",
 	}, AtMS: 6, Order: o}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -7,6 +7,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 )
 
 // CreateTaskrunner makes a taskrunner.
@@ -40,6 +41,9 @@ func (s *Service) GetTaskrunner(_ context.Context, req *connect.Request[swarmv1.
 	out := &swarmv1.GetTaskrunnerResponse{Taskrunner: r}
 	if a := b.AssignmentOf(r.GetName()); a != nil {
 		out.Assignment = showAssignment(b, a)
+		for _, joined := range task.Joined(b, a.ID) {
+			out.Joined = append(out.Joined, showAssignment(b, joined))
+		}
 	}
 	return connect.NewResponse(out), nil
 }

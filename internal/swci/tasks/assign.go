@@ -41,6 +41,7 @@ func ParseWhom(words []string) (w Whom, err error) {
 type Swarm interface {
 	Reader
 	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
+	Taskrunners
 }
 
 // Plan makes the request for an assignment of a task, as it was shown, to a taskrunner's hosts, which no host begins later than expires.
@@ -74,8 +75,22 @@ func Plan(ctx context.Context, api Swarm, t *Shown, taskrunner string, w Whom, e
 		slices.Sort(names)
 		w.Peers, req.Hosts = listening, names
 	}
+	if target != nil {
+		if req.Joins, err = joins(ctx, api, t, taskrunner); err != nil {
+			return nil, 0, err
+		}
+	}
 	req.Groups = []*swarmv1.TaskGroup{{Name: "peers", Peers: w.Peers, Least: w.Peers}}
 	return req, listening, nil
+}
+
+// joins is the assignment of the task that a taskrunner carries out now, which one more host joins; empty: it does not.
+func joins(ctx context.Context, api Taskrunners, t *Shown, taskrunner string) (string, error) {
+	r, err := api.GetTaskrunner(ctx, taskrunner)
+	if a := r.GetAssignment(); err == nil && a != nil && a.GetVerdict() == "" && a.GetDigest() == t.Sum {
+		return a.GetId(), nil
+	}
+	return "", err
 }
 
 // counts is for how many peers a host counts in a task of a type.
@@ -96,7 +111,7 @@ func Signs(ctx context.Context, api Reader, t *Shown, req *swarmv1.AssignTaskReq
 	if hosts := req.GetHosts(); len(hosts) > 0 {
 		whom += ", on " + strings.Join(hosts, " ")
 	}
-	return append(t.Facts(before), Fact{"PEERS", whom}, Fact{"EXPIRES", time.UnixMilli(req.GetExpiresUnixMs()).UTC().Format(time.DateTime)}), nil
+	return append(t.Facts(before), Fact{"PEERS", whom}, Fact{"JOINS", req.GetJoins()}, Fact{"EXPIRES", time.UnixMilli(req.GetExpiresUnixMs()).UTC().Format(time.DateTime)}), nil
 }
 
 // runSwarm is the type of tasks in which a host counts for its SLs.

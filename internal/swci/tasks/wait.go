@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -50,7 +52,7 @@ func Wait(ctx context.Context, api Taskrunners, name string, limit time.Duration
 		if err != nil {
 			return nil, false, err
 		}
-		a = r.GetAssignment()
+		a = Whole(r)
 		if Over(a) {
 			return a, true, nil
 		}
@@ -62,6 +64,28 @@ func Wait(ctx context.Context, api Taskrunners, name string, limit time.Duration
 			return nil, false, err
 		}
 	}
+}
+
+// Whole is what a taskrunner carries out: its last assignment with the hosts that have joined it, which is not over before they are.
+func Whole(r *swarmv1.GetTaskrunnerResponse) *swarmv1.Assignment {
+	if r.GetAssignment() == nil || len(r.GetJoined()) == 0 {
+		return r.GetAssignment()
+	}
+	a := proto.CloneOf(r.GetAssignment())
+	for _, joined := range r.GetJoined() {
+		for _, m := range joined.GetMembers() {
+			m = proto.CloneOf(m)
+			m.Index = uint32(len(a.GetMembers())) //nolint:gosec // an answer has no so many
+			a.Members = append(a.Members, m)
+		}
+		a.ActivePeers += joined.GetActivePeers()
+		a.CompletedPeers += joined.GetCompletedPeers()
+		a.FailedPeers += joined.GetFailedPeers()
+	}
+	if a.GetPhase() == "over" {
+		a.Phase = "ending"
+	}
+	return a
 }
 
 // Over reports whether nothing of an assignment is left; nil is none.
