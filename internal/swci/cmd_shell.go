@@ -3,14 +3,12 @@ package swci
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/swci/shell"
 )
 
 // shellCommands are the prompt, and the words that only it knows.
@@ -75,7 +73,7 @@ func shellCommands() []*Command {
 			Summary: "List files",
 			Details: "Lists files, or what is in directories; the working directory if none is named. Of ls's options it knows -l, -a, -t and -r.",
 			Example: "ls -l",
-			Run:     func(_ context.Context, s *Session, args Args) error { return shell.List(s.Env.Stdout, args.Rest) },
+			Run:     func(_ context.Context, s *Session, args Args) error { return s.prompt.shell.List(s.Env.Stdout, args.Rest) },
 		},
 	}
 }
@@ -86,7 +84,7 @@ func exitOnFailure(_ context.Context, s *Session, args Args) error {
 		return exit.New(exit.Usage, "use on or off", "%q is neither on nor off", args.Value("STATE"))
 	}
 	s.prompt.shell.ExitOnFailure(state == "ON")
-	s.prompt.shell.Report("EXIT ON FAILURE IS TURNED " + state)
+	s.prompt.shell.Report(s.Env.Stdout, "EXIT ON FAILURE IS TURNED " + state)
 	return nil
 }
 
@@ -102,10 +100,10 @@ func sleep(ctx context.Context, _ *Session, args Args) error {
 }
 
 func reportDir(s *Session) error {
-	dir, err := os.Getwd()
+	dir, err := s.prompt.shell.Getwd()
 	if err != nil {
 		return fmt.Errorf("find working directory: %w", err)
 	}
-	s.prompt.shell.Report("Current Directory : " + dir)
+	s.prompt.shell.Report(s.Env.Stdout, "Current Directory : " + dir)
 	return nil
 }

@@ -200,7 +200,7 @@ func (s *Session) promptHelp(words []string) error {
 			fmt.Fprintf(&b, "    %s\n", original(c))
 		}
 		b.WriteString("\n")
-		s.prompt.shell.Print(b.String())
+		s.prompt.shell.Print(s.Env.Stdout, b.String())
 		return nil
 	}
 	found, err := s.Grammar.about(words)
@@ -215,7 +215,7 @@ func (s *Session) promptHelp(words []string) error {
 		}
 	}
 	b.WriteString("\n")
-	s.prompt.shell.Print(b.String())
+	s.prompt.shell.Print(s.Env.Stdout, b.String())
 	return nil
 }
 

@@ -67,13 +67,47 @@ func CheckScript(dir, script string) error {
 
 // Chdir makes path the working directory. The user directory is also known by its names in the original's containers.
 func (s *Shell) Chdir(path string) error {
-	if err := os.Chdir(s.Path(path)); err != nil {
+	path = s.Path(path)
+	if s.cfg.OwnDir {
+		return s.enter(path)
+	}
+	if err := os.Chdir(path); err != nil {
 		return fmt.Errorf("change directory: %w", err)
 	}
 	return nil
 }
 
-// Path is path on this host, where it begins with a name of the user directory in the original's containers.
+// enter makes path the shell's own working directory.
+func (s *Shell) enter(path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("change directory: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("change directory: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("change directory: %s is not a directory", path)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dir = abs
+	return nil
+}
+
+// Getwd returns the working directory.
+func (s *Shell) Getwd() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir != "" {
+		return s.dir, nil
+	}
+	return os.Getwd()
+}
+
+// Path is path for the process: in the working directory if it is not absolute, and on this host where it begins with a name of the user
+// directory in the original's containers.
 func (s *Shell) Path(path string) string {
 	for _, d := range userDirs {
 		rest, inside := strings.CutPrefix(filepath.Clean(path), d)
@@ -81,7 +115,26 @@ func (s *Shell) Path(path string) string {
 			return filepath.Join(s.cfg.Dir, rest)
 		}
 	}
+	if s.cfg.OwnDir && !filepath.IsAbs(path) {
+		return s.near(path)
+	}
 	return path
+}
+
+// near is what is at path in the shell's own working directory, as short as can be: it stands in messages.
+func (s *Shell) near(path string) string {
+	dir, err := s.Getwd()
+	if err != nil {
+		return path
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return filepath.Join(dir, path)
+	}
+	if rel, err := filepath.Rel(here, filepath.Join(dir, path)); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return filepath.Join(dir, path)
 }
 
 // Inside reports whether path is of something that is in the user directory, links followed, or is the directory.
@@ -103,7 +156,7 @@ func (s *Shell) Inside(path string) bool {
 const listOptions = "latr1h"
 
 // List shows the files that args name, the working directory without any.
-func List(w io.Writer, args []string) error {
+func (s *Shell) List(w io.Writer, args []string) error {
 	var given string
 	var paths []string
 	for _, a := range args {
@@ -121,7 +174,7 @@ func List(w io.Writer, args []string) error {
 		paths = []string{"."}
 	}
 	for _, p := range paths {
-		infos, err := list(p)
+		infos, err := list(s.Path(p))
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
 		}
@@ -133,7 +186,7 @@ func List(w io.Writer, args []string) error {
 		}
 		for _, i := range infos {
 			switch {
-			case !all && strings.HasPrefix(i.Name(), ".") && i.Name() != p:
+			case !all && strings.HasPrefix(i.Name(), ".") && i.Name() != filepath.Base(p):
 			case long:
 				fmt.Fprintf(w, "%s %12d %s %s\n", i.Mode(), i.Size(), i.ModTime().Format("2006-01-02 15:04"), text.Line(i.Name()))
 			default:

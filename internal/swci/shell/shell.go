@@ -24,6 +24,8 @@ type Config struct {
 	Out  io.Writer // everything: lines as read, results, errors
 	TTY  bool      // In and Out are one terminal: lines are edited there and not echoed again
 	Dir  string    // user directory, absolute; becomes the working directory; "" for none
+	// OwnDir: the working directory is the shell's own, and begins as the process's. So several shells may be in several directories.
+	OwnDir bool
 	// Script is the startup script, a file directly in Dir. Empty: DefaultScript, if there is one.
 	Script string
 	// History is the file that keeps what is typed on a terminal; "": none does.
@@ -40,15 +42,15 @@ type Config struct {
 
 // Shell is one session at the prompt.
 type Shell struct {
-	cfg      Config
-	answers  *strings.Builder // of Do; nil: they go to cfg.Out, beside the prompt
-	n        int              // commands executed
-	lines    int              // that were read
+	cfg   Config
+	lines int // that were read
+
+	mu       sync.Mutex // guards what follows
+	n        int        // commands executed
 	failFast bool
 	over     bool
-
-	mu     sync.Mutex
-	cancel context.CancelCauseFunc // of the command that runs, else of the shell
+	dir      string                  // with OwnDir: the working directory
+	cancel   context.CancelCauseFunc // of the command that runs, else of the shell
 }
 
 // New returns a shell; Run runs it.
@@ -66,7 +68,7 @@ func (s *Shell) Run(ctx context.Context) error {
 	if err := s.Begin(ctx); err != nil && !errors.Is(err, errAbandoned) {
 		return err
 	}
-	if s.over {
+	if s.Over() {
 		return nil
 	}
 	in, done, err := s.input(ctx)
@@ -111,7 +113,7 @@ type reader interface {
 
 // follow executes what in gives until it ends.
 func (s *Shell) follow(ctx context.Context, in reader) error {
-	for !s.over {
+	for !s.Over() {
 		line, err := in.next(s.prompt())
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -131,9 +133,9 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 		case err == nil:
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case s.failFast && in.place() == "":
+		case s.endsWith(err) && in.place() == "":
 			return exit.New(exit.Failed, "", "the command failed, and EXIT ON FAILURE is on")
-		case s.failFast:
+		case s.endsWith(err):
 			return exit.New(exit.Failed, "", "%s: the command failed, and EXIT ON FAILURE is on", in.place())
 		case errors.Is(err, exit.ErrInterrupted) && in.place() != "":
 			return errAbandoned
@@ -153,8 +155,23 @@ func (s *Shell) execute(ctx context.Context, line, place string) error {
 	if err != nil {
 		s.complain(s.cfg.Out, place, err)
 	}
-	s.n++
+	s.executed(nil)
 	return err
+}
+
+// executed counts a command. One that failed ends a shell in which failures do.
+func (s *Shell) executed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	s.over = s.over || err != nil && s.failFast
+}
+
+// endsWith reports whether a command's error ends the shell.
+func (s *Shell) endsWith(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err != nil && s.failFast
 }
 
 // run hands a line's words to whoever knows the commands.
@@ -178,7 +195,7 @@ const maxAnswer = 16 << 20
 
 // Do executes one line as in a script and returns what it answers, without the four blanks. It is for who asks for single lines, as web
 // mode does, and does not read Config.In. An error stands last, as `ERROR : …` and what belongs to it, and is returned too. Empty
-// lines and comments answer nothing. Do blocks as long as the command does; one call at a time.
+// lines and comments answer nothing. Do blocks as long as the command does; several may run at once.
 func (s *Shell) Do(ctx context.Context, line string) (answer []string, err error) {
 	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 		return nil, nil
@@ -186,21 +203,22 @@ func (s *Shell) Do(ctx context.Context, line string) (answer []string, err error
 	if strings.ContainsAny(line, "\n\r") || len(line) > maxLine {
 		err = exit.New(exit.Usage, "", "a command is one line of %d bytes at most", maxLine)
 	}
-	s.answers = &strings.Builder{}
-	defer func() { s.answers = nil }()
+	out := &answers{}
 	if err == nil {
-		err = s.run(ctx, line, &bounded{s.answers})
+		err = s.run(ctx, line, out)
 	}
+	said := out.String()
 	if err != nil {
-		if said := s.answers.String(); said != "" && !strings.HasSuffix(said, "\n") {
-			s.answers.WriteByte('\n')
+		var b strings.Builder
+		s.complain(&b, "", err)
+		if said != "" && !strings.HasSuffix(said, "\n") {
+			said += "\n"
 		}
-		s.complain(s.answers, "", err)
-		s.over = s.over || s.failFast
+		said += b.String()
 	}
-	s.n++
-	if text := strings.TrimSuffix(s.answers.String(), "\n"); text != "" {
-		answer = strings.Split(text, "\n")
+	s.executed(err)
+	if said = strings.TrimSuffix(said, "\n"); said != "" {
+		answer = strings.Split(said, "\n")
 	}
 	return answer, err
 }
@@ -209,17 +227,33 @@ func (s *Shell) Do(ctx context.Context, line string) (answer []string, err error
 func (s *Shell) Lines() int { return s.lines }
 
 // Over reports whether EXIT has been executed, or a command has failed while EXIT ON FAILURE was on.
-func (s *Shell) Over() bool { return s.over }
+func (s *Shell) Over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
 
-// bounded refuses what goes beyond maxAnswer.
-type bounded struct{ b *strings.Builder }
+// answers keeps what a command prints, up to maxAnswer. Safe for concurrent use.
+type answers struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
 
 // Write implements io.Writer.
-func (w *bounded) Write(p []byte) (int, error) {
-	if w.b.Len()+len(p) > maxAnswer {
+func (a *answers) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.b.Len()+len(p) > maxAnswer {
 		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	}
-	return w.b.Write(p)
+	return a.b.Write(p)
+}
+
+// String implements fmt.Stringer.
+func (a *answers) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.b.String()
 }
 
 // interruptible names what the next SIGINT cancels, until restore.
@@ -242,33 +276,44 @@ func (s *Shell) interrupt() {
 }
 
 // Exit ends the shell after the command that calls it.
-func (s *Shell) Exit() { s.over = true }
-
-// ExitOnFailure reports whether a failing command ends the shell.
-func (s *Shell) ExitOnFailure(on bool) { s.failFast = on }
-
-// Report shows what a command of the shell itself did, as the original does: beside another prompt.
-func (s *Shell) Report(line string) {
-	if s.answers != nil {
-		fmt.Fprintln(s.answers, text.Line(line))
-		return
-	}
-	fmt.Fprintln(s.cfg.Out, s.prompt()+text.Line(line))
+func (s *Shell) Exit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
 }
 
-// Print shows text as it is, not indented.
-func (s *Shell) Print(text string) {
-	if s.answers != nil {
-		s.answers.WriteString(text)
-		return
+// ExitOnFailure reports whether a failing command ends the shell.
+func (s *Shell) ExitOnFailure(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failFast = on
+}
+
+// Report shows on a command's writer what a command of the shell itself did, as the original does: beside another prompt.
+func (s *Shell) Report(out io.Writer, line string) {
+	line = text.Line(line)
+	if i, ok := out.(*indented); ok {
+		out, line = i.w, s.prompt()+line
 	}
-	fmt.Fprint(s.cfg.Out, text)
+	fmt.Fprintln(out, line)
+}
+
+// Print shows text on a command's writer as it is, not indented.
+func (s *Shell) Print(out io.Writer, text string) {
+	if i, ok := out.(*indented); ok {
+		out = i.w
+	}
+	fmt.Fprint(out, text)
 }
 
 // Terminal reports whether lines come from a terminal and answers go to it.
-func (s *Shell) Terminal() bool { return s.cfg.TTY && s.answers == nil }
+func (s *Shell) Terminal() bool { return s.cfg.TTY }
 
-func (s *Shell) prompt() string { return fmt.Sprintf("SWCI:%d > ", s.n) }
+func (s *Shell) prompt() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("SWCI:%d > ", s.n)
+}
 
 // selfNamed matches the program's name before a command: at the prompt it is not typed.
 var selfNamed = regexp.MustCompile(`\bswarmctl ([a-z]|[A-Z]+\b)`)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,11 +62,11 @@ func (f *fixture) run(ctx context.Context, words []string, out io.Writer) error 
 		f.shell.Exit()
 	case "strict":
 		f.shell.ExitOnFailure(true)
-		f.shell.Report("EXIT ON FAILURE IS TURNED ON")
+		f.shell.Report(out, "EXIT ON FAILURE IS TURNED ON")
 	case "cd":
 		return f.shell.Chdir(words[1])
 	case "ls":
-		return shell.List(out, words[1:])
+		return f.shell.List(out, words[1:])
 	case "hang":
 		f.running <- struct{}{}
 		<-ctx.Done()
@@ -148,6 +149,76 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// TestSeveralAtOnce holds that lines run beside each other, each with its own answer.
+func TestSeveralAtOnce(t *testing.T) {
+	f := setup("")
+	f.running = make(chan struct{})
+	f.shell = shell.New(f.cfg)
+	ctx, leave := context.WithCancelCause(t.Context())
+	left := errors.New("left")
+	hung := make(chan error, 1)
+	go func() {
+		_, err := f.shell.Do(ctx, "hang")
+		hung <- err
+	}()
+	<-f.running
+	if got, err := f.shell.Do(t.Context(), "strict"); err != nil || !slices.Equal(got, []string{"EXIT ON FAILURE IS TURNED ON"}) {
+		t.Errorf("beside a command that waits: %q, %v", got, err)
+	}
+	leave(left)
+	if err := <-hung; !errors.Is(err, left) {
+		t.Errorf("the command that waited: %v", err)
+	}
+}
+
+// TestOwnDirectory holds that shells with directories of their own leave that of the process alone.
+func TestOwnDirectory(t *testing.T) {
+	usr := t.TempDir()
+	t.Chdir(usr)
+	for _, dir := range []string{"a/deep", "b"} {
+		if err := os.MkdirAll(filepath.Join(usr, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile("a/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one := shell.New(shell.Config{Dir: usr, OwnDir: true})
+	other := shell.New(shell.Config{Dir: usr, OwnDir: true})
+	for _, step := range []string{"a", "deep", "..", "/platform/swarm/usr/a"} {
+		if err := one.Chdir(step); err != nil {
+			t.Fatalf("cd %s: %v", step, err)
+		}
+	}
+	if err := errors.Join(other.Chdir("b"), one.Chdir("file"), one.Chdir("b")); err == nil || !strings.Contains(err.Error(), "a/file is not a directory") || !strings.Contains(err.Error(), "a/b: no such file") {
+		t.Errorf("what is no directory is entered: %v", err)
+	}
+	for s, want := range map[*shell.Shell]string{one: "a", other: "b"} {
+		if got, err := s.Getwd(); err != nil || got != filepath.Join(usr, want) {
+			t.Errorf("directory %q, %v, want %s", got, err, want)
+		}
+		if got := s.Path("x.yaml"); got != want+"/x.yaml" {
+			t.Errorf("path %q", got)
+		}
+	}
+	if got := one.Path("../../x"); got != filepath.Join(filepath.Dir(usr), "x") {
+		t.Errorf("path outside: %q", got)
+	}
+	if got := one.Path("/etc/x"); got != "/etc/x" {
+		t.Errorf("absolute path: %q", got)
+	}
+	if !one.Inside("..") || one.Inside("../..") || !one.Inside("file") {
+		t.Error("what is inside is not told from what is outside")
+	}
+	var out bytes.Buffer
+	if err := one.List(&out, nil); err != nil || out.String() != "deep\nfile\n" {
+		t.Errorf("list: %q, %v", out.String(), err)
+	}
+	if here, err := os.Getwd(); err != nil || here != usr {
+		t.Errorf("the process is in %s, %v", here, err)
+	}
+}
+
 func TestStartupScript(t *testing.T) {
 	tests := []struct {
 		name, script, text, in, want string
@@ -197,7 +268,7 @@ func TestStartupScript(t *testing.T) {
 
 func TestUserDirectoryByItsOldNames(t *testing.T) {
 	t.Chdir(t.TempDir())
-	f := setup("cd /platform/swarm/usr/sub\nls\ncd /\ncd /platform/swci/usr\nls -l sub\ncd absent\nls -x\nls -1r sub\nls -tr sub\n")
+	f := setup("cd /platform/swarm/usr/sub\nls\ncd /\nls /platform/swarm/usr/sub\ncd /platform/swci/usr\nls -l sub\ncd absent\nls -x\nls -1r sub\nls -tr sub\n")
 	f.cfg.Dir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(f.cfg.Dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
@@ -214,7 +285,7 @@ func TestUserDirectoryByItsOldNames(t *testing.T) {
 	if err := f.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "ERROR : stdin:6: change directory: chdir absent", "ERROR : stdin:7: unknown option -x", "> ls -1r sub\n    b\n    a\n", "> ls -tr sub\n    a\n    b\n"} {
+	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "SWCI:3 > ls /platform/swarm/usr/sub\n    a\n    b\n", "ERROR : stdin:7: change directory: chdir absent", "ERROR : stdin:8: unknown option -x", "> ls -1r sub\n    b\n    a\n", "> ls -tr sub\n    a\n    b\n"} {
 		if !strings.Contains(f.out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, f.out.String())
 		}
