@@ -13,12 +13,36 @@ type identities struct {
 	open Identify
 
 	mu     sync.Mutex
-	opened map[string]opened // by the agent's options; nil: nothing is kept
+	opened map[string]*opened // by the agent's options; nil: nothing is kept
 }
 
 type opened struct {
-	source  identity.Provider
+	mu      sync.Mutex
+	source  identity.Provider // nil: not yet
 	domains identity.Domains
+}
+
+// get opens the identity unless it is open.
+func (o *opened) get(ctx context.Context, open Identify, target Context) (identity.Provider, identity.Domains, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.source == nil {
+		source, domains, err := open(ctx, target)
+		if err != nil {
+			return nil, identity.Domains{}, err
+		}
+		o.source, o.domains = source, domains
+	}
+	return unclosed{o.source}, o.domains, nil
+}
+
+// close closes the identity if it is open.
+func (o *opened) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.source != nil {
+		_ = o.source.Close()
+	}
 }
 
 // unclosed is an identity that its user does not close.
@@ -34,31 +58,36 @@ func (i *identities) keep() (release func()) {
 	if i.opened != nil {
 		return func() {}
 	}
-	i.opened = map[string]opened{}
+	i.opened = map[string]*opened{}
 	return func() {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		for _, o := range i.opened {
-			_ = o.source.Close()
+			o.close()
 		}
 		i.opened = nil
 	}
 }
 
-// get is an Identify.
+// get is an Identify. While one agent joins, identities from elsewhere are opened.
 func (i *identities) get(ctx context.Context, target Context) (identity.Provider, identity.Domains, error) {
+	if o := i.shared(target); o != nil {
+		return o.get(ctx, i.open, target)
+	}
+	return i.open(ctx, target)
+}
+
+// shared is what serves all commands that name the target's agent; nil: the command opens its own.
+func (i *identities) shared(target Context) *opened {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if target.agent == nil || i.opened == nil {
-		return i.open(ctx, target)
+		return nil
 	}
-	o, ok := i.opened[target.agentOptions]
-	if !ok {
-		var err error
-		if o.source, o.domains, err = i.open(ctx, target); err != nil {
-			return nil, identity.Domains{}, err
-		}
+	o := i.opened[target.agentOptions]
+	if o == nil {
+		o = &opened{}
 		i.opened[target.agentOptions] = o
 	}
-	return unclosed{o.source}, o.domains, nil
+	return o
 }
