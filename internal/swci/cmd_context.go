@@ -88,7 +88,7 @@ type deletedContextJSON struct {
 func (d deletedContextJSON) words(l *lines) { l.say("CONTEXT DELETED : " + d.Deleted) }
 
 func deleteContext(_ context.Context, s *Session, args Args) error {
-	contexts, err := OpenContexts(s.Env.Getenv)
+	contexts, err := contextsOf(s)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func deleteContext(_ context.Context, s *Session, args Args) error {
 }
 
 func listContexts(_ context.Context, s *Session, _ Args) error {
-	contexts, err := OpenContexts(s.Env.Getenv)
+	contexts, err := contextsOf(s)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func listContexts(_ context.Context, s *Session, _ Args) error {
 }
 
 func switchContext(_ context.Context, s *Session, args Args) error {
-	contexts, err := OpenContexts(s.Env.Getenv)
+	contexts, err := contextsOf(s)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func switchContext(_ context.Context, s *Session, args Args) error {
 		return err
 	}
 	if s.prompt != nil {
-		s.prompt.switched = true
+		s.prompt.switched.Store(true)
 	}
 	return s.show(currentJSON{args.Value("NAME")}, func() error {
 		fmt.Fprintf(s.Env.Stderr, "current context is %s\n", args.Value("NAME"))

@@ -103,7 +103,7 @@ const apiVersion = "swarm.v1"
 
 // usedContext is the context that is named, else the one that commands use.
 func usedContext(s *Session, args Args, name string) (*Contexts, Context, error) {
-	contexts, err := OpenContexts(s.Env.Getenv)
+	contexts, err := contextsOf(s)
 	if err != nil {
 		return nil, Context{}, err
 	}

@@ -32,7 +32,7 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if args.Has("ip") && args.Has("service") {
 		return exit.New(exit.Usage, "create context NAME with service HOST, or with ip HOST", "an SN is named by ip or by service, not by both")
 	}
-	contexts, err := OpenContexts(s.Env.Getenv)
+	contexts, err := contextsOf(s)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,9 @@ func shellCommands() []*Command {
 			Summary: "List files",
 			Details: "Lists files, or what is in directories; the working directory if none is named. Of ls's options it knows -l, -a, -t and -r.",
 			Example: "ls -l",
-			Run:     func(_ context.Context, s *Session, args Args) error { return s.prompt.shell.List(s.Env.Stdout, args.Rest) },
+			Run: func(_ context.Context, s *Session, args Args) error {
+				return s.prompt.shell.List(s.Env.Stdout, args.Rest)
+			},
 		},
 	}
 }
@@ -84,7 +86,7 @@ func exitOnFailure(_ context.Context, s *Session, args Args) error {
 		return exit.New(exit.Usage, "use on or off", "%q is neither on nor off", args.Value("STATE"))
 	}
 	s.prompt.shell.ExitOnFailure(state == "ON")
-	s.prompt.shell.Report(s.Env.Stdout, "EXIT ON FAILURE IS TURNED " + state)
+	s.prompt.shell.Report(s.Env.Stdout, "EXIT ON FAILURE IS TURNED "+state)
 	return nil
 }
 
@@ -104,6 +106,6 @@ func reportDir(s *Session) error {
 	if err != nil {
 		return fmt.Errorf("find working directory: %w", err)
 	}
-	s.prompt.shell.Report(s.Env.Stdout, "Current Directory : " + dir)
+	s.prompt.shell.Report(s.Env.Stdout, "Current Directory : "+dir)
 	return nil
 }

@@ -2,6 +2,8 @@ package swci
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,7 +72,24 @@ func (c Context) up() bool {
 
 // Contexts is the user's folder of saved contexts: one JSON file each, and a file that names the current one. It is
 // private to the user (0700), because who may choose a context chooses which swarm commands reach.
-type Contexts struct{ dir string }
+type Contexts struct {
+	dir string
+	// under are those of whoever runs web mode, of a client's: the client sees them and changes only its own.
+	under *Contexts
+}
+
+// maxClientContexts bounds the contexts of one client of web mode.
+const maxClientContexts = 64
+
+// contextsOf returns the folder of whoever gives the session its commands.
+func contextsOf(s *Session) (*Contexts, error) {
+	own, err := OpenContexts(s.Env.Getenv)
+	if err != nil || s.prompt == nil || s.prompt.client == "" {
+		return own, err
+	}
+	sum := sha256.Sum256([]byte(s.prompt.client))
+	return &Contexts{dir: filepath.Join(own.dir, "clients", hex.EncodeToString(sum[:16])), under: own}, nil
+}
 
 // OpenContexts returns the folder under XDG_STATE_HOME (or ~/.local/state). Nothing is created before the first Save.
 func OpenContexts(getenv func(string) string) (*Contexts, error) {
@@ -86,11 +105,35 @@ func (c *Contexts) Save(ctx Context) error {
 	if err := validContextName(ctx.Name); err != nil {
 		return err
 	}
+	if err := c.room(ctx.Name); err != nil {
+		return err
+	}
 	data, err := json.MarshalIndent(ctx, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode context %q: %w", ctx.Name, err)
 	}
 	return c.write(ctx.Name+".json", append(data, '\n'))
+}
+
+// room returns an error if a client has as many contexts as it may, and none of this name.
+func (c *Contexts) room(name string) error {
+	if c.under == nil {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(c.dir, "*.json"))
+	if err != nil || len(files) < maxClientContexts || slices.Contains(files, filepath.Join(c.dir, name+".json")) {
+		return err
+	}
+	return exit.New(exit.Usage, "create one of these again: "+contextNames(files), "this client of web mode has %d contexts, which is as many as it may", maxClientContexts)
+}
+
+// contextNames names a few of the contexts that files hold.
+func contextNames(files []string) string {
+	var names []string
+	for _, f := range files[:min(len(files), 5)] {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
+	}
+	return strings.Join(names, ", ")
 }
 
 // write replaces a file whole, so that a reader never sees half of it.
@@ -110,6 +153,9 @@ func (c *Contexts) Load(name string) (Context, error) {
 		return Context{}, err
 	}
 	data, err := os.ReadFile(filepath.Join(c.dir, name+".json"))
+	if errors.Is(err, fs.ErrNotExist) && c.under != nil {
+		return c.under.Load(name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return Context{}, exit.New(exit.NotFound, "swarmctl list contexts shows what there is", "context %q does not exist", name)
 	}
@@ -130,21 +176,30 @@ func (c *Contexts) List() ([]Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list contexts: %w", err)
 	}
-	slices.Sort(files)
 	var out []Context
+	if c.under != nil {
+		if out, err = c.under.List(); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range files {
 		ctx, err := c.Load(strings.TrimSuffix(filepath.Base(f), ".json"))
 		if err != nil {
 			return nil, err
 		}
+		out = slices.DeleteFunc(out, func(x Context) bool { return x.Name == ctx.Name })
 		out = append(out, ctx)
 	}
+	slices.SortFunc(out, func(a, b Context) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
 // Current returns the name of the current context, or "" when none is chosen.
 func (c *Contexts) Current() string {
 	data, err := os.ReadFile(filepath.Join(c.dir, "current"))
+	if err != nil && c.under != nil {
+		return c.under.Current()
+	}
 	if err != nil {
 		return ""
 	}

@@ -221,7 +221,7 @@ func (c Context) rejoin() error {
 
 // dropAgent removes the state of an agent that no context names any more, and says where it was if a command still uses it.
 func (c *Contexts) dropAgent(k *KeptAgent, getenv func(string) string, say func(string)) error {
-	if k == nil {
+	if k == nil || c.under != nil { // a client of web mode has none
 		return nil
 	}
 	all, err := c.List()

@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/swci/web"
 )
 
 // SWCIFlags are run-swci's own options.
@@ -50,4 +51,21 @@ func Candidates(ctx context.Context, s *Session, args []string, head string) []s
 	}
 	defer done()
 	return candidates(ctx, s, p, head)
+}
+
+// WebRunner is what runs the commands of web mode that was started with args, after its startup script.
+func WebRunner(ctx context.Context, s *Session, args ...string) (web.Runner, func(), error) {
+	l, err := s.Grammar.split(append([]string{"run-swci"}, args...))
+	if err != nil {
+		return nil, nil, err
+	}
+	_, parsed, err := s.Grammar.parse(l)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, done, err := s.openPrompt(parsed.Opts, "-")
+	if err != nil {
+		return nil, nil, err
+	}
+	return newWebClients(s, p), done, p.shell.Begin(ctx)
 }

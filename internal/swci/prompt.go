@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,9 +23,10 @@ import (
 type prompt struct {
 	shell    *shell.Shell
 	given    [][]cmdline.Option  // run-swci's, for each of connectionOptions
-	switched bool                // to another context than run-swci was started with
+	switched *atomic.Bool        // to another context than run-swci was started with
 	names    map[string][]string // found for completion since the last command, by kind
 	dir      string              // the user directory; "": none
+	client   string              // of web mode, whose prompt it is: SPIFFE ID; "": none
 	// allow returns an error for a line that is not to be run; nil: all are.
 	allow func(c *Command, l cmdline.Line) error
 }
@@ -52,7 +54,7 @@ func (s *Session) openPrompt(opts *cli.Context, input string) (p *prompt, done f
 	if s.own != nil {
 		done = s.own.keep()
 	}
-	p = &prompt{dir: dir}
+	p = &prompt{dir: dir, switched: new(atomic.Bool)}
 	for _, names := range s.Grammar.connectionOptions() {
 		given := typed(opts, names)
 		for i := range given {
@@ -131,7 +133,7 @@ func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out i
 	if c != nil && c.Shell {
 		for i, names := range s.Grammar.connectionOptions() {
 			// Which swarm is meant comes first.
-			if !s.Grammar.gives(l, names) && !(i == 0 && p.switched) {
+			if !s.Grammar.gives(l, names) && !(i == 0 && p.switched.Load()) {
 				l.Options = append(l.Options, p.given[i]...)
 			}
 		}

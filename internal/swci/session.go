@@ -64,7 +64,7 @@ func (s *Session) follow(target Context) func(epoch.Pin) {
 	}
 	return func(p epoch.Pin) {
 		s.say(fmt.Sprintf("the swarm was recovered by an operator; context %s follows its epoch %d", target.Name, p.Number()))
-		contexts, err := OpenContexts(s.Env.Getenv)
+		contexts, err := contextsOf(s)
 		var kept Context
 		if err == nil {
 			kept, err = contexts.Load(target.Name)
@@ -101,7 +101,7 @@ func errNoIdentity() error {
 // namedContext is the context that the options or the environment name; "" for none. What the user chose at the prompt comes before
 // the environment.
 func (s *Session) namedContext(opts *cli.Context) string {
-	if s.prompt != nil && s.prompt.switched {
+	if s.prompt != nil && s.prompt.switched.Load() {
 		return opts.String("context")
 	}
 	return first(opts.String("context"), s.Env.Getenv("SWARM_CONTEXT"))
@@ -109,7 +109,7 @@ func (s *Session) namedContext(opts *cli.Context) string {
 
 // anyTarget is target for those who can do without parts of it.
 func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
-	contexts, err := OpenContexts(s.Env.Getenv)
+	contexts, err := contextsOf(s)
 	if err != nil {
 		return Context{}, err
 	}

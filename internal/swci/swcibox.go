@@ -27,6 +27,7 @@ func swciFlags() []cli.Flag {
 		&cli.StringFlag{Name: "usr-dir", Usage: "user directory `DIR`, with the startup script and the files that commands name"},
 		&cli.StringFlag{Name: "init-script-name", Usage: "startup script `FILE`, directly in the user directory; swci-init, if there is one, if not given"},
 		&cli.BoolFlag{Name: "web", Usage: "serve programs over HTTPS in place of the prompt: web mode"},
+		&cli.StringSliceFlag{Name: "web-client", Usage: "SPIFFE ID `PATTERN` of clients of web mode beside those with its own identity; repeatable"},
 		&cli.IntFlag{Name: "web-port", Value: webPort, Usage: "`PORT` of web mode"},
 		&cli.StringFlag{Name: "runtime", EnvVars: []string{"SWARM_RUNTIME"}, Usage: "`KIND` process, in which the prompt is this process, or docker (default process)"},
 	}, boxFlags()...)

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity"
+	idpattern "github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -26,6 +27,8 @@ type webWord struct {
 	name    string // its keywords
 	options bool   // its own options are taken too
 	files   bool   // its words are names of files, which must be in the user directory
+	lists   bool   // its answer is what there is, which may be nothing
+	secret  bool   // its words are for no log
 }
 
 // webWords start nothing on this host, and read and write no file of it but those of the user directory: who may command the swarm
@@ -34,7 +37,7 @@ var webWords = []webWord{
 	{name: "list nodes"},
 	{name: "get health"},
 	{name: "create contract", options: true},
-	{name: "list contracts"},
+	{name: "list contracts", lists: true},
 	{name: "get contract status"},
 	{name: "get contract info"},
 	{name: "explain contract"},
@@ -49,38 +52,51 @@ var webWords = []webWord{
 	{name: "get taskrunner info"},
 	{name: "get taskrunner status"},
 	{name: "get taskrunner peer status"},
-	{name: "list taskrunner peers"},
-	{name: "list approvals"},
-	{name: "list models"},
+	{name: "list taskrunner peers", lists: true},
+	{name: "list approvals", lists: true},
+	{name: "list models", lists: true},
 	{name: "create context"},
-	{name: "list contexts"},
+	{name: "list contexts", lists: true},
 	{name: "switch context"},
 	{name: "get context info"},
 	{name: "get context version"},
-	{name: "list context env"},
+	{name: "list context env", lists: true},
 	{name: "get context env"},
-	{name: "set context env"},
+	{name: "set context env", secret: true},
 	{name: "wait for"},
 	{name: "wait for service"},
 	{name: "perfdata"},
 	{name: "create task"},
 	{name: "create task from", files: true},
-	{name: "append task body"},
+	{name: "append task body", secret: true},
 	{name: "finalize task"},
 	{name: "delete task"},
 	{name: "get task info"},
 	{name: "get task body"},
-	{name: "list tasks"},
+	{name: "list tasks", lists: true},
 	{name: "create taskrunner"},
 	{name: "delete taskrunner"},
-	{name: "list taskrunners"},
+	{name: "list taskrunners", lists: true},
 	{name: "help"},
 	{name: "version"},
 	{name: "sleep"},
 	{name: "exit on failure"},
 	{name: "pwd"},
 	{name: "cd", files: true},
-	{name: "ls", files: true},
+	{name: "ls", files: true, lists: true},
+}
+
+// webWord is what web mode knows of a command; found is false if that is not for it.
+func (g *Grammar) webWord(c *Command) (word webWord, found bool) {
+	if c == nil {
+		return webWord{}, false
+	}
+	name := strings.Join(c.compiled.keywords(), " ")
+	i := slices.IndexFunc(webWords, func(w webWord) bool { return w.name == name })
+	if i < 0 {
+		return webWord{}, false
+	}
+	return webWords[i], true
 }
 
 // allowInWeb returns an error for a line that web mode does not run.
@@ -89,18 +105,18 @@ func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error 
 		return nil // who parses it says what is wrong
 	}
 	name := strings.Join(c.compiled.keywords(), " ")
-	i := slices.IndexFunc(webWords, func(w webWord) bool { return w.name == name })
-	if i < 0 {
+	word, found := g.webWord(c)
+	if !found {
 		return exit.New(exit.Denied, "use the prompt: swarmctl run-swci without --web", "%s is not for web mode", name)
 	}
 	own := cmdline.NewTable(c.Flags...)
 	for _, o := range l.Options {
 		_, has := own[o.Name]
-		if o.Name != "o" && o.Name != "output" && !(has && webWords[i].options) {
+		if o.Name != "o" && o.Name != "output" && !(has && word.options) {
 			return exit.New(exit.Denied, "web mode has the options that it was started with", "option %s is not for web mode", o.Typed)
 		}
 	}
-	if webWords[i].files {
+	if word.files {
 		paths := l.Words[len(strings.Fields(name)):]
 		if len(paths) == 0 {
 			paths = []string{"."}
@@ -116,6 +132,14 @@ func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error 
 
 // runWeb serves the prompt to programs, after the startup script.
 func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
+	clients, err := idpattern.ParseList(opts.StringSlice("web-client"))
+	if err != nil {
+		return exit.New(exit.Usage, "a client is spiffe://DOMAIN/swarm/swci/NAME", "--web-client: %w", err)
+	}
+	longest, err := longestWait(s.Env.Getenv)
+	if err != nil {
+		return err
+	}
 	port := opts.Int("web-port")
 	if err := address.Listen(new(net.ListenConfig).Listen).CheckFree(ctx, "", "web-port", port); err != nil {
 		return exit.New(exit.Failed, "", "web mode: %w", err)
@@ -137,7 +161,8 @@ func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	// What clients have done stands in the ledger in the name of this identity: those of other trust domains are to use their own.
+	// What clients have done is signed with this identity, and stands in the ledger in its name: those of other trust domains are to use
+	// their own.
 	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain())
 	if err != nil {
 		return err
@@ -152,13 +177,13 @@ func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
 		fmt.Fprintln(s.Env.Stderr, "swarmctl: the startup script ended SWCI: take EXIT out of it for web mode")
 		return nil
 	}
-	p.allow = func(c *Command, l cmdline.Line) error { return s.Grammar.allowInWeb(p.shell, c, l) }
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address.Join("", port))
 	if err != nil {
 		return exit.New(exit.Failed, "give another port with --web-port", "web mode: %w", err)
 	}
 	fmt.Fprintf(s.Env.Stdout, "SWCI WEB MODE : %s as %s\n", ln.Addr(), source.ID())
 	return web.New(web.Config{
-		Source: source, Domains: domains, Runner: p.shell, Dir: p.dir, Log: slog.New(slog.NewTextHandler(s.Env.Stderr, nil)),
+		Source: source, Domains: domains, Clients: clients, Runner: newWebClients(s, p), Dir: p.dir, Longest: longest,
+		Log: slog.New(slog.NewTextHandler(s.Env.Stderr, nil)),
 	}).Serve(ctx, ln)
 }

@@ -24,6 +24,7 @@ type SWCI struct {
 	SNs          []string `option:"sn"`               // HOST:PORT
 	Web          bool     `option:"web"`              // serves programs in place of a prompt
 	WebPort      int      `option:"web-port"`         // where; 0: the default
+	WebClients   []string `option:"web-client"`       // SPIFFE ID patterns of those who may use it
 	TrustDomains []string `option:"trust-domain"`     // foreign ones
 	SPIFFEPrefix string   `option:"spiffe-prefix"`
 	Certificates

@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -30,7 +28,7 @@ type answer struct {
 // errTooLong ends a command that takes longer than any should.
 var errTooLong = errors.New("the command took too long and was ended")
 
-// exec runs the command of a request, when those before it are done.
+// exec runs the command of a request.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	line, err := command(r.URL)
 	if err != nil {
@@ -44,12 +42,8 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // an error means no connection to stall
-	elements, ok := s.run(r, line)
+	elements := s.run(r, line)
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTime))
-	if !ok {
-		turnAway(w, http.StatusServiceUnavailable, "the server stops")
-		return
-	}
 	data, err := json.Marshal(answer{elements})
 	if err != nil {
 		turnAway(w, http.StatusInternalServerError, err.Error())
@@ -59,20 +53,14 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(data, '\n')) // an error: the client has gone
 }
 
-// run executes a command when those before it are done. It is not run when the client has gone by then, or the server stops.
-func (s *Server) run(r *http.Request, line string) (elements []string, ok bool) {
-	select {
-	case s.busy <- struct{}{}:
-		defer func() { <-s.busy }()
-	case <-r.Context().Done():
-		return nil, false
-	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), commandTime, errTooLong)
+// run executes a command. It ends with the client's connection.
+func (s *Server) run(r *http.Request, line string) (elements []string) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.cfg.Longest+spareTime, errTooLong)
 	defer cancel()
-	begun := time.Now()
-	lines, err := s.cfg.Runner.Do(ctx, line)
-	s.cfg.Log.Info("command", "client", s.client(r), "command", keywords(line), "failed", err != nil, "took", time.Since(begun).Round(time.Millisecond))
-	return content(lines, err != nil), true
+	client, begun := s.client(r), time.Now()
+	lines, err := s.cfg.Runner.Do(ctx, client, line)
+	s.cfg.Log.Info("command", "client", client, "command", s.cfg.Runner.Subject(line), "failed", err != nil, "took", time.Since(begun).Round(time.Millisecond))
+	return content(lines, err != nil)
 }
 
 // command returns the one command that a request's URL has.
@@ -94,6 +82,7 @@ func command(u *url.URL) (string, error) {
 }
 
 // content makes of the lines of an answer its elements. An error is one element with all its lines, and no other element reads like one.
+// There is always one: the original's client takes an answer without any for a failure.
 func content(lines []string, failed bool) []string {
 	mark := len(lines)
 	for i := len(lines) - 1; failed && i >= 0 && mark == len(lines); i-- {
@@ -111,12 +100,8 @@ func content(lines []string, failed bool) []string {
 	if mark < len(lines) {
 		elements = append(elements, strings.Join(lines[mark:], "\n"))
 	}
+	if len(elements) == 0 {
+		elements = []string{""}
+	}
 	return elements
-}
-
-// keywords are the first words of a command, which say what it does. The others may be values that are nobody's business.
-func keywords(line string) string {
-	words := strings.Fields(line)
-	shown := text.Line(strings.Join(words[:min(2, len(words))], " "))
-	return shown[:min(len(shown), 80)]
 }

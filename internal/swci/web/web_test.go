@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/swci/web"
 )
@@ -29,7 +30,15 @@ import (
 type prompt func(ctx context.Context, line string) ([]string, error)
 
 // Do implements web.Runner.
-func (p prompt) Do(ctx context.Context, line string) ([]string, error) { return p(ctx, line) }
+func (p prompt) Do(ctx context.Context, client, line string) ([]string, error) {
+	return p(context.WithValue(ctx, asker{}, client), line)
+}
+
+// asker is the key of the client's SPIFFE ID in a command's context.
+type asker struct{}
+
+// Subject implements web.Runner.
+func (p prompt) Subject(line string) string { return strings.ToUpper(line) }
 
 // place is a server in web mode and where it is.
 type place struct {
@@ -61,7 +70,11 @@ func serve(t *testing.T, run prompt, noDir bool) *place {
 		t.Fatal(err)
 	}
 	p.url = "https://" + ln.Addr().String()
-	cfg := web.Config{Source: source, Domains: p.domains, Runner: run, Dir: p.dir, Log: slog.New(slog.NewTextHandler(&locked{w: p.log}, nil))}
+	named, err := pattern.ParseList([]string{"spiffe://a.example/swarm/swci/ada", "spiffe://a.example/swarm/sl/*", "spiffe://b.example/**"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := web.Config{Source: source, Domains: p.domains, Clients: named, Runner: run, Dir: p.dir, Longest: time.Hour, Log: slog.New(slog.NewTextHandler(&locked{w: p.log}, nil))}
 	if noDir {
 		cfg.Dir = ""
 	}
@@ -146,7 +159,7 @@ func TestExec(t *testing.T) {
 	p := serve(t, func(_ context.Context, line string) ([]string, error) { return answers[line].lines, answers[line].err }, false)
 	c := p.operator()
 	for line, want := range map[string][]string{
-		"list contexts": {"a", "b"}, "nothing": {}, "GET X 'ü + & %'": {"<ü>"},
+		"list contexts": {"a", "b"}, "nothing": {""}, "GET X 'ü + & %'": {"<ü>"},
 		"reset contract c": {"first", "ERROR : 2 sessions are open\n    hint: use force"},
 		"  ls  ":           {" ERROR x.yaml", "y"},
 		"odd":              {" ERROR a", "ERROR : b"},
@@ -164,7 +177,7 @@ func TestExec(t *testing.T) {
 	}
 	p.stop()
 	p.ended <- <-p.ended
-	if log := p.log.String(); !strings.Contains(log, `client=spiffe://a.example/swarm/swci/ada command="reset contract" failed=true`) {
+	if log := p.log.String(); !strings.Contains(log, `client=spiffe://a.example/swarm/swci/ada command="RESET CONTRACT C" failed=true`) {
 		t.Errorf("log:\n%s", log)
 	}
 }
@@ -201,9 +214,11 @@ func TestExecRefusals(t *testing.T) {
 	}
 }
 
-// TestClients holds that only operators are let in, of this swarm.
+// TestClients holds that only operators are let in, of this swarm, who are named or are whom the server is.
 func TestClients(t *testing.T) {
-	p := serve(t, func(context.Context, string) ([]string, error) { return []string{"done"}, nil }, false)
+	p := serve(t, func(ctx context.Context, _ string) ([]string, error) {
+		return []string{ctx.Value(asker{}).(string)}, nil
+	}, false)
 	other, err := rpctest.NewAuthority("b.example")
 	if err != nil {
 		t.Fatal(err)
@@ -211,25 +226,34 @@ func TestClients(t *testing.T) {
 	for _, tt := range []struct {
 		authority *rpctest.Authority
 		path      string
-		want      bool
+		want      int // 0: it is not even answered
 	}{
-		{p.authority, "/swarm/swci", true},
-		{p.authority, "/swarm/swci/ada", true},
-		{p.authority, "/swarm/sl/ada", false},
-		{p.authority, "/swarm/sn/ada", false},
-		{p.authority, "/swarm/audit", false},
-		{other, "/swarm/swci/ada", false},
+		{p.authority, "/swarm/swci/server", http.StatusOK},
+		{p.authority, "/swarm/swci/ada", http.StatusOK},
+		{p.authority, "/swarm/swci", http.StatusForbidden},
+		{p.authority, "/swarm/swci/bob", http.StatusForbidden},
+		{p.authority, "/swarm/sl/ada", 0},
+		{p.authority, "/swarm/sn/ada", 0},
+		{p.authority, "/swarm/audit", 0},
+		{other, "/swarm/swci/ada", 0},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/exec?cmd=pwd", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		status, body := 0, ""
 		resp, err := p.as(tt.authority, tt.path).Do(r)
 		if err == nil {
+			data, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
+			status, body = resp.StatusCode, string(data)
 		}
-		if (err == nil) != tt.want {
-			t.Errorf("%s is let in: %t (%v), want %t", tt.path, err == nil, err, tt.want)
+		want := map[int]string{
+			http.StatusOK:        "{\"CONTENT\":[\"spiffe://a.example" + tt.path + "\"]}\n",
+			http.StatusForbidden: "ERROR : spiffe://a.example" + tt.path + " is no client of this web mode: start it with --web-client=spiffe://a.example" + tt.path + "\n",
+		}
+		if status != tt.want || body != want[status] {
+			t.Errorf("%s: %d %s (%v), want %d", tt.path, status, body, err, tt.want)
 		}
 	}
 	if resp, err := (&http.Client{}).Get("http" + strings.TrimPrefix(p.url, "https")); err == nil { //nolint:noctx // it is refused
@@ -240,48 +264,46 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestOneAtATime holds that commands of several clients run one after the other, and that too many are refused.
-func TestOneAtATime(t *testing.T) {
-	var mu sync.Mutex
-	running, most := 0, 0
-	begun, end := make(chan struct{}, 100), make(chan struct{})
-	p := serve(t, func(context.Context, string) ([]string, error) {
-		mu.Lock()
-		running++
-		most = max(most, running)
-		mu.Unlock()
-		begun <- struct{}{}
-		<-end
-		mu.Lock()
-		running--
-		mu.Unlock()
+// TestSeveralAtOnce holds that commands that wait are in nobody's way, and that too many of one client are refused.
+func TestSeveralAtOnce(t *testing.T) {
+	const most, more = 16, 4
+	begun, end := make(chan struct{}, most), make(chan struct{})
+	p := serve(t, func(_ context.Context, line string) ([]string, error) {
+		if line == "wait" {
+			begun <- struct{}{}
+			<-end
+		}
 		return []string{"done"}, nil
 	}, false)
-	c := p.operator()
-	statuses := make(chan int, 40)
+	ada, server := p.operator(), p.as(p.authority, "/swarm/swci/server")
+	statuses := make(chan int, most)
 	var all sync.WaitGroup
-	for range 40 {
+	for range most {
 		all.Go(func() {
-			status, _ := p.exec(c, "pwd")
+			status, _ := p.exec(ada, "wait")
 			statuses <- status
 		})
 	}
-	got := map[int]int{}
-	for range 8 { // refused, while one runs and 31 wait
-		got[<-statuses]++
+	for range most {
+		<-begun
 	}
-	if diff := cmp.Diff(map[int]int{http.StatusServiceUnavailable: 8}, got); diff != "" {
-		t.Errorf("statuses while commands wait (-want +got):\n%s", diff)
+	for range more {
+		if status, body := p.exec(ada, "pwd"); status != http.StatusServiceUnavailable || !strings.HasPrefix(body, "ERROR : 16 requests of spiffe://a.example/swarm/swci/ada are under way") {
+			t.Errorf("one request too many: %d %s", status, body)
+		}
+	}
+	if status, body := p.exec(server, "pwd"); status != http.StatusOK {
+		t.Errorf("another client, while commands wait: %d %s", status, body)
 	}
 	close(end)
 	all.Wait()
-	close(statuses)
-	clear(got)
-	for s := range statuses {
-		got[s]++
+	for range most {
+		if status := <-statuses; status != http.StatusOK {
+			t.Errorf("a command that waited: %d", status)
+		}
 	}
-	if diff := cmp.Diff(map[int]int{http.StatusOK: 32}, got); diff != "" || most != 1 {
-		t.Errorf("%d at a time; statuses (-want +got):\n%s", most, diff)
+	if status, body := p.exec(ada, "pwd"); status != http.StatusOK {
+		t.Errorf("when they are over: %d %s", status, body)
 	}
 }
 

@@ -16,7 +16,7 @@ import pytest
 
 from realswarm import ROOT, START_SECONDS, STOP_SECONDS, alarm, environment
 from swarmlearning import errors
-from swarmlearning.swci import Swci
+from swarmlearning.swci import Swci, SwciError
 
 OTHER = "other.example"
 
@@ -66,7 +66,15 @@ def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 
     (folder / "cas").mkdir()
     for words in (
-        *("init", "issue sn/sn-0", "issue sl/sl-0", "issue swci/web", "issue swci/ada", "issue audit/ann"),
+        *(
+            "init",
+            "issue sn/sn-0",
+            "issue sl/sl-0",
+            "issue swci/web",
+            "issue swci/ada",
+            "issue swci/eve",
+            "issue audit/ann",
+        ),
         *(f"init other-ca --trust-domain {OTHER}", "issue swci/bob --dir other-ca"),
     ):
         subprocess.run(
@@ -85,8 +93,14 @@ def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
             where = ("--name", "sn-0", "--sentinel", "--host-ip", "127.0.0.1", "--state-dir", "sn")
             start("swarmd", "run-sn", *where, *ports, *identity("sn-sn-0"))
             until_up(api)
+            usr_and_clients = ("--usr-dir=usr", "--web-client=spiffe://swarm.learning/swarm/swci/ada")
             web = start(
-                "swarmctl", "run-swci", "--usr-dir=usr", *identity("swci-web"), SWCI_MODE="WEB", SWCI_WEB_PORT=str(port)
+                "swarmctl",
+                "run-swci",
+                *usr_and_clients,
+                *identity("swci-web"),
+                SWCI_MODE="WEB",
+                SWCI_WEB_PORT=str(port),
             )
             assert web.stdout is not None
             said = web.stdout.readline()
@@ -214,6 +228,18 @@ def test_only_operators_are_let_in(place: Place, name: str) -> None:
     """All are of the swarm; bob is an operator of another trust domain, which the nodes accept."""
     with pytest.raises(errors.UnavailableError):
         place.client(name).pwd()
+
+
+def test_an_operator_who_is_not_named_is_turned_away(place: Place) -> None:
+    with pytest.raises(SwciError, match=r"403: .*/swarm/swci/eve is no client of this web mode"):
+        place.client("swci-eve").pwd()
+
+
+def test_clients_are_apart(place: Place, s: Swci) -> None:
+    """The server's own identity is a client too, and sees nothing of what ada has created."""
+    assert "example" in s.listContexts()
+    assert place.client("swci-web").listContexts() == []
+    assert s.sleep(0) == ["DONE"]
 
 
 def test_the_documents_example(
