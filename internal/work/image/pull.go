@@ -19,8 +19,8 @@ import (
 type Puller struct {
 	// Open reaches the engine.
 	Open func(ctx context.Context) (*engine.Engine, error)
-	// Configs are files with passwords for registries (config.json) that the host's owner lets tasks name, as absolute paths.
-	Configs []string
+	// UsrDir is the directory that the host's owner gave to SWOP. A config.json in it has passwords for registries, which tasks may use.
+	UsrDir string
 	// Own are images that the host starts its components from, beside those of `make image`; an empty one is none.
 	Own []string
 	Log *slog.Logger

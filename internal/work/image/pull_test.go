@@ -190,7 +190,7 @@ func TestWhatCantBeFetchedIsExplained(t *testing.T) {
 		tag      string
 		auth     string
 		protect  bool
-		allow    bool
+		allow    bool // the file's directory is SWOP's
 		want     string
 		password string
 	}{
@@ -198,8 +198,11 @@ func TestWhatCantBeFetchedIsExplained(t *testing.T) {
 		{name: "no password", tag: "1.0", auth: "null", protect: true, want: "give the task Auth for registry " + l.registry.Address},
 		{name: "wrong password", tag: "1.0", auth: "{Username: ann, Password: four}", protect: true, want: "does not let these credentials fetch it"},
 		{name: "password", tag: "1.0", auth: "{Username: ann, Password: 'of:3'}", protect: true},
-		{name: "file that nobody allowed", tag: "1.0", auth: config, protect: true, want: "this host's owner lets no task use"},
+		{name: "file that nobody allowed", tag: "1.0", auth: config, protect: true, want: "which is not in this host's --usr-dir"},
 		{name: "file", tag: "1.0", auth: config, protect: true, allow: true},
+		{name: "file by its path in the directory", tag: "1.0", auth: "config.json", protect: true, allow: true},
+		{name: "file as in a SWOP's container", tag: "1.0", auth: "/platform/swarm/usr/config.json", protect: true, allow: true},
+		{name: "file that is not there", tag: "1.0", auth: "other.json", protect: true, allow: true, want: "put a config.json there, or correct Auth"},
 		{name: "bad name", tag: "a b", auth: "null", want: "bad image name"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -207,9 +210,9 @@ func TestWhatCantBeFetchedIsExplained(t *testing.T) {
 			if test.protect {
 				l.registry.Protect("ann", "of:3")
 			}
-			l.puller.Configs = nil
+			l.puller.UsrDir = t.TempDir()
 			if test.allow {
-				l.puller.Configs = []string{config}
+				l.puller.UsrDir = filepath.Dir(config)
 			}
 			_, err := l.fetch(t.Context(), pull(l.registry.Address, l.outcome, test.tag, test.auth))
 			t.Log(said(err))
