@@ -178,7 +178,7 @@ func TestOffers(t *testing.T) {
 	}
 	for name, c := range map[string]state.RegisterNode{
 		"an SL": offers(naming.RoleSL, task.Offer{Taskrunner: "tr", Peers: 2}), "bad taskrunner": offers(naming.RoleSWOP, task.Offer{Taskrunner: "a b", Peers: 2}),
-		"no peers": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr"}), "many peers": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr", Peers: task.MaxMembers + 1}),
+		"no peers": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr"}), "bad group": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr", Peers: 2, Group: "a b"}), "many peers": offers(naming.RoleSWOP, task.Offer{Taskrunner: "tr", Peers: task.MaxMembers + 1}),
 	} {
 		if _, _, err := state.New().Apply(c); state.ReasonOf(err) != state.ReasonBadCommand {
 			t.Errorf("%s: %v", name, err)

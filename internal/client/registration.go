@@ -285,7 +285,7 @@ func (r *registrar) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.Re
 		Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime, Version: n.Version,
 	}
 	if o := n.Offer; o != nil {
-		node.Offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers}
+		node.Offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers, Group: o.Group}
 	}
 	return &swarmv1.RegisterRequest{
 		Node:          node,

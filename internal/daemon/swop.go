@@ -125,7 +125,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	paths := hostPaths(o, e, base.Name, ml)
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths},
-		Offer: task.Offer{Taskrunner: profile.Taskrunner, Peers: uint32(profile.Peers())}, //nolint:gosec // the profile's file is bounded
+		Offer: task.Offer{Taskrunner: profile.Taskrunner, Peers: uint32(profile.Peers()), Group: profile.GroupName}, //nolint:gosec // the profile's file is bounded
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},

@@ -58,7 +58,7 @@ func (s *swarm) host(t *testing.T, name string, key p2pcrypto.PrivKey) *peer {
 	t.Helper()
 	p := s.as("/swarm/swop")
 	m := p.registration(t, name, identity.RoleSWOP, key)
-	m.Node.Offer = &swarmv1.Offer{Taskrunner: task.DefaultTaskrunner, Peers: 2}
+	m.Node.Offer = &swarmv1.Offer{Taskrunner: task.DefaultTaskrunner, Peers: 2, Group: "g"}
 	p.speak(name, must(p.nodes().Register(t.Context(), with(p, m)))(t).Msg.GetToken())
 	return p
 }
@@ -158,7 +158,7 @@ func TestAssignmentsThatAreRefused(t *testing.T) {
 func TestHostsOfferThemselves(t *testing.T) {
 	s := newSwarm(t)
 	s.host(t, "h", nodeKey(t))
-	if o := s.listed()["h"].GetOffer(); o.GetTaskrunner() != task.DefaultTaskrunner || o.GetPeers() != 2 {
+	if o := s.listed()["h"].GetOffer(); o.GetTaskrunner() != task.DefaultTaskrunner || o.GetPeers() != 2 || o.GetGroup() != "g" {
 		t.Errorf("listed: %v", o)
 	}
 	sl := s.as("/swarm/sl")
@@ -166,7 +166,7 @@ func TestHostsOfferThemselves(t *testing.T) {
 	m.Node.Offer = &swarmv1.Offer{Taskrunner: task.DefaultTaskrunner, Peers: 1}
 	_, err := sl.nodes().Register(t.Context(), with(sl, m))
 	wantReason(t, "by an SL", err, "BAD_COMMAND")
-	for what, o := range map[string]*swarmv1.Offer{"no taskrunner": {Peers: 1}, "no peers": {Taskrunner: "tr"}, "a long name": {Taskrunner: strings.Repeat("x", 9999), Peers: 1}} {
+	for what, o := range map[string]*swarmv1.Offer{"no taskrunner": {Peers: 1}, "no peers": {Taskrunner: "tr"}, "a bad group": {Taskrunner: "tr", Peers: 1, Group: "a b"}, "a long name": {Taskrunner: strings.Repeat("x", 9999), Peers: 1}} {
 		p := s.as("/swarm/swop")
 		m := p.registration(t, "h-1", identity.RoleSWOP, nodeKey(t))
 		m.Node.Offer = o

@@ -49,7 +49,7 @@ func nodeFromProto(n *swarmv1.Node) (state.Node, error) {
 	}
 	var offer *task.Offer // the state knows who may have one, and its bounds
 	if o := n.GetOffer(); o != nil {
-		offer = &task.Offer{Taskrunner: o.GetTaskrunner(), Peers: o.GetPeers()}
+		offer = &task.Offer{Taskrunner: o.GetTaskrunner(), Peers: o.GetPeers(), Group: o.GetGroup()}
 	}
 	return state.Node{
 		Name: n.GetName(), Role: n.GetRole(), SPIFFEID: n.GetSpiffeId(), PeerID: n.GetPeerId(), Host: n.GetHost(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -325,6 +326,48 @@ func TestTaskrunnerShowsWhatItCarriesOut(t *testing.T) {
 	_, _, err = on(t, api, "", "get", "taskrunner", "peer", "status", "tr", "h-9", "--sn=h")
 	if exit.Code(err) != exit.NotFound || exit.Hint(err) != "0 is h-0" {
 		t.Errorf("got %v, %s", err, exit.Hint(err))
+	}
+}
+
+// TestPeerStatusHasTheSLsOfAHost: the host is called by its group, as in the original, and its SLs follow by their index.
+func TestPeerStatusHasTheSLsOfAHost(t *testing.T) {
+	host := swop("h-0", 2, "tr")
+	host.Offer.Group = "demo"
+	sl := func(name, left string, live bool, since int64) *swarmv1.Node {
+		return &swarmv1.Node{Name: name, Role: "sl", PeerId: "12D3" + name, Live: live, LiveSinceUnixMs: since, LeftReason: left}
+	}
+	nodes := []*swarmv1.Node{
+		host, sl("h-0-sl-10", "failed: no CUDA", false, 8_000), sl("h-0-sl-2", "", true, 7_000), sl("h-0-sl-3", "training is over", false, 8_000), sl("h-0-sl-4", "", false, 8_000),
+		sl("h-0-sl-5", "stopped", false, 5_000), sl("h-0-sl-x", "", true, 8_000), sl("h-00-sl-1", "", true, 8_000), swop("h-0-sl-6", 1, "tr"),
+	}
+	const words = "GET TASKRUNNER PEER STATUS tr 12D3h-0"
+	api := &runnerAPI{shows: []*swarmv1.Assignment{at("running", "", "RUNNING")}, nodes: nodes}
+	transcript, _, err := on(t, api, words+"\n", "run-swci", "--sn=h")
+	want := []string{
+		"NAME                      : demo", "SWOP_NAME                 : h-0", "SWOP_UID                  : 12D3h-0", "OPERATION_ID              : 77", "PEER_COUNT                : 2",
+		"UPDATE_TS                 : 1970-01-01 00:00:07", "SWOP_PEER_INDEX           : 0", "SWOP_PEER_STATUS          : RUNNING", "SWOP_PEER_STATUS_DESC     : started",
+	}
+	for i, x := range [][3]string{
+		{"h-0-sl-2", "RUNNING", "it takes part in the swarm"}, {"h-0-sl-3", "COMPLETE", "training is over"}, {"h-0-sl-4", "ERROR", "it is not heard any more"},
+		{"h-0-sl-5", "ASSIGNED", "it has not joined the swarm since the task was assigned"}, {"h-0-sl-10", "ERROR", "failed: no CUDA"},
+	} {
+		want = append(want, fmt.Sprintf("SL_PEER_INDEX             : %d", i), "SL_NAME                   : "+x[0], "SL_UID                    : 12D3"+x[0],
+			"SL_PEER_STATUS            : "+x[1], "SL_PEER_STATUS_DESC       : "+x[2])
+	}
+	if d := cmp.Diff(want, answers(t, transcript, []string{words})[0].lines); err != nil || d != "" {
+		t.Errorf("%v\n%s", err, d)
+	}
+	out, _, err := on(t, api, "", "get", "taskrunner", "peer", "status", "tr", "h-0", "--sn=h", "-o", "json")
+	var got struct {
+		Node, Group string
+		SLs         []map[string]string
+	}
+	if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Node != "h-0" || got.Group != "demo" || len(got.SLs) != 5 || got.SLs[0]["uid"] != "12D3h-0-sl-2" {
+		t.Errorf("%v, got\n%s", err, out)
+	}
+	api.shows[0].TaskType = task.PullImage
+	if out, _, err = on(t, api, "", "get", "taskrunner", "peer", "status", "tr", "0", "--sn=h"); err != nil || strings.Contains(out, "sl name") {
+		t.Errorf("%v, got\n%s", err, out)
 	}
 }
 

@@ -64,9 +64,9 @@ func taskrunnerCommands() []*Command {
 		{
 			Pattern: "get taskrunner peer status NAME PEER", Group: group, Shell: true,
 			Summary: "Show what a host says of a taskrunner's task",
-			Details: "PEER is the host's index, from 0, its name or its peer ID.",
+			Details: "PEER is the host's index, from 0, its name or its peer ID. Of a RUN_SWARM task the SLs that the host started are shown too: name, peer ID, state.",
 			Example: "get taskrunner peer status defaulttaskbb.taskdb.sml.hpe 0",
-			JSON:    taskrunnerPeerJSON{},
+			JSON:    peerStatusJSON{},
 			Run:     getTaskrunnerPeer,
 		},
 		{

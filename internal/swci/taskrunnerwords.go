@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,7 +87,7 @@ func (t taskrunnerPeersJSON) words(l *lines) {
 	}
 }
 
-// taskrunnerPeerJSON is `get taskrunner peer status NAME PEER -o json`.
+// taskrunnerPeerJSON is a row of `list taskrunner peers NAME -o json`, and part of `get taskrunner peer status`.
 type taskrunnerPeerJSON struct {
 	Index      uint32  `json:"index" doc:"of the host in the assignment, from 0"`
 	Node       string  `json:"node" doc:"the host's name"`
@@ -101,6 +102,22 @@ type taskrunnerPeerJSON struct {
 	Changed    *string `json:"changed" doc:"when the state changed last; RFC 3339, UTC"`
 
 	facts fields
+}
+
+// peerStatusJSON is `get taskrunner peer status NAME PEER -o json`.
+type peerStatusJSON struct {
+	taskrunnerPeerJSON
+
+	Group string       `json:"group" doc:"groupname of the host's profile; empty: it did not say"`
+	SLs   []peerSLJSON `json:"sls" doc:"that the host started, by their index in its profile; of a RUN_SWARM task"`
+}
+
+// peerSLJSON is an SL in `get taskrunner peer status NAME PEER -o json`.
+type peerSLJSON struct {
+	Name   string `json:"name" doc:"the node's"`
+	UID    string `json:"uid" doc:"libp2p peer ID of its node key"`
+	Status string `json:"status" doc:"the original's: ASSIGNED, RUNNING, COMPLETE or ERROR"`
+	Text   string `json:"text" doc:"what the swarm knows of it"`
 }
 
 func (p taskrunnerPeerJSON) words(l *lines) { l.facts(p.facts) }
@@ -129,6 +146,25 @@ func peerToJSON(a *swarmv1.Assignment, m *swarmv1.AssignmentMember) taskrunnerPe
 	return out
 }
 
+// peerStatus is a host's part with its SLs. The original calls a host by its group.
+func peerStatus(a *swarmv1.Assignment, m *swarmv1.AssignmentMember, nodes []*swarmv1.Node) peerStatusJSON {
+	out := peerStatusJSON{taskrunnerPeerJSON: peerToJSON(a, m), Group: tasks.GroupOf(m, nodes), SLs: []peerSLJSON{}}
+	if out.Group != "" {
+		out.facts[0].value = out.Group
+		out.facts = slices.Insert(out.facts, 1, field{"SWOP_NAME", out.Node})
+	}
+	for i, sl := range tasks.SLs(a, m, nodes) {
+		out.SLs = append(out.SLs, peerSLJSON{sl.Name, sl.UID, sl.Status, sl.Text})
+		f := &out.facts
+		f.add("SL_PEER_INDEX", strconv.Itoa(i))
+		f.add("SL_NAME", sl.Name)
+		f.add("SL_UID", sl.UID)
+		f.add("SL_PEER_STATUS", sl.Status)
+		f.add("SL_PEER_STATUS_DESC", sl.Text)
+	}
+	return out
+}
+
 func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 	return onTaskrunner(ctx, s, args, func(r *swarmv1.GetTaskrunnerResponse) error {
 		a := tasks.Whole(r)
@@ -147,13 +183,21 @@ func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 }
 
 func getTaskrunnerPeer(ctx context.Context, s *Session, args Args) error {
-	return onTaskrunner(ctx, s, args, func(r *swarmv1.GetTaskrunnerResponse) error {
+	return withTasks(ctx, s, args, func(api client.Tasks) error {
+		r, err := api.GetTaskrunner(ctx, args.Value("NAME"))
+		if err != nil {
+			return fmt.Errorf("get taskrunner %s: %w", args.Value("NAME"), err)
+		}
+		nodes, err := api.By.ListNodes(ctx)
+		if err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
 		a, peer := tasks.Whole(r), args.Value("PEER")
 		var known []string
 		for _, m := range a.GetMembers() {
 			known = append(known, utoa(uint64(m.GetIndex()))+" is "+m.GetNode())
 			if peer == m.GetNode() || peer == m.GetPeerId() || peer == utoa(uint64(m.GetIndex())) {
-				out := peerToJSON(a, m)
+				out := peerStatus(a, m, nodes.GetNodes())
 				return s.show(out, func() error { return out.facts.table(s.Env.Stdout) })
 			}
 		}

@@ -836,6 +836,7 @@ type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Taskrunner    string                 `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"` // whose assignments it takes
 	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"`          // for how many it counts in a RUN_SWARM task: how many SLs its profile starts, 1 to 1,024; in other tasks for one
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`           // groupname of its profile; empty: it did not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -882,6 +883,13 @@ func (x *Offer) GetPeers() uint32 {
 		return x.Peers
 	}
 	return 0
+}
+
+func (x *Offer) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 // DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
@@ -11720,12 +11728,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"apiService\x12/\n" +
 	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12%\n" +
 	"\x05offer\x18\x16 \x01(\v2\x0f.swarm.v1.OfferR\x05offer\x12)\n" +
-	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"=\n" +
+	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"S\n" +
 	"\x05Offer\x12\x1e\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\tR\n" +
 	"taskrunner\x12\x14\n" +
-	"\x05peers\x18\x02 \x01(\rR\x05peers\"\x80\x01\n" +
+	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\"\x80\x01\n" +
 	"\bDialBack\x12\x16\n" +
 	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x18\n" +

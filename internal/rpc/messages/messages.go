@@ -10,7 +10,7 @@ import (
 func Node(n *state.Node) *swarmv1.Node {
 	var offer *swarmv1.Offer
 	if o := n.Offer; o != nil {
-		offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers}
+		offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers, Group: o.Group}
 	}
 	return &swarmv1.Node{
 		Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, PeerId: n.PeerID, Host: n.Host,
