@@ -153,6 +153,7 @@ func TestTaskCommands(t *testing.T) {
 	files := map[string]string{
 		"pull.yaml": pullFile, "odd.yaml": strings.Replace(pullFile, "Name: pull", "Name: x\nName: odd", 1),
 		"bad.yaml": strings.Replace(pullFile, "Tag:", "Tagg:", 1), "unfilled.yaml": strings.Replace(pullFile, "OrgAndReg: o", "OrgAndReg: <PROJECT>", 1),
+		"needs.yaml": strings.Replace(pullFile, "ROOTTASK", "pul", 1), "lost.yaml": strings.Replace(pullFile, "ROOTTASK", "elsewhere", 1),
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
@@ -166,6 +167,8 @@ func TestTaskCommands(t *testing.T) {
 		{"create task from pull.yaml", "", "create task pull: there is a task pull already"},
 		{"create task from bad.yaml", "", "create task: bad.yaml:9: unknown field Tagg in Body: did you mean Tag?"},
 		{"create task from unfilled.yaml", "", "create task: unfilled.yaml:7: Body.OrgAndReg holds the placeholder <PROJECT>: put its value in"},
+		{"create task from needs.yaml", "", `create task pull: needs.yaml:4: Prereq "pul" is no task of the swarm: did you mean pull?`},
+		{"create task from lost.yaml", "", `create task pull: lost.yaml:4: Prereq "elsewhere" is no task of the swarm: create it first, or use ROOTTASK`},
 		{"create task from none.yaml", "", "create task: open none.yaml: no such file or directory"},
 		{"create task run_swarm run me pull none", "task run is registered, without a body\n", ""},
 		{"create task RUN_SWARN run2 me pull none", "", `create task: task type "RUN_SWARN" is not known`},

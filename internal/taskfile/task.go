@@ -1,8 +1,13 @@
 package taskfile
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/suggest"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Task is what a task file says.
@@ -17,10 +22,24 @@ type Task struct {
 	Body       Body // what Definition says
 
 	unfilled *Finding
+	prereq   Finding // where Prereq stands
 }
 
 // Unfilled returns the first placeholder that the file still has, such as <CURRENT-PATH>, as an error; nil if there is none.
 func (t *Task) Unfilled() error { return asError(t.unfilled) }
+
+// Missing returns, as an error, that the prerequisite is none of the tasks that there are; nil if it is one.
+func (t *Task) Missing(tasks []string) error {
+	if t.Prereq == task.Root || slices.Contains(tasks, t.Prereq) {
+		return nil
+	}
+	f, remedy := t.prereq, ": create it first, or use "+task.Root
+	if near := suggest.Word(t.Prereq, tasks); near != "" {
+		remedy = ": did you mean " + near + "?"
+	}
+	f.Text = text.Line(fmt.Sprintf("Prereq %q is no task of the swarm%s", clip(t.Prereq), remedy))
+	return &f
+}
 
 // Digest returns the digest that the swarm's task has if it says what t says. before is that of its prerequisite, or empty for ROOTTASK.
 func (t *Task) Digest(before string) string {
@@ -74,6 +93,7 @@ func (d *document) task(data []byte) *Task {
 		Prereq:  f.named("Prereq"),
 		Outcome: f.want("Outcome", rule{}),
 	}
+	t.prereq = Finding{File: d.file, Line: f.get("Prereq", 0).n.Line}
 	if t.Name == task.Root {
 		f.get("Name", 0).find(broken, "Name is %s, which every swarm has: choose another", task.Root)
 	}

@@ -42,6 +42,7 @@ type Author interface {
 	CreateTask(ctx context.Context, task *swarmv1.CreateTaskRequest) (*swarmv1.Task, error)
 	EditTask(ctx context.Context, name string, line uint32, text string) (*swarmv1.Task, error)
 	DeleteTask(ctx context.Context, name string, force bool) error
+	ListTasks(ctx context.Context) ([]*swarmv1.Task, error)
 	Reader
 }
 
@@ -59,6 +60,9 @@ const undoWait = 10 * time.Second
 
 // Register makes a task and writes its body, and holds what the SN has made of it to the file. If the body is refused there is no task either.
 func Register(ctx context.Context, api Author, t *taskfile.Task) (*swarmv1.Task, []Batch, error) {
+	if err := hasPrereq(ctx, api, t); err != nil {
+		return nil, nil, err
+	}
 	_, err := api.CreateTask(ctx, &swarmv1.CreateTaskRequest{Name: t.Name, Type: t.Type, Author: t.Author, Prereq: t.Prereq, Outcome: t.Outcome})
 	if err != nil {
 		return nil, nil, err
@@ -77,6 +81,22 @@ func Register(ctx context.Context, api Author, t *taskfile.Task) (*swarmv1.Task,
 		return nil, nil, fmt.Errorf("write its body: %w (and the task stands without it: swarmctl delete task %s)", err, t.Name)
 	}
 	return nil, nil, fmt.Errorf("write its body: %w", err)
+}
+
+// hasPrereq refuses a file whose prerequisite is not there, with its line. Any other reason is the SN's to give.
+func hasPrereq(ctx context.Context, api Author, t *taskfile.Task) error {
+	all, err := api.ListTasks(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, x := range all {
+		names = append(names, x.GetName())
+	}
+	if missing := t.Missing(names); missing != nil {
+		return exit.New(exit.NotFound, "see: swarmctl list tasks", "%w", missing)
+	}
+	return nil
 }
 
 // writeBody writes a body in batches.
