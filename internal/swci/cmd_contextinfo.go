@@ -129,6 +129,10 @@ func contextFacts(s *Session, info contextInfoJSON) (f fields, err error) {
 	f.add("NAME", c.Name)
 	f.add("CURRENT", yesNo(info.Current))
 	for _, sn := range c.SNs {
+		if c.Service {
+			f.add("SERVICE", sn)
+			continue
+		}
 		host, port, err := net.SplitHostPort(sn)
 		if err != nil {
 			host = sn

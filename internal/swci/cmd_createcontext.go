@@ -45,7 +45,8 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 		return err
 	}
 	sn := target.SNs[0]
-	target.onWait = s.say
+	target.Service = args.Has("service")
+	target.calls.onWait = s.say
 	swarm, err := s.probe(ctx, target, callWait)
 	if err != nil {
 		if target.agent != nil && !needsNoToken(target.agent) {

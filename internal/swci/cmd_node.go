@@ -154,8 +154,12 @@ func nodeRows(nodes []*swarmv1.Node, now time.Time) [][]string {
 		if n.GetLive() {
 			seen = now.UnixMilli()
 		}
+		host, port := n.GetHost(), strconv.FormatUint(uint64(nodePort(n)), 10)
+		if h, p, err := net.SplitHostPort(n.GetApiService()); err == nil { // others reach it behind a proxy
+			host, port = h, p
+		}
 		rows = append(rows, []string{
-			kind, n.GetHost(), strconv.FormatUint(uint64(nodePort(n)), 10), n.GetName(), n.GetPeerId(), peerIDs[n.GetSn()], clockTime(seen),
+			kind, host, port, n.GetName(), n.GetPeerId(), peerIDs[n.GetSn()], clockTime(seen),
 		})
 	}
 	return rows

@@ -236,3 +236,12 @@ one way: sl-0 and sl-1
 		t.Errorf("JSON: %+v", doc)
 	}
 }
+
+// TestListNodesShowsServices: an SN behind a proxy is shown as others reach it, in the original's words.
+func TestListNodesShowsServices(t *testing.T) {
+	api := &runnerAPI{nodes: []*swarmv1.Node{{Name: "sn-0", Role: "sn", Host: "10.0.0.1", ApiPort: 30304, ApiService: "sn.example:8443", PeerId: "12D3S", LiveSinceUnixMs: 1_000}}}
+	transcript, _, err := on(t, api, "LIST NODES\n", "run-swci", "--sn=h")
+	if want := "    SN,sn.example,8443,sn-0,12D3S,,1970-01-01 00:00:01\n"; err != nil || !strings.Contains(transcript, want) {
+		t.Errorf("%v, want %s in\n%s", err, want, transcript)
+	}
+}

@@ -35,8 +35,8 @@ func Dial(identify Identify) Connect {
 			return client.Operator{}, func() {}, err
 		}
 		c, err := client.New(client.Config{
-			SNs: target.SNs, SwarmID: target.pinned(), Source: source, Domains: domains, Log: log, OnWait: target.onWait, OnStray: target.stray(),
-			OnFollow: target.onFollow, OnStay: target.stay(),
+			SNs: target.SNs, SwarmID: target.pinned(), Source: source, Domains: domains, Log: log, OnWait: target.calls.onWait, OnStray: target.stray(),
+			OnFollow: target.calls.onFollow, OnStay: target.stay(),
 			GiveUp: true, CallWait: callWait,
 		})
 		if err != nil {
@@ -52,8 +52,8 @@ func Dial(identify Identify) Connect {
 			done()
 			return client.Operator{}, func() {}, apiError(err)
 		}
-		if differ != "" && target.onWait != nil {
-			target.onWait(differ)
+		if differ != "" && target.calls.onWait != nil {
+			target.calls.onWait(differ)
 		}
 		return client.Operator{Client: c}, done, nil
 	}
@@ -62,21 +62,21 @@ func Dial(identify Identify) Connect {
 // stray tells the user which SN of a context is of another swarm. Where it is the only one the error says so, and where no swarm is
 // pinned those that were named are compared.
 func (c Context) stray() func(sn, swarmID string) {
-	if c.SwarmID == "" || len(c.SNs) < 2 || c.onWait == nil {
+	if c.SwarmID == "" || len(c.SNs) < 2 || c.calls.onWait == nil {
 		return nil
 	}
 	return func(sn, swarmID string) {
-		c.onWait(fmt.Sprintf("SN %s is of swarm %s, not of swarm %s, which this context is", sn, swarmID, c.SwarmID))
+		c.calls.onWait(fmt.Sprintf("SN %s is of swarm %s, not of swarm %s, which this context is", sn, swarmID, c.SwarmID))
 	}
 }
 
 // stay tells the user why a later epoch of the context's swarm is not followed.
 func (c Context) stay() func(sn, why string) {
-	if c.onWait == nil {
+	if c.calls.onWait == nil {
 		return nil
 	}
 	return func(sn, why string) {
-		c.onWait(fmt.Sprintf("SN %s says that the swarm was recovered, which is not believed: %s", sn, why))
+		c.calls.onWait(fmt.Sprintf("SN %s says that the swarm was recovered, which is not believed: %s", sn, why))
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 type Context struct {
 	Name         string   `json:"name" doc:"the context's"`
 	SNs          []string `json:"sns" doc:"API addresses, HOST:PORT"`
+	Service      bool     `json:"service,omitempty" doc:"these are a proxy's, as \"with service\" names it; absent: they are not"`
 	Identity     string   `json:"identity" doc:"as the option --identity takes it"`
 	SwarmID      string   `json:"swarm_id" doc:"pinned; empty until first contact"`
 	Epoch        string   `json:"epoch,omitempty" doc:"that is followed, as nodes name swarm and epoch to each other; absent in the first one"`
@@ -41,8 +42,13 @@ type Context struct {
 
 	agent        *spire.AgentConfig // to start for the identity; nil for none
 	agentOptions string             // that ask for it
-	onWait       func(why string)   // told what a call waits for; nil tells nobody
-	onFollow     func(epoch.Pin)    // told of a later epoch that is followed; nil tells nobody
+	calls        told               // who hears of its calls
+}
+
+// told is who is told of calls; nil is nobody.
+type told struct {
+	onWait   func(why string) // of what a call waits for
+	onFollow func(epoch.Pin)  // of a later epoch that is followed
 }
 
 // Variable is a name and a value that the user keeps in a context.

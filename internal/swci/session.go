@@ -48,7 +48,7 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(client
 
 // onSwarm is withAPI for a swarm that is known.
 func onSwarm(ctx context.Context, s *Session, target Context, fn func(client.Operator) error) error {
-	target.onWait, target.onFollow = s.say, s.follow(target)
+	target.calls.onWait, target.calls.onFollow = s.say, s.follow(target)
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
 		return err

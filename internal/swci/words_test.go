@@ -19,6 +19,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/version"
 )
 
 // reply is what a command said at the prompt, as scripts take a transcript apart.
@@ -203,6 +204,7 @@ func TestScriptOfRelease2(t *testing.T) {
 		"switch context test-mnist",
 		"EXIT ON FAILURE OFF",
 		"list contexts -o table",
+		"get context info elsewhere",
 		"pwd()",
 		"cd /platform/swarm/usr",
 		"ls()",
@@ -233,6 +235,10 @@ func TestScriptOfRelease2(t *testing.T) {
 			"elsewhere   no       sn.example:8443  /run/agent.sock  s",
 			"proxied     no       sn.example:443   /run/agent.sock  s",
 			"test-mnist  yes      sn1:30304        /run/agent.sock  s",
+		},
+		"get context info elsewhere": {
+			"NAME                      : elsewhere", "CURRENT                   : no", "SERVICE                   : sn.example:8443", "SWARM_ID                  : s",
+			"IDENTITY                  : /run/agent.sock", "SWCI_VERSION              : " + version.Read().Version, "API_VERSION               : swarm.v1",
 		},
 		"list nodes": {
 			"TYPE,HOST_IP,PORT,CONTAINER,UUID,PARENT_UUID,LAST_I_AM_ALIVE",
