@@ -67,6 +67,10 @@ func (d *document) profile(data []byte) *Profile {
 			if slices.ContainsFunc(p.Nodes, func(m Node) bool { return m.Index == n.Index }) {
 				item.find(broken, "%s has idx %d, which another node has: count from 0", item.name, n.Index)
 			}
+			if p.Network == "bridge" && n.SLPort == 0 && n.SLFSService == "" {
+				item.find(odd, "%s has no slport, and in the engine's network bridge nobody finds an SL by its name: write slport : %d, or make a network of your own (docker network create swarm) and name that in network",
+					item.name, 30305+n.Index)
+			}
 			p.Nodes = append(p.Nodes, *n)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,28 @@ func TestImage(t *testing.T) {
 	} {
 		if got := p.Image(); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestAnSLInTheNetworkBridgeNeedsAPort: others could not reach it.
+func TestAnSLInTheNetworkBridgeNeedsAPort(t *testing.T) {
+	const profile = "groupname: g\ntaskrunner: tr\npolicyuri: null\nnetwork: NET\nresourcemgr: null\napls: null\napisrv: null\nenvvars: null\nnodes:\n  - slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null, MORE}\n"
+	for network, says := range map[string]map[string]bool{
+		"bridge": {"slport: null": true, "slport: 30305": false, "slfsservice: \"sl.example:443\"": false},
+		"lab":    {"slport: null": false}, "host": {"slport: null": false},
+	} {
+		for more, want := range says {
+			_, found, err := taskfile.ReadProfile("p.yaml", []byte(strings.NewReplacer("NET", network, "MORE", more).Replace(profile)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := slices.ContainsFunc(found, func(f *taskfile.Finding) bool {
+				return f.Line == 10 && strings.Contains(f.Text, "write slport : 30305, or make a network of your own")
+			})
+			if got != want {
+				t.Errorf("network %s, %s: said %v, %v", network, more, got, found)
+			}
 		}
 	}
 }
