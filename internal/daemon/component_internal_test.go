@@ -260,6 +260,27 @@ func TestAuthoritysOwner(t *testing.T) {
 	}
 }
 
+// TestAnImagesOwnCommandNeedsNoPlatform: nobody has said which framework it needs, so that none is looked for.
+func TestAnImagesOwnCommandNeedsNoPlatform(t *testing.T) {
+	dir := hostDirs(t)
+	for more, want := range map[string]string{
+		"--ml-entrypoint python3": "", "--ml-entrypoint python3 --sl-platform pyt": "PYT", "--model-dir model --model-program train.py": "TF",
+	} {
+		e := environment(map[string]string{"HOME": dir})
+		args := append(strings.Fields("run-sl --runtime process --ml-runtime docker --host-ip h --sn-ip s --socket-path agent.sock --name sl-1 --ml-image i"), strings.Fields(more)...)
+		err := parse(t, e, args, func(c *cli.Context) error {
+			cfg, err := slConfig(c, e)
+			if cfg.Platform != want {
+				t.Errorf("%s: platform %q, want %q", more, cfg.Platform, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+}
+
 // TestDaemonUnderstandsItsLauncher reads the arguments of the SL's container as the daemon in it does: the ML program's
 // container is what the user asked for.
 func TestDaemonUnderstandsItsLauncher(t *testing.T) {

@@ -158,6 +158,9 @@ func withMLContainer(o *start.SL, e Env, cfg *node.SLConfig) error {
 	}
 	cfg.ML, cfg.Env = ml, ml.Env
 	cfg.DataDir, cfg.ModelDir, cfg.Program = ml.DataDir, ml.ModelDir, ml.Program
+	if o.Platform == "" && (ml.Entrypoint != nil || ml.Cmd != nil) {
+		cfg.Platform = "" // what an image runs by a command of its own needs the framework that its author knows
+	}
 	if e.Getenv(start.InContainer) != "" {
 		cfg.SpillDir, cfg.DataDir, cfg.ModelDir = engine.SpillDir, start.Inside(ml.DataDir, engine.DataDir), start.Inside(ml.ModelDir, engine.ModelDir)
 	}
