@@ -32,7 +32,7 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	cfg.Log.Info("tasks are carried out as this host's owner says", "policy", owner.String(), "taskrunner", cfg.Offer.Taskrunner, "sls", cfg.Offer.Peers)
+	cfg.Log.Info("tasks are carried out as this host's owner says", "policy", swop.Owner{Policy: owner, Place: cfg.Place}.Words(), "taskrunner", cfg.Offer.Taskrunner, "sls", cfg.Offer.Peers)
 	api, err := b.register(ctx, cfg.SNs, client.NodeInfo{Role: identity.RoleSWOP, Runtime: cfg.Runtime, Offer: &cfg.Offer})
 	if err != nil {
 		return err

@@ -61,6 +61,9 @@ func (s Source) String() string {
 	return fmt.Sprintf("%s:%d: %s", s.File, s.Line, s.Text)
 }
 
+// None reports whether there is no policy: what images do is carried out, without a question.
+func (p *Policy) None() bool { return p.kind == none }
+
 // Unwritten returns the policy Null or Ask of a host of a trust domain.
 func Unwritten(name, domain string) (*Policy, error) {
 	p := &Policy{approvers: operators(domain, "*"), logs: operators(domain, "**")}

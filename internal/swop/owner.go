@@ -31,6 +31,14 @@ type Place struct {
 
 var _ consent.Policy = Owner{}
 
+// Words say what the owner has decided, for the log. A swarm of `swarmctl local` is its owner's alone.
+func (o Owner) Words() string {
+	if o.Local && o.Process && o.Policy.None() {
+		return "no policy: this swarm is on this machine alone, and runs programs on it as processes, without a container. It binds no path of this host that a task names"
+	}
+	return o.Policy.String()
+}
+
 // Decide implements consent.Policy.
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)

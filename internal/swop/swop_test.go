@@ -341,3 +341,27 @@ func TestWhereThePolicyStands(t *testing.T) {
 		}
 	}
 }
+
+// TestAHostSaysItsPolicyAsItIs: in a swarm of this machine alone the null policy lets processes run, and says so.
+func TestAHostSaysItsPolicyAsItIs(t *testing.T) {
+	null, err := policy.Unwritten(policy.Null, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask, err := policy.Unwritten(policy.Ask, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		of             *policy.Policy
+		process, local bool
+		want           string
+	}{
+		{null, true, true, "runs programs on it as processes"}, {null, true, false, "runs no processes outside containers"}, {null, false, true, "runs no processes outside containers"},
+		{ask, true, true, "asks about every task"},
+	} {
+		if got := (swop.Owner{Policy: tt.of, Place: swop.Place{Process: tt.process, Local: tt.local}}).Words(); !strings.Contains(got, tt.want) {
+			t.Errorf("process %v, local %v: %s, want %s", tt.process, tt.local, got, tt.want)
+		}
+	}
+}
