@@ -53,11 +53,12 @@ func inviteTo(t *testing.T, dir string, secret []byte, nodes ...invitation.Node)
 }
 
 func TestInvitationFillsInOptions(t *testing.T) {
-	file := invite(t, filepath.Join(t.TempDir(), "d"), invitation.Node{Role: identity.RoleSN, Name: "sn-d"}, invitation.Node{Role: identity.RoleSL, Name: "d"})
+	file := invite(t, filepath.Join(t.TempDir(), "d"), invitation.Node{Role: identity.RoleSN, Name: "sn-d"}, invitation.Node{Role: identity.RoleSL, Name: "d"}, invitation.Node{Role: identity.RoleSWOP, Name: "swop-d"})
 	common := "--trustDomain=a.example --swarm-id=swarm --spiffe-prefix=/swarm --serverAddress=10.0.0.9 --serverPort=8082 "
 	for args, want := range map[string]string{
-		"run-sl": "--name=d " + common + "--sn-ip=127.9.9.1:1304 --sn-ip=[::1]:443 --host-ip=127.0.0.1",
-		"run-sn": "--name=sn-d " + common + "--join=127.9.9.1:1305 --join=[::1]:1305 --host-ip=127.0.0.1",
+		"run-sl":   "--name=d " + common + "--sn-ip=127.9.9.1:1304 --sn-ip=[::1]:443 --host-ip=127.0.0.1",
+		"run-swop": "--name=swop-d " + common + "--sn-ip=127.9.9.1:1304 --sn-ip=[::1]:443 --host-ip=127.0.0.1",
+		"run-sn":   "--name=sn-d " + common + "--join=127.9.9.1:1305 --join=[::1]:1305 --host-ip=127.0.0.1",
 		"run-sl --name=d --swarm-id=swarm --host-ip=h": "--trustDomain=a.example --spiffe-prefix=/swarm --serverAddress=10.0.0.9 --serverPort=8082 --sn-ip=127.9.9.1:1304 --sn-ip=[::1]:443",
 		// Where things are a host may know better.
 		"run-sl --sn-ip=x --serverAddress=y --host-ip=h":               "--name=d --trustDomain=a.example --swarm-id=swarm --spiffe-prefix=/swarm",

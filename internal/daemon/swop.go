@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/invited"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -130,6 +131,10 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},
 		Types: func(tasks work.Tasks) map[string]work.Type {
+			lent := o.Node
+			if socket := agentSocket(&o.Node, e, base.StateDir); socket != "" {
+				lent.SocketPath = socket
+			}
 			getenv := o.Getenv(e.Getenv)
 			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
 			runner := &containers.Runner{
@@ -139,7 +144,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			run := work.Type{Executor: runner, Image: runner.Image}
 			if ml == start.Process {
 				run = work.Type{Executor: &runswarm.Processes{
-					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: o.Node, SNs: sns}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
+					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: lent, SNs: sns}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
 					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
 				}}
 			}
@@ -159,6 +164,21 @@ func hostPaths(o *start.SWOP, e Env, node, ml string) hostpaths.Resolver {
 		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },
 		Image: cmp.Or(o.Container.Image, getenv("SWARM_IMAGE"), engine.ImageSwarmd), Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
 	}
+}
+
+// agentSocket is the socket of the SPIRE agent that this node runs, where it has one: SLs of which the profile names no identity ask it too.
+func agentSocket(o *start.Node, e Env, stateDir string) string {
+	if agent, err := o.AgentConfig(e.Getenv); err != nil || agent == nil {
+		return ""
+	}
+	if given := o.Agent["socketPath"]; given != "" {
+		return given
+	}
+	dir := filepath.Join(stateDir, "spire-agent")
+	if o.Invitation != nil {
+		dir = invited.AgentDir(stateDir, o.Invitation, engine.Scope(e.Getenv))
+	}
+	return filepath.Join(dir, "agent.sock")
 }
 
 // readProfile reads the host's profile, and what is odd in it.

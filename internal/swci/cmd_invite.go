@@ -38,7 +38,7 @@ func inviteCommands() []*Command {
 	return []*Command{{
 		Pattern: "invite NODE...", Group: "Nodes",
 		Summary: "Print an invitation: one line by which a new host joins",
-		Details: "Run it on the SPIRE server's machine. NODE is sl/NAME, sn/NAME, swci or swci/NAME; several NODEs are components of one host. Makes the registration entry of each over the server's API socket, unless it exists, and prints one line, which you carry to that host: join token, trust bundle, addresses of SPIRE server and SNs, swarm ID, and for an SN of a swarm whose operators admit SNs the admission, which is a signed order that the ledger records. \"swarmd run-sl --invite FILE\" (run-sn; \"create context NAME --invite FILE\") needs nothing else.\n\nThe line is a secret until it is used: one host can use it, once, before it expires. Whoever carries it is trusted; both ends print a fingerprint of ten characters to compare. Without a context or an identity a SPIRE agent of swarmctl's own is started by that server.",
+		Details: "Run it on the SPIRE server's machine. NODE is sl/NAME, sn/NAME, swop/NAME, swci or swci/NAME; several NODEs are components of one host. Makes the registration entry of each over the server's API socket, unless it exists, and prints one line, which you carry to that host: join token, trust bundle, addresses of SPIRE server and SNs, swarm ID, and for an SN of a swarm whose operators admit SNs the admission, which is a signed order that the ledger records. \"swarmd run-sl --invite FILE\" (run-sn, run-swop; \"create context NAME --invite FILE\") needs nothing else. A SWOP's SLs get their identity by the same line, unless its profile names others: they share the SPIFFE ID of SLs without a name.\n\nThe line is a secret until it is used: one host can use it, once, before it expires. Whoever carries it is trusted; both ends print a fingerprint of ten characters to compare. Without a context or an identity a SPIRE agent of swarmctl's own is started by that server.",
 		Example: "invite sl/hospital-d --expires 24h --out hospital-d.invite",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "expires", Value: inviteLife, Usage: "`TIME` in which it can be used, 720h at most"},
@@ -87,9 +87,6 @@ func invite(ctx context.Context, s *Session, args Args) error {
 		role, name, err := spire.ParseNode(word)
 		if err != nil {
 			return &exit.Error{Status: exit.Usage, Err: err}
-		}
-		if role == identity.RoleSWOP {
-			return exit.New(exit.Usage, "give its host a join token and the bundle: swarmd spire-token --create "+word, "SWOPs are not invited by a line")
 		}
 		if role == identity.RoleAudit {
 			return exit.New(exit.Usage, "give the auditor a join token and the bundle: swarmd spire-token --create "+word, "auditors are not invited, as they run no node")
@@ -346,6 +343,9 @@ func (v *inviter) makeEntries(ctx context.Context) error {
 			v.made = append(v.made, v.i.SPIFFEID(n))
 		}
 		agents = append(agents, path)
+		if n.Role == identity.RoleSWOP { // its SLs ask the same agent; how many there are is for its profile to say
+			agents = append(agents, spire.AgentPath(identity.RoleSL, ""))
+		}
 	}
 	life := v.i.Expires.Sub(v.s.Env.Now())
 	if v.i.Token, err = v.server.JoinToken(ctx, agents, life); err != nil {
@@ -427,6 +427,9 @@ func (v *inviter) words(out, fingerprint string) string {
 	if _, ok := v.i.Of(identity.RoleSL); ok {
 		b.WriteString("PLATFORM is PYT or TF, whichever the program needs; PROGRAM is a file of the model directory\n")
 	}
+	if n, ok := v.i.Of(identity.RoleSWOP); ok {
+		fmt.Fprintf(&b, "PROFILE is a file of DIR; its SLs have the SPIFFE ID spiffe://%s/swarm/sl, unless it names others, and are called %s-sl-0 and so on\n", v.i.TrustDomain, n.Name)
+	}
 	for _, option := range v.allowPeers() {
 		fmt.Fprintf(&b, "SLs that list those whom they merge with need also: %s\n", option)
 	}
@@ -451,6 +454,8 @@ func commandOf(i *invitation.Invitation, role identity.Role, file string) string
 			command += " --sl-fs-port " + besideSN
 		}
 		return command
+	case identity.RoleSWOP:
+		return "swarmd run-swop --invite " + file + " --usr-dir DIR --profile-file-name PROFILE"
 	case identity.RoleSWCI:
 		return "swarmctl create context swarm --invite " + file
 	}

@@ -78,6 +78,7 @@ func TestCommandsOfAnInvitation(t *testing.T) {
 		{alone, identity.RoleSL, "swarmd run-sl --invite d.invite --sl-platform PLATFORM --model-program PROGRAM"},
 		{both, identity.RoleSL, "swarmd run-sl --invite d.invite --sl-platform PLATFORM --model-program PROGRAM --sl-fs-port 31305"},
 		{both, identity.RoleSN, "swarmd run-sn --invite d.invite"},
+		{alone, identity.RoleSWOP, "swarmd run-swop --invite d.invite --usr-dir DIR --profile-file-name PROFILE"},
 	} {
 		if got := swci.CommandOf(x.i, x.role, "d.invite"); got != x.want {
 			t.Errorf("%s of %s: %q, want %q", x.role, x.i.For(), got, x.want)
@@ -98,7 +99,7 @@ func TestInviteMistakes(t *testing.T) {
 		"invite sl":                           "write sl/NAME",
 		"invite sl/a sl/b":                    "two nodes of role sl: invite each host by itself",
 		"invite sl/a sn/a":                    `two nodes called "a"`,
-		"invite swop/a":                       "SWOPs are not invited",
+		"invite swop":                         "write swop/NAME",
 		"invite audit/a":                      "swarmd spire-token --create audit/a",
 		"invite sl/a --expires 10s":           "--expires 10s is not valid",
 		"invite sl/a --expires 10000h":        "give a time from 1m to 720h",

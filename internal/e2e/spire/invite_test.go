@@ -102,6 +102,45 @@ func TestInvitationOfSeveralComponents(t *testing.T) {
 	lone.Fails("--no-found", "would found a NEW swarm", "--join HOST")
 }
 
+// A SWOP joins by one line, and the SLs that it starts for a task get their identities by it too.
+func TestInvitationOfASWOP(t *testing.T) {
+	t.Parallel()
+	e2etest.NeedPython(t)
+	w := newInviting(t)
+	sn := w.sns(1)[0]
+	file := w.Path("host.invite")
+	said := w.invites("swop/hospital-f", "swci", "--out", file)
+	if !strings.Contains(said, "swarmd run-swop --invite "+file+" --usr-dir DIR --profile-file-name PROFILE") {
+		t.Errorf("invite says %q", said)
+	}
+	w.CopyProgram(w.Path("private"))
+	for name, text := range map[string]string{
+		"policy.yaml": "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='process'}\n",
+		"profile.yaml": fmt.Sprintf("groupname: g\ntaskrunner: defaulttaskbb.taskdb.sml.hpe\npolicyuri: policy.yaml\nnetwork: none\nresourcemgr:\napls:\napisrv:\nenvvars: null\nnodes:\n"+
+			"  - slnodedef:\n      idx: 0\n      identity: null\n      slhostname: null\n      usrhostname: null\n      slhostip: %s\n      slport: null\n"+
+			"      privatedata: { src: %s, mType: BIND }\n      slenvvars: null\n      usrenvvars: null\n", w.Addr(15), w.Path("private")),
+		"run.yaml": fmt.Sprintf("Name: train\nTaskType: RUN_SWARM\nAuthor: me\nPrereq: ROOTTASK\nOutcome: none\nBody:\n  Entrypoint: %s\n  Command: train.py\n  WorkingDir: /platform/private\n"+
+			"  PrivateContent: /platform/private\n  SharedContent: null\n  Envvars: [MIN_PEERS: 1]\n", e2etest.Python),
+	} {
+		if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swop := w.Start(15, "swop", "swarmd", "run-swop", "--host-ip", w.Addr(15), "--state-dir", w.Path("swop-host", "swop"), "--usr-dir", w.Path(), "--profile-file-name", "profile.yaml", "--invite", file)
+	swop.Sees("Ready for Task Execution!")
+	ctl(t, w.Dir, "create", "context", "f", "--invite", file)
+	for _, words := range []string{
+		"create task from " + w.Path("run.yaml"), "finalize task train", "assign task train to defaulttaskbb.taskdb.sml.hpe with all peers", "wait for taskrunner defaulttaskbb.taskdb.sml.hpe",
+	} {
+		ctl(t, w.Dir, append([]string{"--context", "f"}, strings.Fields(words)...)...)
+	}
+	if out := ctl(t, w.Dir, "--context", "f", "list", "nodes"); !strings.Contains(out, "hospital-f-sl-0") {
+		t.Errorf("list nodes says %q", out)
+	}
+	swop.Stop()
+	sn.Stop()
+}
+
 // inviting is a swarm whose SPIRE server is one of swarmd's, without entries for nodes.
 type inviting struct {
 	*swarm
