@@ -114,6 +114,9 @@ func assignTask(ctx context.Context, s *Session, args Args) error {
 		if read := args.Opts.String("digest"); err == nil && read != "" && read != shown.Sum {
 			err = exit.New(exit.Conflict, "read the task again: swarmctl get task body "+name, "it has the digest %s, not %s", shown.Sum, read)
 		}
+		if err == nil && !shown.Final() {
+			err = exit.New(exit.Conflict, "finalise it: swarmctl finalize task "+name, "it is not finalised")
+		}
 		if err != nil {
 			return fmt.Errorf("assign task %s: %w", name, err)
 		}

@@ -145,10 +145,15 @@ func TestAssignTask(t *testing.T) {
 		}
 	}
 	api := &runnerAPI{nodes: nodes}
-	api.board = board(t, task.RunSwarm)
+	var err error
+	if api.board, err = board(t, task.RunSwarm).CreateTask(task.Task{Name: "open", Type: task.PullImage, Author: "a", Prereq: "run"}); err != nil {
+		t.Fatal(err)
+	}
 	for words, want := range map[string]string{
 		"run to tr with 1 peers --expires 169h": "--expires 169h0m0s is not valid: hosts take no other",
 		"run to tr with 0 peers":                `"0" is no number of peers`,
+		"run to tr":                             "who is to carry out the task is not said",
+		"open to tr with 1 peers":               "assign task open: it is not finalised",
 		"run to tr with 2":                      `"with 2" does not say who is to carry out the task`,
 		"run to tr with -2 peers":               `"-2" is no number of peers`,
 		"none to tr with 1 peers":               "assign task none: no such task",
@@ -172,6 +177,7 @@ func TestATargetJoinsWhatTheTaskrunnerCarriesOut(t *testing.T) {
 	}{
 		{"target h-1", b.Task("run").Digest, "running", "", "77"},
 		{"target h-1", "00", "running", "", ""},
+		{"target h-1", b.Task("run").Digest, "waiting", "", ""},
 		{"target h-1", b.Task("run").Digest, "over", "failed", ""},
 		{"with 1 peers", b.Task("run").Digest, "running", "", ""},
 	} {

@@ -149,7 +149,7 @@ func peerToJSON(a *swarmv1.Assignment, m *swarmv1.AssignmentMember) taskrunnerPe
 // peerStatus is a host's part with its SLs. The original calls a host by its group.
 func peerStatus(a *swarmv1.Assignment, m *swarmv1.AssignmentMember, nodes []*swarmv1.Node) peerStatusJSON {
 	out := peerStatusJSON{taskrunnerPeerJSON: peerToJSON(a, m), Group: tasks.GroupOf(m, nodes), SLs: []peerSLJSON{}}
-	if out.Group != "" {
+	if out.Group != "" && out.Group != out.Node {
 		out.facts[0].value = out.Group
 		out.facts = slices.Insert(out.facts, 1, field{"SWOP_NAME", out.Node})
 	}

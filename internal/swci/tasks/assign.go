@@ -23,6 +23,8 @@ type Whom struct {
 func ParseWhom(words []string) (w Whom, err error) {
 	usage := exit.New(exit.Usage, "write: with N peers, with all peers, or target NODE", "%q does not say who is to carry out the task", strings.Join(words, " "))
 	switch {
+	case len(words) == 0:
+		return w, exit.New(exit.Usage, exit.Hint(usage), "who is to carry out the task is not said")
 	case len(words) == 2 && strings.EqualFold(words[0], "target"):
 		return Whom{Target: words[1]}, nil
 	case len(words) != 3 || !strings.EqualFold(words[0], "with") || !strings.EqualFold(words[2], "peers") && !strings.EqualFold(words[2], "peer"):
@@ -87,8 +89,8 @@ func Plan(ctx context.Context, api Swarm, t *Shown, taskrunner string, w Whom, e
 // joins is the assignment of the task that a taskrunner carries out now, which one more host joins; empty: it does not.
 func joins(ctx context.Context, api Taskrunners, t *Shown, taskrunner string) (string, error) {
 	r, err := api.GetTaskrunner(ctx, taskrunner)
-	if a := r.GetAssignment(); err == nil && a != nil && a.GetVerdict() == "" && a.GetDigest() == t.Sum {
-		return a.GetId(), nil
+	if a := r.GetAssignment(); err == nil && (a.GetPhase() == "preparing" || a.GetPhase() == "running") && a.GetDigest() == t.Sum {
+		return a.GetId(), nil // while it waits for hosts another one would take one from it
 	}
 	return "", err
 }
