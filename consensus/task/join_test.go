@@ -38,7 +38,9 @@ func TestAHostJoinsATaskrunner(t *testing.T) {
 
 // TestAResetEndsWhatJoined, and the taskrunner is idle once all of it is over, in any order.
 func TestAResetEndsWhatJoined(t *testing.T) {
-	reset := func(b *task.Board) (*task.Board, error) { return b.ResetTaskrunner(task.DefaultTaskrunner, "enough", 20) }
+	reset := func(b *task.Board) (*task.Board, error) {
+		return b.ResetTaskrunner(task.DefaultTaskrunner, "enough", 20)
+	}
 	for name, steps := range map[string][]step{
 		"last":  {reset, all("7", task.Stopped, true), do("7", task.Close), do("8", task.Close)},
 		"first": {reset, do("8", task.Close), all("7", task.Stopped, true), do("7", task.Close)},
