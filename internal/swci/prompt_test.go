@@ -231,7 +231,7 @@ func TestPromptRefusals(t *testing.T) {
 		{"a word of several, and no argument", "Reset Contrat", `hint: did you mean "reset contract"?`, nil},
 		{"sleep, no number", "sleep NaN", `ERROR : stdin:1: "NaN" is no number`, nil},
 		{"exit on failure", "exit on failure maybe", `ERROR : stdin:1: "maybe" is neither on nor off`, nil},
-		{"option of ls", "ls -x", "ERROR : stdin:1: unknown option -x\n    hint: ls knows -l, -a, -t, -r, -1 and -h", nil},
+		{"option of ls", "ls -x", "ERROR : stdin:1: unknown option -x\n    hint: ls knows -l, -a, -A, -d, -t, -S, -r, -R, -1 and -h", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -122,12 +122,25 @@ func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error 
 			paths = []string{"."}
 		}
 		for _, path := range paths {
-			if !strings.HasPrefix(path, "-") && !sh.Inside(path) {
+			if !strings.HasPrefix(path, "-") && !insideUsr(sh, path) {
 				return exit.New(exit.Denied, "web mode sees the user directory only, which --usr-dir names", "%s is not in the user directory", path)
 			}
 		}
 	}
 	return nil
+}
+
+// insideUsr reports whether a path, or all that a pattern stands for, is in the user directory. Nothing is looked for outside of it.
+func insideUsr(sh *shell.Shell, path string) bool {
+	i := strings.IndexAny(path, "*?[")
+	if i < 0 {
+		return sh.Inside(path)
+	}
+	dir := first(path[:strings.LastIndexByte(path[:i], '/')+1], ".")
+	if strings.Contains(path, "..") || !sh.Inside(dir) {
+		return false
+	}
+	return !slices.ContainsFunc(sh.Expand([]string{path}), func(p string) bool { return !sh.Inside(p) })
 }
 
 // runWeb serves the prompt to programs, after the startup script.

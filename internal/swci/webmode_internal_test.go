@@ -69,6 +69,12 @@ func TestAllowInWeb(t *testing.T) {
 		{"cd " + usr + "x", inUsr, usr + "x is not in the user directory"},
 		{"ls -- -l below .", inUsr, ""},
 		{"ls", inUsr, ""},
+		{"ls -- b*", inUsr, ""},
+		{"ls -- /platform/swarm/usr/b*", inUsr, ""},
+		{"ls -- *", inUsr, "* is not in the user directory"}, // a link that leads out is among them
+		{"ls -- ../*", inUsr, "../* is not in the user directory"},
+		{"ls -- b*/../..", inUsr, "b*/../.. is not in the user directory"},
+		{"ls -- /etc/*", inUsr, "/etc/* is not in the user directory"},
 		{"ls -- below /", inUsr, "/ is not in the user directory"},
 		{"ls -- out/x", inUsr, "out/x is not in the user directory"},
 		{"create task from below/x.yaml", inUsr, "below/x.yaml is not in the user directory"}, // it is not there

@@ -1,16 +1,13 @@
 package shell
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -150,74 +147,4 @@ func (s *Shell) Inside(path string) bool {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	return err == nil && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
-}
-
-// listOptions are those of ls's options that List knows; -1 and -h are what it does without them.
-const listOptions = "latr1h"
-
-// List shows the files that args name, the working directory without any.
-func (s *Shell) List(w io.Writer, args []string) error {
-	var given string
-	var paths []string
-	for _, a := range args {
-		switch opts, isOpt := strings.CutPrefix(a, "-"); {
-		case isOpt && opts != "" && strings.Trim(opts, listOptions) == "":
-			given += opts
-		case isOpt:
-			return exit.New(exit.Usage, "ls knows -l, -a, -t, -r, -1 and -h", "unknown option %s", a)
-		default:
-			paths = append(paths, a)
-		}
-	}
-	long, all := strings.Contains(given, "l"), strings.Contains(given, "a")
-	if len(paths) == 0 {
-		paths = []string{"."}
-	}
-	for _, p := range paths {
-		infos, err := list(s.Path(p))
-		if err != nil {
-			return fmt.Errorf("list files: %w", err)
-		}
-		if strings.Contains(given, "t") {
-			slices.SortStableFunc(infos, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-		}
-		if strings.Contains(given, "r") {
-			slices.Reverse(infos)
-		}
-		for _, i := range infos {
-			switch {
-			case !all && strings.HasPrefix(i.Name(), ".") && i.Name() != filepath.Base(p):
-			case long:
-				fmt.Fprintf(w, "%s %12d %s %s\n", i.Mode(), i.Size(), i.ModTime().Format("2006-01-02 15:04"), text.Line(i.Name()))
-			default:
-				fmt.Fprintln(w, text.Line(i.Name()))
-			}
-		}
-	}
-	return nil
-}
-
-// list returns what is in a folder by name, or the file itself.
-func list(path string) ([]os.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []os.FileInfo{info}, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var infos []os.FileInfo
-	for _, e := range entries {
-		if i, err := e.Info(); err == nil { // else it has just been removed
-			infos = append(infos, i)
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-	}
-	slices.SortFunc(infos, func(a, b os.FileInfo) int { return strings.Compare(a.Name(), b.Name()) })
-	return infos, nil
 }

@@ -292,6 +292,34 @@ func TestUserDirectoryByItsOldNames(t *testing.T) {
 	}
 }
 
+// TestListTakesPatterns, as other shells do, and the options that show what is below.
+func TestListTakesPatterns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := setup("cd /platform/swarm/usr\nls *.yaml\nls -A d*\nls /platform/swci/usr/d/?\nls -d *\nls -R\nls -S *.yaml d\nls *.none\nls [\ncd d\nls ../*.yaml\n")
+	f.cfg.Dir = t.TempDir()
+	for name, size := range map[string]int{"b.yaml": 1, "a.yaml": 2, ".c.yaml": 3, "d/x": 1, "d/.h": 1, "d/below/y": 1} {
+		file := filepath.Join(f.cfg.Dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, make([]byte, size), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"> ls *.yaml\n    a.yaml\n    b.yaml\nSWCI", "> ls -A d*\n    .h\n    below\n    x\nSWCI", "> ls /platform/swci/usr/d/?\n    x\nSWCI", "> ls -d *\n    a.yaml\n    b.yaml\n    d\nSWCI",
+		"> ls -R\n    .:\n    a.yaml\n    b.yaml\n    d\n", "    d:\n    below\n    x\n", "    d/below:\n    y\nSWCI", "> ls -S *.yaml d\n    a.yaml\n    b.yaml\n", "ERROR : stdin:8: list files: stat *.none", "ERROR : stdin:9: list files: stat [",
+		"> ls ../*.yaml\n    a.yaml\n    b.yaml\n",
+	} {
+		if !strings.Contains(f.out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, f.out.String())
+		}
+	}
+}
+
 func TestCtrlCEndsACommandAndItsScript(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := setup("say prompt")
