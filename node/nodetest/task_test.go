@@ -134,6 +134,12 @@ func (a *assignments) check() {
 			}
 		}
 	}
+	a.ledger()
+}
+
+// ledger holds that the ledger has each assignment once, with one verdict, and can be verified.
+func (a *assignments) ledger() {
+	a.t.Helper()
 	var b bytes.Buffer
 	_, err := a.swarm.Operator().ReadLedger(a.t.Context(), &b)
 	a.must(err)
