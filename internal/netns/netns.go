@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -127,6 +128,9 @@ func (n *Net) undo(errs ...error) error {
 func (n *Net) at(argv ...string) error {
 	return run("ip", append([]string{"netns", "exec", n.name}, argv...)...)
 }
+
+// Namespace is the file that stands for the host's namespace.
+func (h *Host) Namespace() string { return filepath.Join("/run/netns", h.name) }
 
 // Command returns the argument vector that runs argv on the host. The process keeps its ID, parent and environment.
 func (h *Host) Command(argv ...string) []string {

@@ -231,6 +231,7 @@ type options struct {
 	path        []string
 	without     []string
 	images      []string
+	namespace   string
 }
 
 // Option bends a private engine.
@@ -246,6 +247,9 @@ func Path(dir string) Option { return func(o *options) { o.path = append(o.path,
 func Without(names ...string) Option {
 	return func(o *options) { o.without = append(o.without, names...) }
 }
+
+// In puts a private engine into a network namespace, which a file of /run/netns stands for: that is the host network of its containers.
+func In(namespace string) Option { return func(o *options) { o.namespace = namespace } }
 
 // Images are loaded from the machine's engine instead of TestImage; none makes a bare engine.
 func Images(names ...string) Option { return func(o *options) { o.images = names } }

@@ -15,7 +15,7 @@ import (
 )
 
 // PrivateEngine is an engine of a test's own, which may be stopped, killed and started. It knows the networks none and host
-// only, and its host network is an empty one of its own. It and all that it runs are gone when the test ends.
+// only, and its host network is an empty one of its own, or that of In. It and all that it runs are gone when the test ends.
 type PrivateEngine struct {
 	t          testing.TB
 	dir        string
@@ -125,7 +125,11 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 	}
 	// The engine lives in a network namespace of its own: at its start a dockerd without a bridge removes docker0, which may be
 	// the machine's engine's.
-	p.containerd = startServer(p.t, &p.log, p.env, "unshare", "--net", "containerd", "--config", p.path("containerd.toml"))
+	within := []string{"unshare", "--net"}
+	if p.o.namespace != "" {
+		within = []string{"nsenter", "--net=" + p.o.namespace}
+	}
+	p.containerd = startServer(p.t, &p.log, p.env, append(within, "containerd", "--config", p.path("containerd.toml"))...)
 }
 
 // Host is the engine's address, a DOCKER_HOST.
