@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -37,11 +38,21 @@ type Registry struct {
 // NewRegistry starts a registry, which ends with the test. The image is unlike those of other registries.
 func NewRegistry(t testing.TB) *Registry {
 	t.Helper()
-	r := &Registry{Tag: "1.0", manifests: map[string][]byte{}, blobs: map[string][]byte{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewRegistryAt(t, l)
+}
+
+// NewRegistryAt is NewRegistry with its listener, which it closes: it may be that of another host.
+func NewRegistryAt(t testing.TB, l net.Listener) *Registry {
+	t.Helper()
+	r := &Registry{Address: l.Addr().String(), Tag: "1.0", manifests: map[string][]byte{}, blobs: map[string][]byte{}}
 	r.Move(t)
-	server := httptest.NewServer(r)
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: r, ReadHeaderTimeout: Timeout}}
+	server.Start()
 	t.Cleanup(func() { r.Release(); server.Close() })
-	r.Address = strings.TrimPrefix(server.URL, "http://")
 	return r
 }
 
