@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"bytes"
+	"context"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -29,16 +30,22 @@ func (s *site) waits(name string) (int, string) {
 // log is all that a container said.
 func (s *site) log(name string) string {
 	s.t.Helper()
-	r, err := s.engine.ContainerLogs(s.t.Context(), name, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	out, err := s.logs(s.t.Context(), name)
 	if err != nil {
 		s.t.Fatalf("log of %s: %v", name, err)
 	}
+	return out
+}
+
+func (s *site) logs(ctx context.Context, name string) (string, error) {
+	r, err := s.engine.ContainerLogs(ctx, name, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return "", err
+	}
 	defer r.Close()
 	var out bytes.Buffer
-	if _, err := stdcopy.StdCopy(&out, &out, r); err != nil {
-		s.t.Fatalf("log of %s: %v", name, err)
-	}
-	return out.String()
+	_, err = stdcopy.StdCopy(&out, &out, r)
+	return out.String(), err
 }
 
 // nothingLeft wants no container, volume or network of this test's scope.
