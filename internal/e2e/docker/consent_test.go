@@ -35,29 +35,37 @@ func newNamedHosts(t *testing.T, sns, n int) *hosts {
 	return h
 }
 
-// TestConsentOfAHost: its owner's policy refuses a task, asks about one that is then refused, and about one that is then approved; all by
-// swarmctl, which says who decided, and the host has what was approved and nothing else.
+// TestConsentOfAHost: its owner's policy refuses a task, allows one for the digest of its image, and asks about the same when its tag stands for
+// another image, which is then refused, and then approved; all by swarmctl, which says who decided. The host has what was allowed and approved, and
+// nothing else.
 func TestConsentOfAHost(t *testing.T) {
 	h := newNamedHosts(t, 1, 1)
-	host := h.seesReady(1, "--policy", h.writes("consent/policy.yaml"))
 	l, err := h.Host(21).Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := enginetest.NewRegistryAt(t, l)
+	host := h.seesReady(1, "--policy", h.writes("consent/policy.yaml", "<DIGEST>", r.Digest))
 	pull := "OrgAndReg : " + r.Address + "/org\nRepoName : img\nTag : " + r.Tag + "\nAuth : null\n"
-	h.task("run", task.RunSwarm, "ROOTTASK", "Entrypoint : python3\nCommand : x.py\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")
+	h.taskOfImage()
+	h.task("run", task.RunSwarm, "user_env_task", "Entrypoint : python3\nCommand : x.py\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")
 	h.task("pull", task.PullImage, "ROOTTASK", pull)
 	const peer = "swop-1"
 
 	h.assigns("run", "2")
 	h.ends(task.Failed, peer+" refused: the policy of swop-1 refuses it to spiffe://swarm.learning/swarm/swci/ann: ")
+	h.images(1, 2) // those that the host had
 
+	h.assigns("pull", "1")
+	h.ends(task.Succeeded, "")
+	h.images(1, 3)
+
+	r.Move(t)
 	h.assigns("pull", "1")
 	h.asks("pull", peer)
 	h.says(bob, 0, "refused on swop-1", "refuse", "task", "pull", "on", peer, "because", "the image is unknown here")
 	h.ends(task.Failed, peer+" refused: refused by spiffe://swarm.learning/swarm/swci/bob: the image is unknown here")
-	h.images(1, 2) // those that the host had
+	h.images(1, 3)
 
 	h.assigns("pull", "1")
 	h.asks("pull", peer)
@@ -66,10 +74,10 @@ func TestConsentOfAHost(t *testing.T) {
 	h.until("the host to say what it takes that for", func(assignment) bool {
 		return strings.Contains(h.orders("list", "taskrunner", "peers", task.DefaultTaskrunner), "does not count")
 	})
-	h.images(1, 2)
+	h.images(1, 3)
 	h.says(bob, 0, "approved on swop-1", "approve", "task", "pull", "on", peer)
 	h.ends(task.Succeeded, "")
-	h.images(1, 3)
+	h.images(1, 4)
 	h.empty(1)
 	for _, p := range []*e2etest.Proc{host, h.sns[0]} {
 		p.Stop()

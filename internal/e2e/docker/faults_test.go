@@ -45,8 +45,7 @@ var kinds = []kind{
 		name: task.RunSwarm, peers: "2",
 		make: func(h *hosts) (under, release func()) {
 			h.CopyProgram(h.Path("model"))
-			h.orders("create", "task", "from", h.writes("taskdefs/user_env_task.yaml"))
-			h.orders("finalize", "task", "user_env_task")
+			h.taskOfImage()
 			h.task("work", task.RunSwarm, "user_env_task", "Entrypoint : python3 -u\nCommand : model/train.py\nWorkingDir : /tmp/test\nPrivateContent : /tmp/test/app-data\n"+
 				`Envvars : ["MIN_PEERS": 2, "HOLD_END": /tmp/test/model/go, "SWARM_METRICS_FILE": /tmp/test/app-data/metrics]`+
 				"\nSharedContent : [{Src : "+h.Path("model")+", Tgt : /tmp/test/model, MType : BIND}]\n")

@@ -180,3 +180,10 @@ func (h *hosts) task(name, kind, prereq, body string) {
 	h.orders("create", "task", "from", file)
 	h.orders("finalize", "task", name)
 }
+
+// taskOfImage makes the task "user_env_task", whose outcome the hosts have.
+func (h *hosts) taskOfImage() {
+	h.T.Helper()
+	h.orders("create", "task", "from", h.writes("taskdefs/user_env_task.yaml"))
+	h.orders("finalize", "task", "user_env_task")
+}
