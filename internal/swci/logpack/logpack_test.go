@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -28,7 +29,7 @@ func TestRedact(t *testing.T) {
 		"a\n\nb":                                 "a\n\nb",
 		"  Password: hunter2 # x":                "  Password: [left out]",
 		"Auth: {Username: ada, Password: 'a b'}": "Auth: {Username: ada, Password: [left out]}",
-		`{"auth": {"password":"a\"b","user":"ada"}}`: `{"auth": {"password":[left out],"user":"ada"}}`,
+		`{"auth": {"password":"a\"b","user":"ada"}}`: `{"auth":{"password":"[left out]","user":"[left out]"}}`,
 		"DB_PASSWORD=x y":                                                       "DB_PASSWORD=[left out]",
 		"swarmd run-sl -joinToken 1234-5 --name a":                              "swarmd run-sl -joinToken [left out] --name a",
 		"run --token=abc --name a":                                              "run --token=[left out]",
@@ -51,13 +52,18 @@ func TestRedact(t *testing.T) {
 func FuzzRedact(f *testing.F) {
 	f.Add([]byte("x -----BEGIN EC PRIVATE KEY-----\nAAA\n-----END EC PRIVATE KEY----- y\npassword: x"))
 	f.Add([]byte("http://a:b@c token=x"))
+	f.Add([]byte(`{"Env":["A=b"],"Cmd":["--token","x"],"l":[{"name":"PASSWORD","value":1}]}`))
+	f.Add([]byte("auth:\n  - a\n\n- --token\n- x\nname: TOKEN\nvalue: x"))
 	key := regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)
 	f.Fuzz(func(t *testing.T, in []byte) {
 		out := logpack.Redact(in)
 		if key.Match(out) {
 			t.Errorf("a key is left: %q", out)
 		}
-		if got, want := bytes.Count(out, []byte("\n")), bytes.Count(in, []byte("\n")); got != want {
+		if json.Valid(in) && !json.Valid(out) {
+			t.Errorf("what was JSON is none: %q", out)
+		}
+		if got, want := bytes.Count(out, []byte("\n")), bytes.Count(in, []byte("\n")); got != want && !json.Valid(in) {
 			t.Errorf("%d lines, want %d", got, want)
 		}
 	})

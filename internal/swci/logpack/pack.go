@@ -96,10 +96,10 @@ func (p *packer) add(name string, data []byte, note string, missing error) error
 		p.rows = append(p.rows, Row{Name: name, Note: missing.Error()})
 		return nil //nolint:nilerr // it is told in the row
 	}
+	data = redact(data) // whole: what a secret is may stand before the end
 	if len(data) > maxPart {
 		data, note = data[len(data)-maxPart:], "its end"
 	}
-	data = redact(data)
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o600, ModTime: p.cfg.Now, Format: tar.FormatPAX}
 	if err := p.tar.WriteHeader(h); err != nil {
 		return fmt.Errorf("write archive: %w", err)
