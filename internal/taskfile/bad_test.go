@@ -48,6 +48,7 @@ func TestRefusesBadTasks(t *testing.T) {
 		{"operation", fmt.Sprintf(head, "MAKE_SWARM_USER_CONTENT") + "  ContentType: BUILDCONTENT\n  OpsList:\n  - {Operation: UNPACK, Target: a}\n", `f:9: Body.OpsList[0].Operation "UNPACK" is not known: use DOWNLOAD or EXTRACT`},
 		{"variable", runSwarm("Command: c", "Entrypoint: e", "WorkingDir: /w", "Envvars: [\"A B\": 1]", "PrivateContent: null", "SharedContent: null"), `f:10: Body.Envvars has the name "A B": use one word without =`},
 		{"mount", runSwarm("Command: c", "Entrypoint: e", "WorkingDir: /w", "Envvars: null", "PrivateContent: null", "SharedContent: [{Src: a, Tgt: b, MType: TMPFS}]"), `f:12: Body.SharedContent[0].MType "TMPFS" is not known: use BIND or VOLUME`},
+		{"merge of text", pull + "  <<: text\n", "f:9: << is text: name a map, as <<: *NAME"},
 		{"tag", "Name: !!python/object:os.system x\n", "f:1: the tag !!python/object:os.system is not supported: leave it out"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,6 +71,8 @@ func TestBoundsFiles(t *testing.T) {
 		{"depth", strings.Repeat("[", 100) + strings.Repeat("]", 100), "f:1: more than 32 values are nested here"},
 		{"great depth", strings.Repeat("[", 60000), "f:1: it is no YAML: exceeded max depth of 10000"},
 		{"fields", "{" + strings.Repeat("a: b, ", 2000) + "}", "f:1: the file has 2000 fields, at most 1024 are read"},
+		{"merges", "a: &a {" + strings.Repeat("x: y, ", 1000) + "}\nb: &b {<<: [" + strings.Repeat("*a, ", 1000) + "]}\ngroupname: {<<: [" + strings.Repeat("*b, ", 1000) + "]}\n<<: [" + strings.Repeat("*b, ", 1000) + "]\n", "aliases make this more than 65536 values: write them out"},
+		{"a merge of itself", "groupname: g\nnodes: &n\n- slnodedef: &m\n    <<: *m\n", "write them out"},
 		{"a list within itself", "groupname: g\nnodes: &n\n- slnodedef: *n\n", "f:2: nodes[0].slnodedef is a list"},
 		{"aliases", "groupname: &a [x" + strings.Repeat(",x", 1000) + "]\ntaskrunner: t\nnetwork: n\nenvvars: null\nnodes: [&n {slnodedef: {usrcontaineropts: [&d {device: *a}" + strings.Repeat(",*d", 1000) + "]}}" + strings.Repeat(",*n", 1000) + "]\n", "values: write them out"},
 	} {

@@ -30,6 +30,7 @@ type document struct {
 	file    string
 	found   []*Finding
 	visited int
+	tooMuch bool // more than maxVisits, which was said
 }
 
 // parse returns the file's only value, or nil with a finding.
@@ -58,7 +59,8 @@ func (d *document) parse(data []byte) *yaml.Node {
 		d.notYAML(err)
 		return nil
 	}
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+	// A --- at the end begins nothing.
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) && (err != nil || !nothing(&second)) {
 		if err != nil {
 			d.notYAML(err)
 		} else {
@@ -74,6 +76,11 @@ func (d *document) parse(data []byte) *yaml.Node {
 		return nil
 	}
 	return root.Content[0]
+}
+
+// nothing reports whether a document has no value.
+func nothing(doc *yaml.Node) bool {
+	return len(doc.Content) == 1 && doc.Content[0].ShortTag() == "!!null" && doc.Content[0].Value == ""
 }
 
 // yamlLine is where the parser's errors have the line.
@@ -131,7 +138,8 @@ func (d *document) at(n *yaml.Node, name string) value {
 		n = n.Alias
 	}
 	if d.visited > maxVisits || n.Kind == yaml.AliasNode {
-		if d.visited == maxVisits+1 {
+		if !d.tooMuch {
+			d.tooMuch = true
 			d.find(broken, line, "aliases make this more than %d values: write them out", maxVisits)
 		}
 		n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: line}

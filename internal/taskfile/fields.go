@@ -23,14 +23,15 @@ func (v value) fields(stranger weight, known ...string) *fields {
 		v.find(broken, "%s is %s: write its fields, one a line: %s", v.title(), v.kind(), strings.Join(known, ", "))
 		return nil
 	}
-	if len(v.n.Content)/2 > maxItems {
-		v.find(broken, "%s has %d fields, at most %d are read", v.title(), len(v.n.Content)/2, maxItems)
+	entries := v.entries()
+	if len(entries)/2 > maxItems {
+		v.find(broken, "%s has %d fields, at most %d are read", v.title(), len(entries)/2, maxItems)
 		return nil
 	}
 	f := &fields{of: v, known: known, values: map[string]value{}}
 	lines := map[string]int{}
-	for i := 0; i+1 < len(v.n.Content); i += 2 {
-		k, x := v.d.at(v.n.Content[i], v.title()), v.n.Content[i+1]
+	for i := 0; i+1 < len(entries); i += 2 {
+		k, x := v.d.at(entries[i], v.title()), entries[i+1]
 		if k.n.Kind != yaml.ScalarNode {
 			k.find(broken, "a field's name is %s: write text", k.kind())
 			continue
@@ -42,9 +43,9 @@ func (v value) fields(stranger weight, known ...string) *fields {
 			continue
 		}
 		if before := lines[name]; before > 0 {
-			v.d.find(odd, v.n.Content[i].Line, "%s stands in line %d too: this one holds", name, before)
+			v.d.find(odd, entries[i].Line, "%s stands in line %d too: this one holds", name, before)
 		}
-		lines[name] = v.n.Content[i].Line
+		lines[name] = entries[i].Line
 		f.values[name] = v.d.at(x, under(v.name, name))
 	}
 	return f

@@ -223,15 +223,15 @@ func (v value) source() (s Source) {
 // labels are pairs, of which a map is as good as a list.
 func (v value) labels() []Var {
 	if v.n.Kind == yaml.MappingNode {
-		v.n = &yaml.Node{Kind: yaml.SequenceNode, Line: v.n.Line, Content: alone(v.n)}
+		v.n = &yaml.Node{Kind: yaml.SequenceNode, Line: v.n.Line, Content: alone(v.entries())}
 	}
 	return v.pairs()
 }
 
 // alone are the entries of a map, each as a map of its own.
-func alone(n *yaml.Node) (all []*yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		all = append(all, &yaml.Node{Kind: yaml.MappingNode, Line: n.Content[i].Line, Content: n.Content[i : i+2]})
+func alone(entries []*yaml.Node) (all []*yaml.Node) {
+	for i := 0; i+1 < len(entries); i += 2 {
+		all = append(all, &yaml.Node{Kind: yaml.MappingNode, Line: entries[i].Line, Content: entries[i : i+2]})
 	}
 	return all
 }

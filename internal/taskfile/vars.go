@@ -25,8 +25,8 @@ func (v value) pairs() []Var {
 		switch {
 		case p.full():
 		case item.n.Kind == yaml.MappingNode:
-			if len(item.n.Content) != 2 {
-				item.find(strict, "%s has %d names: write each as an item of its own", item.name, len(item.n.Content)/2)
+			if n := len(item.entries()) / 2; n != 1 {
+				item.find(strict, "%s has %d names: write each as an item of its own", item.name, n)
 			}
 			p.take(item)
 		case item.null():
@@ -51,9 +51,10 @@ func (p *pairs) full() bool { return len(p.all) > maxItems }
 
 // take adds the entries of a map.
 func (p *pairs) take(m value) {
-	for i := 0; i+1 < len(m.n.Content) && !p.full(); i += 2 {
-		k := p.of.d.at(m.n.Content[i], p.of.name)
-		p.add(k, k.n.Value, p.of.d.at(m.n.Content[i+1], p.of.name))
+	entries := m.entries()
+	for i := 0; i+1 < len(entries) && !p.full(); i += 2 {
+		k := p.of.d.at(entries[i], p.of.name)
+		p.add(k, k.n.Value, p.of.d.at(entries[i+1], p.of.name))
 	}
 }
 
