@@ -12,7 +12,7 @@ func (g *Grammar) lex(line string) ([]string, error) {
 	line = strings.TrimSpace(line)
 	c := g.named(strings.Fields(line))
 	if c == nil || !c.Verbatim {
-		return shellwords.Split(line)
+		return shellwords.Split(withoutComment(line))
 	}
 	words, rest, ok := cutWords(line, len(c.compiled.parts)-1)
 	if !ok {
@@ -22,6 +22,25 @@ func (g *Grammar) lex(line string) ([]string, error) {
 		rest = one[0]
 	}
 	return append(words, rest), nil
+}
+
+// withoutComment returns what of a line stands before a # that is a word by itself, outside of quotes. A value may begin with #.
+func withoutComment(line string) string {
+	blank := func(i int) bool { return line[i] == ' ' || line[i] == '\t' }
+	var quote byte // 0 outside of quotes
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\\' && quote != '\'':
+			i++ // what follows means itself
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && c == '#' && i > 0 && blank(i-1) && i+1 < len(line) && blank(i+1):
+			return line[:i]
+		}
+	}
+	return line
 }
 
 // maxHead bounds what stands before a verbatim argument, in bytes: names are far shorter.

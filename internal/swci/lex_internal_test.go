@@ -28,6 +28,11 @@ func TestLex(t *testing.T) {
 		"append task body -o json t 3 it y":    {"append", "task", "body", "-o", "json", "t", "3", "it", "y"},
 		strings.TrimSuffix(body, " "):          {"append", "task", "body", "t", "3"},
 		"append task body t":                   {"append", "task", "body", "t"},
+		"reset contract c # as new # now":      {"reset", "contract", "c"},
+		"list nodes\t# all":                    {"list", "nodes"},
+		"set context env COLOUR #fff":          {"set", "context", "env", "COLOUR", "#fff"},
+		"set context env a 'x # y' # z":        {"set", "context", "env", "a", "x # y"},
+		body + "RUN make # all":                {"append", "task", "body", "t", "3", "RUN make # all"},
 		"  append task body t 3 RepoName : a ": {"append", "task", "body", "t", "3", "RepoName : a"},
 	} {
 		got, err := g.lex(line)
