@@ -78,6 +78,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
     s.createContext("b", service="api.example:443")
     s.getContextInfo()
     s.getContextInfo("b")
+    s.getContextVersion()
     s.setContextEnv("K", "two words")
     s.setContextEnv("K", "", contextName="b")
     s.setContextEnv("K", "-v w")
@@ -89,6 +90,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
     s.getTrainingContractPerformanceData("t")
     s.resetTrainingContract("t")
     s.createTaskFrom("y.yaml")
+    s.createTask("RUN_SWARM", "y", "Ada L", "ROOTTASK", "y")
     s.appendTaskBody("y", 1, 'Name: "it\'s"')
     s.deleteTask("y")
     s.getTaskInfo("y")
@@ -103,6 +105,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
     s.assignTask("y", "r", 3)
     s.assignTask("y", "r", "all")
     s.assignTask("y", "r", target="uid-1")
+    s.waitForTaskRunner("r")
     assert fake.commands == [
         "LS -l usr",
         "PWD",
@@ -111,6 +114,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
         "CREATE CONTEXT b WITH SERVICE api.example:443",
         "GET CONTEXT INFO",
         "GET CONTEXT INFO b",
+        "GET CONTEXT VERSION",
         "SET CONTEXT ENV K 'two words'",
         "SET CONTEXT ENV b K ''",
         "SET CONTEXT ENV K -- '-v w'",
@@ -122,6 +126,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
         "PERFDATA t",
         "RESET CONTRACT t",
         "CREATE TASK FROM y.yaml",
+        "CREATE TASK RUN_SWARM y 'Ada L' ROOTTASK y",
         """APPEND TASK BODY y 1 'Name: "it'"'"'s"'""",
         "DELETE TASK y",
         "GET TASK INFO y",
@@ -136,6 +141,7 @@ def test_commands(s: Swci, fake: FakeSwci) -> None:
         "ASSIGN TASK y TO r WITH 3 PEERS",
         "ASSIGN TASK y TO r WITH ALL PEERS",
         "ASSIGN TASK y TO r TARGET uid-1",
+        "WAIT FOR TASKRUNNER r",
     ]
 
 

@@ -35,6 +35,8 @@ MAX_CACHED = 64
 STATUS_TRIES = 5
 FIRST_POLL = 1.0
 SECONDS = 300.0
+# A little more than for which SWCI waits for a task, unless it is told otherwise.
+LONGEST_WAIT = 2 * 3600.0
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -138,6 +140,10 @@ class Swci:
         """Show a context; the current one if none is named."""
         return self._get("GET CONTEXT INFO", contextName)
 
+    def getContextVersion(self) -> list[str]:
+        """Show the versions of SWCI, of the SN and of the API."""
+        return self._see("GET CONTEXT VERSION")
+
     def setContextEnv(self, key: str, value: str, contextName: Optional[str] = None) -> list[str]:
         """Keep a variable in a context."""
         words = ("--", value) if value.startswith("-") else (value,)  # else it reads like an option
@@ -215,6 +221,10 @@ class Swci:
         """Register the task of a file in SWCI's working directory, which may still be changed then."""
         return self._do("CREATE TASK FROM", taskDefFile)
 
+    def createTask(self, taskType: str, name: str, author: str, prereq: str, outcome: str) -> list[str]:
+        """Create a task without a body, whose lines appendTaskBody adds."""
+        return self._do("CREATE TASK", taskType, name, author, prereq, outcome)
+
     def registerTask(self, yamlFileName: str, finalize: bool = True) -> list[str]:
         """Register the task of a file in SWCI's working directory, and finalise it."""
         lines = self.createTaskFrom(yamlFileName)
@@ -291,6 +301,14 @@ class Swci:
         if count != "ALL" and not (count.isdecimal() and int(count) > 0):
             raise ParameterError(f"peers is {peers!r}", 'give a number of 1 or more, or "ALL"')
         return self._do("ASSIGN TASK", taskName, "TO", trName, "WITH", count, "PEERS")
+
+    def waitForTaskRunner(self, trName: str) -> list[str]:
+        """Have SWCI wait for the end of a taskrunner's task, as long as it waits for one; an error if the task failed.
+
+        Others of its commands do not wait meanwhile. The last lines say the STATE.
+        """
+        self._errors = []
+        return self._exec(_line("WAIT FOR TASKRUNNER", (trName,)), more_seconds=LONGEST_WAIT)
 
     def isTaskDone(self, trName: str) -> bool:
         """Tell whether a taskrunner's task has come to its end, a good or a bad one."""

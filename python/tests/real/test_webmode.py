@@ -201,6 +201,7 @@ def test_taskrunner_without_hosts(s: Swci, place: Place) -> None:
     """Nobody takes tasks here: an assignment says so at once, and the taskrunner stays idle."""
     s.createTaskrunner("nobodys")
     assert s.isTaskDone("nobodys")
+    assert s.waitForTaskRunner("nobodys")[-1] == "  STATE : IDLE"
     assert any(re.match(r"TASK_STATE +: IDLE$", line) for line in s.getTaskRunnerStatus("nobodys"))
     (place.usr / "idle.yaml").write_text(
         "Name: idle\nTaskType: PULL_IMAGE\nAuthor: ada\nPrereq: ROOTTASK\nOutcome: alpine\n"
@@ -213,6 +214,7 @@ def test_taskrunner_without_hosts(s: Swci, place: Place) -> None:
     with pytest.raises(errors.SwarmError, match="no SWOP takes tasks"):
         s.assignTask("idle", "nobodys", target="absent")
     assert s.isTaskDone("nobodys")
+    assert s.waitForTaskRunner("nobodys")[-1] == "  STATE : IDLE"
     assert s.listTaskRunnerPeers("nobodys")[1:] == []
     s.resetTaskRunner("nobodys")
 
