@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import logging
 import pathlib
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import time
+import urllib.parse
 from collections.abc import Iterator
 from typing import Callable, NamedTuple
 
@@ -242,6 +246,51 @@ def test_clients_are_apart(place: Place, s: Swci) -> None:
     assert "example" in s.listContexts()
     assert place.client("swci-web").listContexts() == []
     assert s.sleep(0) == ["DONE"]
+
+
+class OriginalClient:
+    """Calls as the original's client does: it checks nothing of the server, sends no body and reads CONTENT."""
+
+    def __init__(self, place: Place) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
+        self.context.load_cert_chain(str(place.folder / "swci-web-cert.pem"), str(place.folder / "swci-web-key.pem"))
+        self.port = place.port
+
+    def connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context, timeout=STOP_SECONDS)
+
+    def run(self, command: str) -> list[str]:
+        connection = self.connect()
+        connection.request("POST", "/exec?cmd=" + urllib.parse.quote_plus(command))
+        reply = connection.getresponse()
+        assert reply.status == http.client.OK
+        content: list[str] = json.loads(reply.read())["CONTENT"]
+        connection.close()
+        return content
+
+
+def test_the_originals_client(place: Place) -> None:
+    client = OriginalClient(place)
+    assert client.run(f"CREATE CONTEXT orig WITH IP 127.0.0.1 {place.api}") == [
+        "API Server is UP!",
+        "CONTEXT CREATED : orig",
+    ]
+    waiting = client.connect()
+    waiting.request("POST", "/exec?cmd=SLEEP+600")
+    for command, want in (
+        ("switch context orig", ["DEFAULT CONTEXT SET TO : orig"]),
+        ("sleep 0", ["DONE"]),
+        ("list Contexts", ["orig"]),
+        ("list context env", [""]),
+        ("EXIT ON FAILURE", ["EXIT ON FAILURE IS TURNED ON"]),
+    ):
+        assert client.run(command) == want
+    waiting.close()
+    assert client.run("list Nodes")[0].count(",") == 6
+    failed = client.run("finalize task nosuch")
+    assert len(failed) == 1
+    assert failed[0].startswith("ERROR : finalize task nosuch: no such task")
 
 
 def test_the_documents_example(
