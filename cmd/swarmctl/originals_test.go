@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -39,14 +40,13 @@ func originalScripts(t *testing.T, env []string, port string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, err := os.ReadFile("testdata/originals/pull_image.yaml")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(usr, "pull_image.yaml"), task, 0o644)
+	for from, to := range map[string]string{"pull_image.yaml": ".", "user_env_tf_build_task.yaml": "taskdefs", "swarm_mnist_task.yaml": "taskdefs"} {
+		task, err := os.ReadFile(filepath.Join("testdata/originals", from))
+		if err := errors.Join(err, os.MkdirAll(filepath.Join(usr, to), 0o755), os.WriteFile(filepath.Join(usr, to, from), task, 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"release-0.3.cmd", "release-2.swci", "release-2-tasks.swci"} {
+	for _, name := range []string{"release-0.3.cmd", "release-2.swci", "release-2-tasks.swci", "release-2-oddities.swci"} {
 		golden := "testdata/originals/" + name
 		script, err := os.ReadFile(golden)
 		if err != nil {

@@ -21,10 +21,11 @@ type Whom struct {
 
 // ParseWhom reads what follows the taskrunner: with N peers, with all peers, or target NODE.
 func ParseWhom(words []string) (w Whom, err error) {
-	usage := exit.New(exit.Usage, "write: with N peers, with all peers, or target NODE", "%q does not say who is to carry out the task", strings.Join(words, " "))
+	const forms = "write: with N peers, with all peers, or target NODE"
+	usage := exit.New(exit.Usage, forms, "%q does not say who is to carry out the task", strings.Join(words, " "))
 	switch {
 	case len(words) == 0:
-		return w, exit.New(exit.Usage, exit.Hint(usage), "who is to carry out the task is not said")
+		return w, exit.New(exit.Usage, forms, "who is to carry out the task is not said")
 	case len(words) == 2 && strings.EqualFold(words[0], "target"):
 		return Whom{Target: words[1]}, nil
 	case len(words) != 3 || !strings.EqualFold(words[0], "with") || !strings.EqualFold(words[2], "peers") && !strings.EqualFold(words[2], "peer"):

@@ -23,11 +23,7 @@ func contents(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, taskfile.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %w", err)
-	}
-	return raw, nil
+	return io.ReadAll(io.LimitReader(f, taskfile.MaxFile+1)) // its error says that it reads, and what
 }
 
 // Linted is what lint says of files.
