@@ -83,8 +83,8 @@ func TestPromptsContainer(t *testing.T) {
 			s.Mounts = []component.Mount{{Source: dir + "/usr", Target: "/platform/swci/usr"}, {Source: dir + "/usr", Target: "/platform/swarm/usr"}}
 			s.Args = append(s.Args, "--usr-dir=/platform/swci/usr", "--init-script-name=start")
 		})},
-		{"web mode, in the background", strings.Fields("--web --web-port 7 -d -p 7:7"), with(func(s *component.Spec) {
-			s.Args = append(s.Args, "--web=true", "--web-port=7")
+		{"web mode, in the background", strings.Fields("--web --web-port 7 --web-client spiffe://d/swarm/swci/a --web-client spiffe://d/swarm/swci/* -d -p 7:7"), with(func(s *component.Spec) {
+			s.Args = append(s.Args, "--web=true", "--web-port=7", "--web-client=spiffe://d/swarm/swci/a", "--web-client=spiffe://d/swarm/swci/*")
 			s.Publish, s.Detach, s.Interactive = []string{"7:7"}, true, false
 		})},
 		{"SNs and files", strings.Fields("--sn a:1 --sn b:2 --trust-domain x --cert c.pem --key " + dir + "/k.pem --cert-roles cn"), with(func(s *component.Spec) {

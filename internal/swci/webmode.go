@@ -143,6 +143,16 @@ func insideUsr(sh *shell.Shell, path string) bool {
 	return !slices.ContainsFunc(sh.Expand([]string{path}), func(p string) bool { return !sh.Inside(p) })
 }
 
+// ofDomain refuses patterns of clients that no client can match: all are of web mode's own trust domain.
+func ofDomain(clients idpattern.List, domain string) error {
+	for _, c := range clients.Strings() {
+		if !strings.HasPrefix(c, "spiffe://"+domain+"/") {
+			return exit.New(exit.Usage, "operators of another organisation use a SWCI of their own", "--web-client=%s: clients are of this SWCI's trust domain, %s", c, domain)
+		}
+	}
+	return nil
+}
+
 // runWeb serves the prompt to programs, after the startup script.
 func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
 	clients, err := idpattern.ParseList(opts.StringSlice("web-client"))
@@ -182,6 +192,9 @@ func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
 	}
 	if source.ID().Role() != identity.RoleSWCI {
 		return exit.New(exit.Denied, "give it an identity of the role swci", "web mode commands the swarm, and %s may not", source.ID())
+	}
+	if err := ofDomain(clients, source.ID().SPIFFE().TrustDomain().Name()); err != nil {
+		return err
 	}
 	if err := p.shell.Begin(ctx); err != nil {
 		return err

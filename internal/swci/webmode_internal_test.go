@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	idpattern "github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
@@ -26,6 +27,21 @@ func TestWebWords(t *testing.T) {
 			t.Errorf("%s is no command, or is named twice", w.name)
 		}
 		delete(left, w.name)
+	}
+}
+
+// TestClientsOfAnotherDomain holds that a pattern which no client can match is no silent mistake.
+func TestClientsOfAnotherDomain(t *testing.T) {
+	own, err := idpattern.ParseList([]string{"spiffe://h.org/swarm/swci/ada", "spiffe://h.org/swarm/swci/*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ofDomain(own, "h.org"); err != nil {
+		t.Error(err)
+	}
+	const want = "--web-client=spiffe://h.org/swarm/swci/ada: clients are of this SWCI's trust domain, h.or"
+	if err := ofDomain(own, "h.or"); err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
