@@ -19,6 +19,18 @@ func isSecret(name string) bool {
 	return secretPart.MatchString(name) || slices.Contains(secretWords, strings.ToLower(name))
 }
 
+// hints are in every line that has a secret, in lower case.
+var hints = []string{
+	"pass", "secret", "token", "credential", "key", "auth", "cookie", "invitation", "pwd", "psk", "env", "bearer", "basic", "://",
+	"gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_", "akia", "xox", "eyj",
+}
+
+// hinted reports whether a line may have a secret. It is far cheaper than to look for one, and most lines of logs have none.
+func hinted(line string) bool {
+	lower := strings.ToLower(line)
+	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
+}
+
 // isSecretOption reports whether a word is an option that takes a secret as the next word.
 func isSecretOption(word string) bool {
 	return strings.HasPrefix(word, "-") && !strings.ContainsAny(word, "= \t") && isSecret(strings.TrimLeft(word, "-"))

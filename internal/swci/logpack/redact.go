@@ -112,9 +112,6 @@ func (r *redacter) line(line string) string {
 	if r.inKey || keyBegins.MatchString(line) {
 		return r.withoutKeys(line)
 	}
-	if doc, ok := redactJSON([]byte(line)); ok {
-		return string(doc)
-	}
 	indent := len(line) - len(strings.TrimLeft(line, " \t"))
 	deeper := r.under > 0 && (indent >= r.under || indent == r.under-1 && strings.HasPrefix(line[indent:], "- "))
 	if deeper && strings.TrimSpace(line) != "" {
@@ -126,6 +123,12 @@ func (r *redacter) line(line string) string {
 		return line
 	}
 	r.under = 0
+	mayHave := hinted(line)
+	if mayHave {
+		if doc, ok := redactJSON([]byte(line)); ok {
+			return string(doc)
+		}
+	}
 	if behind {
 		if m := valueField.FindStringSubmatch(line); m != nil {
 			return m[1] + leftOut
@@ -133,6 +136,9 @@ func (r *redacter) line(line string) string {
 		if m := listWord.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[2], "-") {
 			return m[1] + leftOut
 		}
+	}
+	if !mayHave {
+		return line
 	}
 	if m := secretField.FindStringSubmatch(line); m != nil && isSecret(m[2]) {
 		r.under = len(m[1]) + 1

@@ -63,6 +63,27 @@ func TestRedactDocument(t *testing.T) {
 	}
 }
 
+// TestEveryName holds that no name and no form of a secret is passed over, in any line.
+func TestEveryName(t *testing.T) {
+	for _, name := range strings.Fields("Password passwd PASSPHRASE client_secret token credentials api-key api_key AccessKey account.key encryptionkey private-key signing_key " +
+		"shared-key Authorization registry-auth Cookie invitation db_pass DB_PWD auth pass pwd psk") {
+		for _, form := range []string{"%s: hunter2", "%s=hunter2", `"%s": "hunter2"`, "  - %s : hunter2", `{"%s":"hunter2"}`} {
+			in := strings.Replace(form, "%s", name, 1)
+			if out := string(logpack.Redact([]byte(in))); strings.Contains(out, "hunter2") || out == in {
+				t.Errorf("%s: %s", in, out)
+			}
+		}
+	}
+	for _, in := range []string{
+		"gho_hunter2hunter2hunter2", "ghp_hunter2hunter2hunter2", "ghu_hunter2hunter2hunter2", "github_pat_hunter2hunter2hunter2", "glpat-hunter2hunter2hunter2",
+		"hf_hunter2hunter2hunter2", "AKIA0123456789HUNTER", "xoxb-hunter2hunter2", "eyJhunter2hunter2hunter2.hunter2", "a BASIC hunter2hunter2", "x://a:hunter2@b",
+	} {
+		if out := strings.ToLower(string(logpack.Redact([]byte("so " + in + " is")))); strings.Contains(out, "hunter") || !strings.HasSuffix(out, " is") && !strings.HasSuffix(out, "@b is") {
+			t.Errorf("%s: %s", in, out)
+		}
+	}
+}
+
 // TestEndOfAKey holds that of the end of a file in which a key began nothing of the key is left.
 func TestEndOfAKey(t *testing.T) {
 	const in = "AAAA\nBBBB\n-----END PRIVATE KEY-----\nmore"
