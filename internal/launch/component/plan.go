@@ -122,14 +122,15 @@ func (s Spec) config(h host) (*container.Config, error) {
 		workDir = "/" // the image's is closed to others than its user
 	}
 	return &container.Config{
-		Image: s.image(h.getenv), Hostname: hostname, Entrypoint: program, Cmd: s.Args, WorkingDir: workDir, Labels: labels, Env: env,
+		Image: s.ImageName(h.getenv), Hostname: hostname, Entrypoint: program, Cmd: s.Args, WorkingDir: workDir, Labels: labels, Env: env,
 		Tty: s.TTY, OpenStdin: s.Interactive, StdinOnce: s.Interactive && attached,
 		AttachStdin: s.Interactive && attached, AttachStdout: attached, AttachStderr: attached, StopTimeout: &grace,
 	}, nil
 }
 
-func (s Spec) image(getenv func(string) string) string {
-	for _, image := range []string{s.Image, getenv("SWARM_IMAGE")} {
+// ImageName names the image that a component is started from.
+func (o Options) ImageName(getenv func(string) string) string {
+	for _, image := range []string{o.Image, getenv("SWARM_IMAGE")} {
 		if image != "" {
 			return image
 		}

@@ -85,7 +85,7 @@ func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launc
 			return nil, err
 		}
 	}
-	image, err := e.ImageInspect(ctx, s.image(user.Getenv))
+	image, err := e.ImageInspect(ctx, s.ImageName(user.Getenv))
 	if err != nil {
 		return nil, engine.Explain(fmt.Errorf("look for the image of %s: %w", l.what(), err))
 	}
@@ -93,7 +93,7 @@ func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launc
 		l.host.imageUser = image.Config.User
 		if role := image.Config.Labels[engine.LabelRole]; role != "" { // nobody could tell the component from others of the image
 			return nil, &engine.Error{
-				Err:  fmt.Errorf("image %s bears a label that only swarmd's containers have: %s=%s", s.image(user.Getenv), engine.LabelRole, role),
+				Err:  fmt.Errorf("image %s bears a label that only swarmd's containers have: %s=%s", s.ImageName(user.Getenv), engine.LabelRole, role),
 				Help: "build it without, not by docker commit from a component: make image",
 			}
 		}

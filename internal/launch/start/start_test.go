@@ -196,15 +196,15 @@ func TestOperatorOfTypedOptions(t *testing.T) {
 			"run-swop", "--runtime=process", "--name=swop-1", "--host-ip=h", "--cert=" + key, "--profile-file-name=profile.yaml", "--sn-ip=sn1",
 			"--keep-containers=true", "--ml-runtime=docker", "--usr-dir=/platform/swarm/usr", "--policy=" + policy,
 		},
-		Vars: []string{"SWARM_IN_CONTAINER=1"}, Files: []string{key, policy}, EngineSocket: true,
+		Vars: []string{"SWARM_IN_CONTAINER=1", "SWARM_IMAGE=swarmd:latest"}, Files: []string{key, policy}, EngineSocket: true,
 		Mounts: []component.Mount{{Source: usr, Target: "/platform/swarm/usr"}},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
-	o.Policy = start.PolicyAsk
-	if got, err = o.Component(none); err != nil || !slices.Contains(got.Args, "--policy=ask") || slices.Contains(got.Files, policy) {
-		t.Errorf("a SWOP that asks: %v, %q, %q", err, got.Args, got.Files)
+	o.Policy, o.Container.Image = start.PolicyAsk, "h.example/swarmd:3"
+	if got, err = o.Component(none); err != nil || !slices.Contains(got.Args, "--policy=ask") || slices.Contains(got.Files, policy) || !slices.Contains(got.Vars, "SWARM_IMAGE=h.example/swarmd:3") {
+		t.Errorf("a SWOP that asks, of another image: %v, %q, %q, %q", err, got.Args, got.Files, got.Vars)
 	}
 }
 

@@ -137,6 +137,7 @@ func (o *SWOP) Component(env Env) (component.Spec, error) {
 	}
 	s.EngineSocket = true
 	s.Args = append(s.Args, "--ml-runtime="+Docker)
+	s.Vars = append(s.Vars, "SWARM_IMAGE="+s.ImageName(env.Getenv)) // SLs are of the SWOP's own
 	dir, err := HostDir("usr-dir", o.UsrDir, "directory", readable)
 	if err == nil {
 		_, err = HostFile("profile-file-name", o.ProfilePath())

@@ -65,13 +65,14 @@ func labelOf(labels map[string]string) (l work.Label, ok bool) {
 	return l, err == nil && err2 == nil && l.Assignment != ""
 }
 
-// Find tells members by their containers.
+// Find tells members by their containers. A host looks first when it starts, which is when the image of SLs is found, too.
 func (r *Runner) Find(ctx context.Context) ([]work.Found, error) {
 	e, err := r.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
+	r.pinEarly(ctx, e)
 	found, err := r.list(ctx, e)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package containers_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,8 +12,10 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
@@ -22,6 +26,26 @@ import (
 type tasks map[string]*task.Task
 
 func (t tasks) Task(_ context.Context, name string) (*task.Task, error) { return t[name], nil }
+
+// pair is a task that fetches an image, and one that runs it.
+func pair(outcome string) (before, train *task.Task) {
+	before = &task.Task{Name: "fetch", Type: task.PullImage, Prereq: task.Root, Outcome: outcome}
+	before.Digest = before.Sum()
+	return before, &task.Task{
+		Name: "train", Type: task.RunSwarm, Prereq: before.Name, PrereqDigest: before.Digest,
+		Definition: []byte("Entrypoint : a\nCommand : b\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n"),
+	}
+}
+
+// hostOf has a profile without nodes: whoever gets as far has all images.
+func hostOf(log io.Writer, before *task.Task) *containers.Runner {
+	return &containers.Runner{
+		Profile: &taskfile.Profile{}, Node: "swop", Host: start.Node{Container: component.Options{Image: enginetest.TestImage}}, Tasks: tasks{before.Name: before},
+		Env: start.Env{Getenv: func(string) string { return "test-none" }}, Open: engine.Open, Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+}
+
+const reached = "the profile has no nodes"
 
 // TestTheImageIsTheOneThatWasFound: a task's image is found by its name, once. The name moves and goes away, which changes nothing; an image
 // that is gone is an error that names it.
@@ -40,15 +64,8 @@ func TestTheImageIsTheOneThatWasFound(t *testing.T) {
 		_, _ = e.ImageRemove(context.Background(), outcome, image.RemoveOptions{})
 	}
 	t.Cleanup(unname)
-	before := &task.Task{Name: "fetch", Type: task.PullImage, Prereq: task.Root, Outcome: outcome}
-	before.Digest = before.Sum()
-	train := &task.Task{Name: "train", Type: task.RunSwarm, Prereq: before.Name, PrereqDigest: before.Digest, Definition: []byte("Entrypoint : a\nCommand : b\nWorkingDir : /w\nEnvvars : null\nPrivateContent : null\nSharedContent : null\n")}
-	r := &containers.Runner{
-		Profile: &taskfile.Profile{}, Node: "swop", Tasks: tasks{"fetch": before}, Log: slog.New(slog.DiscardHandler),
-		Open: func(ctx context.Context) (*engine.Engine, error) { return engine.Open(ctx) },
-	}
-	r.Env.Getenv = func(string) string { return "test-none" }
-
+	before, train := pair(outcome)
+	r := hostOf(io.Discard, before)
 	if got, err := r.Image(t.Context(), train); err == nil || !strings.Contains(work.Explained(err), "this host has none of that name: assign task fetch first") {
 		t.Errorf("before it is there: %+v, %v", got, err)
 	}
@@ -66,7 +83,7 @@ func TestTheImageIsTheOneThatWasFound(t *testing.T) {
 	j := work.Job{Label: work.Label{Swarm: "s", Node: "swop", Assignment: "7", Epoch: 1}, Task: train, Image: found}
 	gone := "sha256:" + strings.Repeat("0", 64)
 	for want, image := range map[string]*policy.Image{
-		"the profile has no nodes":  found, // all is well with its image
+		reached:                     found, // all is well with its image
 		"nobody has decided on its": nil,
 		"this host no longer has the image that was decided on, " + outcome + " is " + gone: {Name: outcome, ID: gone},
 	} {
@@ -82,4 +99,59 @@ func TestTheImageIsTheOneThatWasFound(t *testing.T) {
 	if _, err := r.Image(t.Context(), train); err == nil || err.Error() != "no engine" {
 		t.Errorf("no engine: %v", err)
 	}
+}
+
+// TestTheImageOfSLsIsPinned: an SL is started from the image that the name stood for when its SWOP started. The name moves, which changes
+// nothing; an image that is gone is an error that names it, as one is that was never there.
+func TestTheImageOfSLsIsPinned(t *testing.T) {
+	e := enginetest.Engine(t)
+	name := strings.ToLower(t.Name()) + ":1"
+	before, train := pair(enginetest.TestImage)
+	log := &bytes.Buffer{}
+	r := hostOf(log, before)
+	r.Host.Container.Image = name
+	found, err := r.Image(t.Context(), train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := func(want string) {
+		t.Helper()
+		j := work.Job{Label: work.Label{Swarm: "s", Node: "swop", Assignment: "7", Epoch: 1}, Task: train, Image: found}
+		if err := r.Prepare(t.Context(), j); err == nil || !strings.Contains(work.Explained(err), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	look := func() {
+		t.Helper()
+		if _, err := r.Find(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tag := func(id string) {
+		t.Helper()
+		if err := e.ImageTag(t.Context(), id, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _, _ = e.ImageRemove(context.Background(), name, image.RemoveOptions{}) })
+
+	look()
+	look()
+	if said := log.String(); strings.Count(said, "no SL can be started yet") != 1 {
+		t.Errorf("without an image it says once that there is none:\n%s", said)
+	}
+	wants("this host has no image " + name + " to start SLs from: make it with make image")
+	id := ""
+	t.Run("there", func(t *testing.T) { // at its end the image is gone
+		id = enginetest.Labelled(t, e, map[string]string{"x": "sl"})
+		tag(id)
+		look()
+		tag(enginetest.TestImage)
+		look()
+		wants(reached)
+		if said := log.String(); strings.Count(said, "whatever becomes of its name") != 1 || !strings.Contains(said, "id="+id) {
+			t.Errorf("it does not say once which image it is:\n%s", said)
+		}
+	})
+	wants("this host no longer has the image from which its SWOP starts SLs, " + name + " is " + id + ": start the SWOP again")
 }

@@ -38,6 +38,7 @@ type Runner struct {
 	Keep bool
 	Log  *slog.Logger
 
+	pin   pin
 	mu    sync.Mutex
 	whole map[work.Label]bool // members whose start has succeeded
 	kept  map[work.Label]bool // members that have ended and whose containers stay
@@ -119,12 +120,19 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
+	sl, err := r.slImage(ctx, e)
+	if err != nil {
+		return err
+	}
 	if err := keepVolumes(ctx, e, run, j.Grant); err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
 	parts, err := r.parts(ctx, j, run, image)
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
+	}
+	for i := range parts {
+		parts[i].sl.Container.Image = sl
 	}
 	return do(e, parts)
 }

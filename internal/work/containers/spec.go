@@ -92,7 +92,7 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 		Certificates: start.Certificates{Roles: r.Host.Roles},
 		Container: component.Options{
 			Name: r.containerName("s", n, j), Hostname: cmp.Or(n.SLHostname, r.nodeName(n)), Network: r.Profile.Network, IP: n.SLAddress, Detach: true,
-			Env: pairs(r.Profile.SLEnv(n)), Labels: pairs(n.SLLabels), DNS: r.Profile.DNS, Image: r.Host.Container.Image,
+			Env: pairs(r.Profile.SLEnv(n)), Labels: pairs(n.SLLabels), DNS: r.Profile.DNS,
 		},
 	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService}
 	if r.Profile.Network == "host" {
