@@ -32,7 +32,7 @@ func TestTheImageIsFoundOnce(t *testing.T) {
 		w.moves()
 		w.asks()
 		g, h := w.guard(), w.assigned(request(), ann)
-		want := waits + "; image a:1 is " + digestOf(1)
+		want := waits + "; image " + digestOf(1) + " (a:1)"
 		for range 3 {
 			if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || got.Words != want {
 				t.Fatalf("got %+v, want %q", got, want)
@@ -57,11 +57,11 @@ func TestTheImageIsFoundOnce(t *testing.T) {
 			t.Errorf("looked for %d times", w.images.found)
 		}
 		for _, judged := range w.policy.judged {
-			if judged != "a:1 is "+digestOf(1) {
+			if judged != digestOf(1)+" (a:1)" {
 				t.Errorf("the policy judged %s", judged)
 			}
 		}
-		if !strings.Contains(w.log.String(), "image a:1 is "+digestOf(1)) {
+		if !strings.Contains(w.log.String(), "image "+digestOf(1)+" (a:1)") {
 			t.Errorf("the log lacks it:\n%s", w.log)
 		}
 	})

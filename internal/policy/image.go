@@ -64,10 +64,10 @@ func (i *Image) Values() []string {
 	return append(i.Digests[:len(i.Digests):len(i.Digests)], i.ID)
 }
 
-// String names the image and its digest, for people who decide on it.
+// String is the image's digest, with its name, for people who decide on it: what is cut off at the end of a line is the name.
 func (i *Image) String() string {
 	if all := i.Values(); len(all) > 0 {
-		return i.Name + " is " + all[0]
+		return all[0] + " (" + i.Name + ")"
 	}
 	return i.Name + " is not known by any digest yet: " + i.Unknown
 }

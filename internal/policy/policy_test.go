@@ -343,7 +343,7 @@ func TestTheImageDecides(t *testing.T) {
 // TestImagesHaveBounds: what comes from an engine or a file is held to its form.
 func TestImagesHaveBounds(t *testing.T) {
 	id := "sha256:" + digest("b")
-	if i, err := policy.NewImage("a", id, "sha256:"+digest("c")); err != nil || i.String() != "a is sha256:"+digest("c") || len(i.Values()) != 2 {
+	if i, err := policy.NewImage("a", id, "sha256:"+digest("c")); err != nil || i.String() != "sha256:"+digest("c")+" (a)" || len(i.Values()) != 2 {
 		t.Errorf("%v, %v", i, err)
 	}
 	for name, i := range map[string]policy.Image{

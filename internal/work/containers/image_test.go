@@ -85,7 +85,7 @@ func TestTheImageIsTheOneThatWasFound(t *testing.T) {
 	for want, image := range map[string]*policy.Image{
 		reached:                     found, // all is well with its image
 		"nobody has decided on its": nil,
-		"this host no longer has the image that was decided on, " + outcome + " is " + gone: {Name: outcome, ID: gone},
+		"this host no longer has the image that was decided on, " + gone + " (" + outcome + ")": {Name: outcome, ID: gone},
 	} {
 		j.Image = image
 		_, startErr := r.Start(t.Context(), j)
@@ -153,5 +153,5 @@ func TestTheImageOfSLsIsPinned(t *testing.T) {
 			t.Errorf("it does not say once which image it is:\n%s", said)
 		}
 	})
-	wants("this host no longer has the image from which its SWOP starts SLs, " + name + " is " + id + ": start the SWOP again")
+	wants("this host no longer has the image from which its SWOP starts SLs, " + id + " (" + name + "): start the SWOP again")
 }

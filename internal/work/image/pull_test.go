@@ -135,7 +135,7 @@ func TestWhatWasDecidedOnIsFetched(t *testing.T) {
 		l.registry.Release()
 	}
 	was, is := l.move()
-	if want := l.registry.Address + "/org/image:1.0 is " + was; j.Image.String() != want || j.Image.ID != "" {
+	if want := was + " (" + l.registry.Address + "/org/image:1.0)"; j.Image.String() != want || j.Image.ID != "" {
 		t.Errorf("found %s, want %s", j.Image, want)
 	}
 	for range 2 { // the host may be restarted in between
