@@ -155,3 +155,22 @@ func TestTheImageOfSLsIsPinned(t *testing.T) {
 	})
 	wants("this host no longer has the image from which its SWOP starts SLs, " + id + " (" + name + "): start the SWOP again")
 }
+
+// TestPodmansImages: they are found, and told apart, as Docker's.
+func TestPodmansImages(t *testing.T) {
+	t.Setenv("DOCKER_HOST", enginetest.Podman(t))
+	before, train := pair(enginetest.TestImage)
+	r := hostOf(io.Discard, before)
+	found, err := r.Image(t.Context(), train)
+	if err != nil || found.Check() != nil || found.ID == "" {
+		t.Fatal(found, err)
+	}
+	for want, image := range map[string]*policy.Image{
+		reached: found, "this host no longer has": {Name: enginetest.TestImage, ID: "sha256:" + strings.Repeat("0", 64)},
+	} {
+		j := work.Job{Label: work.Label{Swarm: "s", Node: "swop", Assignment: "7", Epoch: 1}, Task: train, Image: image}
+		if err := r.Prepare(t.Context(), j); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

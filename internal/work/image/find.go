@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/distribution/reference"
@@ -16,6 +17,9 @@ import (
 
 // askLimit bounds how long a registry has to say what a tag stands for.
 const askLimit = 20 * time.Second
+
+// noSuchCall is what an engine says that does not have the call at all.
+var noSuchCall = regexp.MustCompile(`^(Error response from daemon: )?(page not found|Not Found)$`)
 
 // Image asks the registry which image a task's tag stands for, and fetches nothing. A name with a digest says it by itself. Where a registry
 // does not say it the image is not known: whether it may be fetched by its name alone is for the owner of the host to decide.
@@ -44,6 +48,8 @@ func (p *Puller) Image(ctx context.Context, t *task.Task) (*policy.Image, error)
 		return nil, ctx.Err()
 	case limited.Err() != nil:
 		return policy.UnknownImage(o.name, fmt.Sprintf("registry %s did not say within %v what it stands for", reference.Domain(o.source), askLimit)), nil
+	case err != nil && noSuchCall.MatchString(err.Error()):
+		return policy.UnknownImage(o.name, "this host's engine, as Podman does, can't ask registries for digests: give the task a digest as its Tag"), nil
 	case err != nil:
 		return policy.UnknownImage(o.name, work.Explained(o.unfetched("ask for the digest of image", err))), nil
 	}

@@ -178,6 +178,17 @@ func TestWhatARegistryDoesNotTell(t *testing.T) {
 	}
 }
 
+// TestPodmanTellsNoDigest: its socket can't ask a registry, which is no reason to fetch nothing.
+func TestPodmanTellsNoDigest(t *testing.T) {
+	r := enginetest.NewRegistry(t)
+	t.Setenv("DOCKER_HOST", enginetest.Podman(t))
+	p := &image.Puller{Open: engine.Open, Log: slog.New(slog.DiscardHandler)}
+	got, err := p.Image(t.Context(), pull(r.Address, "outcome", "1.0", "null").Task)
+	if err != nil || got.Check() != nil || !strings.Contains(got.Unknown, "can't ask registries for digests: give the task a digest as its Tag") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestWhatCantBeFetchedIsExplained(t *testing.T) {
 	l := newLab(t)
 	config := filepath.Join(t.TempDir(), "config.json")
