@@ -144,3 +144,27 @@ func TestOthersDoNotWaitForARegistry(t *testing.T) {
 		}
 	})
 }
+
+// TestAnApprovalOfAnImage counts only if the host has found that image: an SN can't show its approver another one.
+func TestAnApprovalOfAnImage(t *testing.T) {
+	for signed, want := range map[string]string{"": "", digestOf(1): "", digestOf(2): "was signed for image \"" + digestOf(2) + "\", not for " + digestOf(1) + " (a:1)", "a:1": `signed for image "a:1"`} {
+		w := newWorld(t)
+		w.moves()
+		w.asks()
+		h, x := w.assigned(request(), ann), word()
+		x.Part.Image = signed
+		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
+		got := w.guard().Ask(t.Context(), h, pull())
+		if want == "" && got.Decision != consent.Allowed || want != "" && (got.Decision != consent.Asked || !strings.Contains(w.log.String(), strings.ReplaceAll(want, `"`, `\"`))) {
+			t.Errorf("signed for %q: %+v, and the log has\n%s", signed, got, w.log)
+		}
+	}
+	w := newWorld(t)
+	w.asks()
+	h, x := w.assigned(request(), ann), word()
+	x.Part.Image = digestOf(1)
+	h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
+	if got := w.guard().Ask(t.Context(), h, pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "and the task has none") {
+		t.Errorf("a task without an image: %+v", got)
+	}
+}

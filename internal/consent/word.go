@@ -3,6 +3,7 @@ package consent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // word is an operator's word on this host's part in an assignment.
@@ -19,8 +21,8 @@ type word struct {
 	reason string // of a refusal
 }
 
-// word reads and proves an operator's word. Nothing but the order is believed.
-func (v *Verifier) word(o *ledger.Order, h *task.Hosted, swarmID string, now time.Time) (w word, err error) {
+// word reads and proves an operator's word on a host's part with the image that it has found. Nothing but the order is believed.
+func (v *Verifier) word(o *ledger.Order, h *task.Hosted, image *policy.Image, swarmID string, now time.Time) (w word, err error) {
 	if o == nil {
 		return w, errors.New("the SN shows no operator's order for it")
 	}
@@ -45,6 +47,9 @@ func (v *Verifier) word(o *ledger.Order, h *task.Hosted, swarmID string, now tim
 		err = holdPart(part(), h, v.Node)
 	}
 	if err == nil {
+		err = holdImage(part().GetImage(), image)
+	}
+	if err == nil {
 		err = timely(part().GetExpiresUnixMs(), now)
 	}
 	w.reason = refusal.GetReason()
@@ -67,6 +72,17 @@ func holdPart(p *swarmv1.PartOfHost, h *task.Hosted, node string) error {
 	return nil
 }
 
+// holdImage holds the image that a word was signed for, if it names one, to that which the host has found.
+func holdImage(signed string, found *policy.Image) error {
+	switch {
+	case signed == "" || found != nil && slices.Contains(found.Values(), signed):
+		return nil
+	case found == nil:
+		return fmt.Errorf("it was signed for image %.80q, and the task has none", signed)
+	}
+	return fmt.Errorf("it was signed for image %.80q, not for %s", signed, found)
+}
+
 // heard is what the words on an assignment come to.
 type heard struct {
 	decision Decision // Approved, Refused, or empty: none counts
@@ -82,7 +98,7 @@ func (g *Guard) hear(e *Entry, h *task.Hosted, now time.Time) (out heard) {
 		if i == task.MaxApprovals {
 			break
 		}
-		w, err := g.cfg.word(h.Approvals[i].Order, h, g.cfg.SwarmID(), now)
+		w, err := g.cfg.word(h.Approvals[i].Order, h, e.Image, g.cfg.SwarmID(), now)
 		if err == nil {
 			err = g.cfg.Policy.Approves(w.by.String(), e.By)
 		}

@@ -9,6 +9,8 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -30,7 +32,7 @@ func approveCommands() []*Command {
 			Summary: "Let a host that asks carry out a task",
 			Details: "For a host whose owner's policy asks somebody first: its member is \"asked\", and its words name this command. Shows the assignments of the task that wait on the host, and signs an approval of each: of its ID, the task's digest, the taskrunner and the host, as long as the assignment is valid. What the task has hosts do is shown too; swarmctl computes the digest of what the SN shows, and signs nothing if it is another than the assignment's. Read the task before: \"get task body TASK\"; --digest says which one you have read.\n\nThe host believes no SN. It proves who approved with its own trust bundle, and goes by its owner's policy: whoever asked for the assignment can't approve it, and a shared SPIFFE ID only if the policy names it. Where an approval does not count, the words of the member say why. The ledger has each approval.",
 			Example: "approve task pull on hospital-b",
-			Flags:   digest,
+			Flags:   append([]cli.Flag{&cli.StringFlag{Name: "image", Usage: "`DIGEST` of the image (sha256:…) that is meant: if the host has found another one, it does not take the approval"}}, digest...),
 			JSON:    saidJSON{},
 			Run:     approveTask,
 		},
@@ -104,7 +106,12 @@ func listApprovals(ctx context.Context, s *Session, args Args) error {
 }
 
 func approveTask(ctx context.Context, s *Session, args Args) error {
+	image := args.Opts.String("image")
+	if _, err := policy.NewImage("image", image); err != nil && image != "" {
+		return exit.New(exit.Usage, "give it as the host tells it: sha256: and 64 hex digits", "approve task: --image %.80s is no digest of an image", text.Line(image))
+	}
 	return haveWord(ctx, s, args, saidJSON{}, func(api client.Tasks, on *swarmv1.PartOfHost) error {
+		on.Image = image
 		_, err := api.ApproveTask(ctx, &swarmv1.ApproveTaskRequest{Part: on})
 		return err
 	})

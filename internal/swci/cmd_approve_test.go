@@ -107,6 +107,9 @@ func (a *approvalAPI) hear(what string, p *swarmv1.PartOfHost, o *swarmv1.Order)
 	if p.GetTaskrunner() != "tr-"+p.GetAssignment() || p.GetDigest() != a.digest(p.GetTask()) || p.GetExpiresUnixMs() != 86_400_000 {
 		what += " otherwise"
 	}
+	if p.GetImage() != "" {
+		what += " of " + p.GetImage()
+	}
 	a.said = append(a.said, what+" "+p.GetAssignment()+" "+p.GetTask()+" "+p.GetHost())
 	return ordered(o, nil)
 }
@@ -140,6 +143,8 @@ func TestApproveAndRefuse(t *testing.T) {
 		{"refuse task run on h-1 because it is late", facts["run"] + line("8", "run", "refused on h-1"), "", []string{"refuse (it is late) 8 run h-1"}},
 		{"refuse task run on h-1", facts["run"] + line("8", "run", "refused on h-1"), "", []string{"refuse () 8 run h-1"}},
 		{"--digest " + digest + " approve task run on h-1", facts["run"] + line("8", "run", "approved on h-1"), "", []string{"approve 8 run h-1"}},
+		{"approve task run on h-1 --image sha256:" + digest, facts["run"] + line("8", "run", "approved on h-1"), "", []string{"approve of sha256:" + digest + " 8 run h-1"}},
+		{"approve task run on h-1 --image pull:1", "", "approve task: --image pull:1 is no digest of an image: give it as the host tells it: sha256: and 64 hex digits", nil},
 		{"approve task run on h-1 --digest 00", "", "approve task run on h-1: assignment 8 is of a task with the digest " + digest + ", not 00: read the task again: swarmctl get task body run", nil},
 		{"approve task run on h-0", "", "approve task run on h-0: nothing of task run waits on h-0: it waits on h-1", nil},
 		{"approve task pull on h-9", "", "approve task pull on h-9: nothing of task pull waits on h-9: it waits on h-0, h-1", nil},

@@ -10293,6 +10293,7 @@ type PartOfHost struct {
 	Taskrunner    string                 `protobuf:"bytes,4,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`                               // of the assignment
 	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`                                           // node that waits
 	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // the host takes it until then, by its own clock; at most 7 days away
+	Image         string                 `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`                                         // sha256:… of the image that the host must have found for the task; empty: the one that it has found
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10367,6 +10368,13 @@ func (x *PartOfHost) GetExpiresUnixMs() int64 {
 		return x.ExpiresUnixMs
 	}
 	return 0
+}
+
+func (x *PartOfHost) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
 }
 
 type ApproveTaskRequest struct {
@@ -12485,7 +12493,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x18CancelAssignmentResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
-	"assignment\"\xb4\x01\n" +
+	"assignment\"\xca\x01\n" +
 	"\n" +
 	"PartOfHost\x12\x1e\n" +
 	"\n" +
@@ -12497,7 +12505,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"taskrunner\x18\x04 \x01(\tR\n" +
 	"taskrunner\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12&\n" +
-	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\"e\n" +
+	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\x12\x14\n" +
+	"\x05image\x18\a \x01(\tR\x05image\"e\n" +
 	"\x12ApproveTaskRequest\x12(\n" +
 	"\x04part\x18\x01 \x01(\v2\x14.swarm.v1.PartOfHostR\x04part\x12%\n" +
 	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"K\n" +

@@ -18,7 +18,7 @@ import (
 func TestWordsKeepAllThatWasSigned(t *testing.T) {
 	o := &ledger.Order{By: "spiffe://hospital.example/swarm/swci/bob"}
 	digest := strings.Repeat("d", 64)
-	on := &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Digest: digest, Taskrunner: "tr", Host: "h-1", ExpiresUnixMs: 9}
+	on := &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Digest: digest, Taskrunner: "tr", Host: "h-1", ExpiresUnixMs: 9, Image: "sha256:" + digest}
 	yes, no := &swarmv1.ApproveTaskRequest{Part: on}, &swarmv1.RefuseTaskRequest{Part: on, Reason: "not today"}
 	rpctest.Full(t, on)
 	rpctest.Full(t, yes, "order")
