@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
@@ -82,6 +83,7 @@ type SLConfig struct {
 	AllowPeers pattern.List
 	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
 	Timeouts   session.Timeouts
+	Part       *peering.Part // what a host of tasks has started the node for, as heartbeats are to say; nil: nobody has
 }
 
 // SWOPConfig describes an operator node, which carries out tasks on its host.

@@ -215,7 +215,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 	p.probes = s.base.prober(s.host, identity.RoleSL, probe.Config{
 		Allow: p.guard.Allowed, Known: known.Targets, Busy: func() string { return peering.Merging(p.engine.View()) },
 	})
-	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes, Back: &peering.DialledBack{Log: s.cfg.Log}}
+	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes, Back: &peering.DialledBack{Log: s.cfg.Log}, Part: s.cfg.Part}
 	config := session.Config{
 		ModelDir: s.cfg.modelsDir(),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.

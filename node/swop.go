@@ -42,8 +42,7 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base) error {
 		Name: cfg.Name, StateDir: cfg.StateDir, API: api, Source: b.source, Domains: b.domains, SwarmID: b.swarm.SwarmID, Taskrunner: cfg.Offer.Taskrunner, Policy: owner, Place: cfg.Place,
 		Types: cfg.Types, Health: b.health, Log: cfg.Log,
 	})
-	leaving := membership.Leaving{Log: cfg.Log}
-	reason := membership.Stopped
+	leaving, reason := membership.Leaving{Log: cfg.Log}, membership.Stopped
 	if err != nil {
 		reason = "failed: " + err.Error()
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/node"
 )
@@ -47,6 +48,7 @@ func slCommand(e Env) *cli.Command {
 		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "merge only with SLs of these SPIFFE IDs, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as N peers are ready"},
 		stringFlag(checkinFlag, "what a program contributes after its training's end if it does not choose (checkinModelOnTrainEnd): snapshot, active, inactive or once (default snapshot; a rule of the contract wins)"),
+		stringFlag("part", "HOST/ASSIGNMENT/EPOCH/MEMBER: the part of a task that a SWOP has started this node for; when the swarm has not wanted it for a minute the node ends"),
 	)
 	flags = append(flags, timeoutFlags()...)
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
@@ -63,7 +65,7 @@ func slCommand(e Env) *cli.Command {
 			}
 		}
 		defer registerProcess(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
-		code, err := node.New(cfg, node.Deps{}).Run(c.Context)
+		code, err := cfg.Part.Within(c.Context, node.New(cfg, node.Deps{}).Run)
 		if err != nil {
 			code = max(code, 1)
 		}
@@ -116,7 +118,7 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	client, err := launch.ParseClient(o.ML.Client)
 	wrong.add(err)
 	cfg := node.SLConfig{
-		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
+		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers, Part: peering.NewPart(o.Part, base.Log),
 		Spec: runner.Spec{
 			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach, Client: client,
 			BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),

@@ -85,6 +85,56 @@ func (w *swarm) until(op client.Tasks, id, phase string) (a *swarmv1.Assignment)
 	return a
 }
 
+// TestSWOPThatDoesNotComeBack holds that what a SWOP has started ends in bounded time if it is killed for good: SLs and programs, here of two
+// hosts of which one has a SWOP yet, and nothing is left of them.
+func TestSWOPThatDoesNotComeBack(t *testing.T) {
+	e2etest.NeedPython(t)
+	w := newSwarm(t)
+	authority := w.authority()
+	sn := w.SN(1)
+	sn.Sees(apiMarker)
+	first, second := w.swop(1), w.swop(2)
+	for _, p := range []*e2etest.Proc{first, second} {
+		p.Sees("swarm.swop : INFO : Ready for Task Execution!")
+	}
+	op := client.Tasks{By: client.Operator{Client: w.client(identity.RoleSWCI, nil)}}
+	a := w.runs(op, 4, "MIN_PEERS: 4, HOLD_END: "+w.Path("never"))
+	w.until(op, a.GetId(), "running")
+	first.Sees("started an SL for a task node=swop-1-sl-0", "started an SL for a task node=swop-1-sl-1")
+	first.Kill()
+	lost := w.until(op, a.GetId(), "ending")
+	if lost.GetVerdict() != "failed" || !strings.Contains(lost.GetReason(), "swop-1 was lost") {
+		t.Errorf("the assignment: %v", lost)
+	}
+	noted := func(sl int) string { return w.Path(fmt.Sprintf("swop1/tasks/members/%s-1-0/%d.exit", a.GetId(), sl)) }
+	for _, what := range []struct {
+		name string
+		is   func() bool
+	}{
+		{"end of the first SL of the host without a SWOP", func() bool { _, err := os.Stat(noted(0)); return err == nil }},
+		{"end of the second one", func() bool { _, err := os.Stat(noted(1)); return err == nil }},
+		{"end of the assignment", func() bool {
+			got, err := op.GetAssignment(t.Context(), a.GetId())
+			return err == nil && got.GetPhase() == "over"
+		}},
+	} {
+		for deadline := time.Now().Add(2 * e2etest.Timeout); !what.is(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no %s", what.name)
+			}
+		}
+	}
+	for sl := range 2 {
+		if code, err := os.ReadFile(noted(sl)); err != nil || string(code) == "0" {
+			t.Errorf("SL %d has noted the exit code %s, %v: as if it had succeeded", sl, code, err)
+		}
+	}
+	for _, p := range []*e2etest.Proc{second, sn, authority} {
+		p.Stop()
+	}
+	w.LeavesNothing()
+}
+
 // TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, that a SWOP that is killed meanwhile takes up
 // what lives, and that nothing is left.
 func TestTwoSWOPsTrain(t *testing.T) {

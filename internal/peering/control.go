@@ -23,6 +23,7 @@ type Control struct {
 	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: nothing does
 	Probes *probe.Agent    // probes when heartbeats are answered so; nil: nobody does
 	Back   *DialledBack    // hears what came of an SN's dial to this node; nil: nobody does
+	Part   *Part           // hears whether what the node was started for is wanted; nil: it was started for nothing
 }
 
 var (
@@ -63,10 +64,13 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	if c.Probes != nil {
 		req.Probe = c.Probes.Report()
 	}
+	req.Part = c.Part.String()
+	sent := time.Now()
 	res, err := c.Client.Report(ctx, req)
 	if err != nil {
 		return round.Answer{}, err
 	}
+	c.Part.heard(sent, res.GetPartWanted())
 	if c.Health != nil {
 		c.Health.Seen()
 	}

@@ -85,6 +85,7 @@ func TestOperatorsAssignTasks(t *testing.T) {
 	}
 	s.host(t, "h", nodeKey(t))
 	s.place(t, "7", "h")
+	s.wantsParts(t)
 	run := must(s.as("/swarm/audit").tasks().GetTaskrunner(t.Context(), with(p, &swarmv1.GetTaskrunnerRequest{Name: task.DefaultTaskrunner})))(t).Msg
 	if m := run.GetAssignment().GetMembers(); run.GetTaskrunner().GetStatus() != "ASSIGNED" || len(m) != 1 || m[0].GetNode() != "h" || m[0].GetStatus() != "ASSIGNED" ||
 		m[0].GetPeerId() == "" || run.GetAssignment().GetActivePeers() != 1 {
@@ -117,6 +118,20 @@ func TestOperatorsAssignTasks(t *testing.T) {
 	} {
 		wantReason(t, what, err, "TASK_UNKNOWN")
 	}
+}
+
+// wantsParts holds what an SL hears of the part that it was started for: that of the host h in assignment 7 is the only one.
+func (s *swarm) wantsParts(t *testing.T) {
+	t.Helper()
+	sl := s.as("/swarm/sl")
+	sl.register(t, "sl-0", nodeKey(t))
+	for part, want := range map[string]bool{"h/7/1/0": true, "h/7/2/0": false, "h/8/1/0": false, "other/7/1/0": false, "": false, "h": false} {
+		if got := must(sl.sessions().Report(t.Context(), with(sl, &swarmv1.ReportRequest{Part: part})))(t).Msg.GetPartWanted(); got != want {
+			t.Errorf("part %q is wanted: %v", part, got)
+		}
+	}
+	_, err := sl.sessions().Report(t.Context(), with(sl, &swarmv1.ReportRequest{Part: strings.Repeat("h", 1<<10)}))
+	wantReason(t, "a long part", err, "BAD_REQUEST")
 }
 
 func second[T any](_ *connect.Response[T], err error) error { return err }

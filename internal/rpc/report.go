@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
+	"github.com/swarmd/swarmd/internal/rpc/tasks"
 	"github.com/swarmd/swarmd/internal/session/statement"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -68,6 +69,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 		res.DialBack = d
 	}
 	proven.Behind(view, req.Msg, res)
+	res.PartWanted = tasks.Wanted(view, req.Msg.GetPart())
 	if node.Role == naming.RoleSL && node.Proof == nil {
 		res.Register = true // a state of before proofs were kept
 	}
@@ -109,6 +111,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	}
 	if len(m.GetBansSeen()) > maxShortText {
 		return fmt.Errorf("%w: bans_seen of %d bytes", ErrBadRequest, len(m.GetBansSeen()))
+	}
+	if len(m.GetPart()) > maxShortText {
+		return fmt.Errorf("%w: part of %d bytes", ErrBadRequest, len(m.GetPart()))
 	}
 	if len(m.GetWarningsSeen()) > maxShortText {
 		return fmt.Errorf("%w: warnings_seen of %d bytes", ErrBadRequest, len(m.GetWarningsSeen()))

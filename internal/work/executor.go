@@ -16,6 +16,11 @@ type Label struct {
 	Member      uint32 // index
 }
 
+// Part names the member to what is started for it.
+func (l Label) Part() task.Part {
+	return task.Part{Host: l.Node, Assignment: l.Assignment, Epoch: l.Epoch, Member: l.Member}
+}
+
 // Job is a member that is to be carried out.
 type Job struct {
 	Label

@@ -2906,8 +2906,10 @@ type ReportRequest struct {
 	Probe              *ProbeReport           `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                                            // what the node has found of the probe that goes on, all of it each time
 	Members            []*MemberReport        `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`                                                         // SWOP only, at most 64: of all its members that are not cleaned up, and of those cleaned up until it sees that
 	MembersSignature   []byte                 `protobuf:"bytes,6,opt,name=members_signature,json=membersSignature,proto3" json:"members_signature,omitempty"`               // by the node key over members: needed where an SN passes the report on to the leader
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// SL only, if a host of tasks has started it: what it is part of, as HOST/ASSIGNMENT/EPOCH/MEMBER.
+	Part          string `protobuf:"bytes,7,opt,name=part,proto3" json:"part,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
@@ -2996,6 +2998,13 @@ func (x *ReportRequest) GetMembersSignature() []byte {
 	return nil
 }
 
+func (x *ReportRequest) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -3020,8 +3029,10 @@ type ReportResponse struct {
 	Probe          *ProbeJob          `protobuf:"bytes,15,opt,name=probe,proto3" json:"probe,omitempty"`                                         // of the probe that goes on, unless the report is of it already
 	ProbeRun       uint64             `protobuf:"varint,16,opt,name=probe_run,json=probeRun,proto3" json:"probe_run,omitempty"`                  // the probe that goes on; 0: none does
 	DialBack       *DialBack          `protobuf:"bytes,17,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`                   // only when it is another than dial_back_seen_unix_ms
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The part that the report names is to go on. A node that has not been told so for 60 s ends by itself.
+	PartWanted    bool `protobuf:"varint,18,opt,name=part_wanted,json=partWanted,proto3" json:"part_wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
@@ -3157,6 +3168,13 @@ func (x *ReportResponse) GetDialBack() *DialBack {
 		return x.DialBack
 	}
 	return nil
+}
+
+func (x *ReportResponse) GetPartWanted() bool {
+	if x != nil {
+		return x.PartWanted
+	}
+	return false
 }
 
 // SessionWarnings are those about the contract of a session, for its program's log.
@@ -11887,7 +11905,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\x12\x18\n" +
 	"\aprogram\x18\x10 \x01(\tR\aprogram\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xf4\x02\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x88\x03\n" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
@@ -11896,7 +11914,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16dial_back_seen_unix_ms\x18\x10 \x01(\x03R\x12dialBackSeenUnixMs\x12+\n" +
 	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\x120\n" +
 	"\amembers\x18\x05 \x03(\v2\x16.swarm.v1.MemberReportR\amembers\x12+\n" +
-	"\x11members_signature\x18\x06 \x01(\fR\x10membersSignature\"\xa1\x04\n" +
+	"\x11members_signature\x18\x06 \x01(\fR\x10membersSignature\x12\x12\n" +
+	"\x04part\x18\a \x01(\tR\x04part\"\xc2\x04\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -11914,7 +11933,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bwarnings\x18\f \x03(\v2\x19.swarm.v1.SessionWarningsR\bwarnings\x12(\n" +
 	"\x05probe\x18\x0f \x01(\v2\x12.swarm.v1.ProbeJobR\x05probe\x12\x1b\n" +
 	"\tprobe_run\x18\x10 \x01(\x04R\bprobeRun\x12/\n" +
-	"\tdial_back\x18\x11 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\"Z\n" +
+	"\tdial_back\x18\x11 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12\x1f\n" +
+	"\vpart_wanted\x18\x12 \x01(\bR\n" +
+	"partWanted\"Z\n" +
 	"\x0fSessionWarnings\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12-\n" +
 	"\bwarnings\x18\x02 \x03(\v2\x11.swarm.v1.WarningR\bwarnings\"a\n" +

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/swarmd/swarmd/consensus/task"
 )
 
 // samples are values that an option of a field's type can have.
@@ -24,6 +26,8 @@ func samples(o option) []string {
 		return []string{`python3 -u 'my "prog".py' --lr=0.1`}
 	case Agent:
 		return []string{"value of " + o.name}
+	case task.Part:
+		return []string{"h/7/1/0"}
 	}
 	switch o.value.Kind() {
 	case reflect.String:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/component"
@@ -53,6 +54,8 @@ type SL struct {
 	Linger          *Limit `option:"linger"` // nil: DefaultLinger
 	SessionTimeout  Limit  `option:"session-timeout"`
 	MakeMeAdmin     string `option:"make-me-admin"`
+	// Part is what the SL was started for by a host of tasks; zero: it was not.
+	Part task.Part `option:"part"`
 }
 
 // ML is the ML program's container.

@@ -40,3 +40,9 @@ func Members(node *state.Node, m *swarmv1.ReportRequest) ([]task.MemberReport, e
 	}
 	return onwire.FromMembers(node.Name, m.GetMembers())
 }
+
+// Wanted reports whether a part of an assignment, which a node says that it is, is to go on; of what is none it is false.
+func Wanted(view *state.State, part string) bool {
+	var p task.Part
+	return part != "" && p.UnmarshalText([]byte(part)) == nil && task.Wanted(view.Tasks, p)
+}

@@ -94,7 +94,7 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 			Name: r.containerName("s", n, j), Hostname: cmp.Or(n.SLHostname, r.nodeName(n)), Network: r.Profile.Network, IP: n.SLAddress, Detach: true,
 			Env: pairs(r.Profile.SLEnv(n)), Labels: pairs(n.SLLabels), DNS: r.Profile.DNS,
 		},
-	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService}
+	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService, Part: j.Part()}
 	if r.Profile.Network == "host" {
 		o.Container.Hostname = n.SLHostname
 	}

@@ -57,7 +57,7 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	if len(hex) != 16 || got.ML.Name != "grp-train-u-1-"+hex {
 		t.Errorf("containers are named %s and %s", got.Container.Name, got.ML.Name)
 	}
-	want := start.SL{Node: start.Node{Name: "swop-sl-1", Host: "172.1.1.2", Identity: "embedded=/ca"}, SNs: []string{"sn"}, GPUs: "3,5"}
+	want := start.SL{Node: start.Node{Name: "swop-sl-1", Host: "172.1.1.2", Identity: "embedded=/ca"}, SNs: []string{"sn"}, GPUs: "3,5", Part: task.Part{Host: "swop", Assignment: "7", Epoch: 2, Member: 3}}
 	want.Container.Name, want.Container.Hostname, want.Container.Network, want.Container.IP, want.Container.Detach = got.Container.Name, "sl1", "net", "172.1.1.2", true
 	want.Container.Env, want.Container.Labels, want.Container.DNS = []string{"A=1", "B=2"}, []string{"of=x"}, []string{"9.9.9.9"}
 	want.ML = start.ML{

@@ -31,7 +31,7 @@ func (p *Processes) startSL(ctx context.Context, m member, n slNode, x process) 
 	if err := x.findPython(ctx, p.Getenv); err != nil {
 		return err
 	}
-	x.sl.BridgeDir = n.BridgeDir
+	x.sl.BridgeDir, x.sl.Part = n.BridgeDir, m.Part()
 	// Variables of a task are not to be read by every user of the host, as command lines are.
 	options, err := yaml.Marshal(start.Texts(&x.sl))
 	if err == nil {

@@ -1,0 +1,86 @@
+package peering
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// Part is what a host of tasks has started this node for. That is a lease, as the host's own right to carry it out: when no leader has said
+// for task.LeaseMS that it is wanted, the node ends by itself. So nothing goes on whose host is dead and can't end it. A nil one has no end.
+// It is safe for concurrent use.
+type Part struct {
+	part task.Part
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	wanted time.Time // when a heartbeat was sent that was answered so
+}
+
+// NewPart returns the lease of a part; nil for none.
+func NewPart(p task.Part, log *slog.Logger) *Part {
+	if p == (task.Part{}) {
+		return nil
+	}
+	return &Part{part: p, log: log}
+}
+
+// String is the part as heartbeats have it; empty for none.
+func (p *Part) String() string {
+	if p == nil {
+		return ""
+	}
+	return p.part.String()
+}
+
+// heard takes what a leader has answered to a heartbeat.
+func (p *Part) heard(sent time.Time, wanted bool) {
+	if p == nil || !wanted {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sent.After(p.wanted) {
+		p.wanted = sent
+	}
+}
+
+// ends is when the lease is over, unless it is renewed.
+func (p *Part) ends() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wanted.Add(task.LeaseMS * time.Millisecond)
+}
+
+// Within runs a node, whose context ends with the lease, and returns what it returns, unless the lease has ended it: that is an error.
+func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
+	if p == nil {
+		return run(ctx)
+	}
+	p.heard(time.Now(), true) // the first lease begins
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := fmt.Errorf("this node is a part of assignment %s on %s, and for %v no leader of the swarm has said that it is to go on", p.part.Assignment, p.part.Host, task.LeaseMS*time.Millisecond)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for left := time.Until(p.ends()); left > 0; left = time.Until(p.ends()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(left):
+			}
+		}
+		p.log.Warn("ends, since nobody wants it any more", "assignment", p.part.Assignment, "host", p.part.Host)
+		cancel(over)
+	})
+	code, err := run(ctx)
+	cancel(nil)
+	watch.Wait()
+	if context.Cause(ctx) == over { //nolint:errorlint // that very one
+		err = over
+	}
+	return code, err
+}
