@@ -449,7 +449,8 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestItBeginsBeforeItsExpiry: what was begun goes on beyond it, and a later placement does not begin.
+// TestItBeginsBeforeItsExpiry: what runs goes on beyond it. What was begun and has not started, as after a restart, and a later placement do
+// not begin.
 func TestItBeginsBeforeItsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -458,7 +459,11 @@ func TestItBeginsBeforeItsExpiry(t *testing.T) {
 			t.Fatal(got)
 		}
 		time.Sleep(25 * time.Hour)
-		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
+		g = w.guard()
+		if got := g.Stays(t.Context(), h, pull()); got.Decision != consent.Allowed || !g.Received("7").Equal(time.Now().Add(-25*time.Hour)) || !g.Received("8").IsZero() {
+			t.Errorf("what runs: %v, received at %v", got, g.Received("7"))
+		}
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "has expired") {
 			t.Errorf("what was begun: %v", got)
 		}
 		h.Epoch = 2
@@ -468,7 +473,53 @@ func TestItBeginsBeforeItsExpiry(t *testing.T) {
 	})
 }
 
-// TestThePolicyDecides: until it was begun, as the owner thinks now.
+// TestWhatRunsStays: by the journal and as the owner thinks now. What it asks for was approved or allowed once.
+func TestWhatRunsStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g, h := w.guard(), w.assigned(request(), ann)
+		stays := func(want string) {
+			t.Helper()
+			got := g.Stays(t.Context(), h, pull())
+			if want == "" && got.Decision != consent.Allowed || want != "" && (got.Decision != consent.Refused || !strings.Contains(got.Words, want)) {
+				t.Errorf("got %v, want %q", got, want)
+			}
+		}
+		stays("its host does not know that it has begun it")
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
+			t.Fatal(got)
+		}
+		g = w.guard()
+		stays("")
+		w.policy.Decision = consent.Asked
+		stays("")
+		w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: "no more"}
+		stays("the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no more")
+		if e, _ := w.journal.Find("7"); e.Decision != consent.Refused || e.EndedMS != 0 {
+			t.Errorf("the journal has %+v", e)
+		}
+		if got := g.Stays(t.Context(), h, &task.Task{Name: "pull"}); got.Decision != consent.Refused {
+			t.Errorf("another task: %v", got)
+		}
+		again := *h
+		again.Order = w.assigned(request(), bob).Order
+		if got := g.Stays(t.Context(), &again, pull()); got.Decision != consent.Refused {
+			t.Errorf("another order: %v", got)
+		}
+		if got := g.Stays(t.Context(), &task.Hosted{Request: h.Request, Epoch: 1}, pull()); got.Decision != consent.Refused {
+			t.Errorf("without an order: %v", got)
+		}
+		h.Epoch = 2
+		stays("its host does not know")
+		h.Epoch = 1
+		if err := g.Ended("7", 1, "ended"); err != nil {
+			t.Fatal(err)
+		}
+		stays("its host does not know")
+	})
+}
+
+// TestThePolicyDecides: until it runs, as the owner thinks now.
 func TestThePolicyDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -483,7 +534,11 @@ func TestThePolicyDecides(t *testing.T) {
 			}},
 			{consent.Verdict{}, consent.Answer{Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: "}},
 			{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow"}, consent.Answer{Decision: consent.Allowed}},
-			{consent.Verdict{Decision: consent.Refused}, consent.Answer{Decision: consent.Allowed}}, // it was begun
+			{consent.Verdict{Decision: consent.Asked, Sentence: "ask"}, consent.Answer{Decision: consent.Asked, Words: "waits for approval: swarmctl approve task pull on swop-0"}}, // it was begun
+			{consent.Verdict{Decision: consent.Refused, Sentence: "no"}, consent.Answer{
+				Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no",
+			}},
+			{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow"}, consent.Answer{Decision: consent.Allowed}},
 		} {
 			w.policy.Verdict = tt.says
 			for range 2 {

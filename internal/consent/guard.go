@@ -69,7 +69,8 @@ func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}}
 
 // Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
 // restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
-// What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. It waits for the disk.
+// What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. What has begun and has yet to
+// start, as after a restart, is judged anew. It waits for the disk.
 func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	image, err := g.image(ctx, h, t)
 	switch {
@@ -81,12 +82,9 @@ func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	e, due, err := g.due(h, t, now)
+	e, err := g.due(h, t, now)
 	if err != nil {
 		return Answer{Decision: Refused, Words: line(err.Error())}
-	}
-	if !due {
-		return e.answer("")
 	}
 	if !e.knowsImage() {
 		e.Image = image
@@ -95,13 +93,18 @@ func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	if before, known := g.cfg.Journal.Find(h.ID); known && next == before {
 		return next.answer(words)
 	}
-	if err := g.cfg.Journal.put(next, now.UnixMilli()); err != nil {
+	return g.keep(next, h, words, now)
+}
+
+// keep has the journal hold what was decided.
+func (g *Guard) keep(e Entry, h *task.Hosted, words string, now time.Time) Answer {
+	if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
 		g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
 		return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
 	}
-	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", next.By, "decision", string(next.Decision),
-		"sentence", next.Sentence, "approver", next.Approver, "epoch", h.Epoch, "image", next.imageText())
-	return next.answer(words)
+	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", e.By, "decision", string(e.Decision),
+		"sentence", e.Sentence, "approver", e.Approver, "epoch", h.Epoch, "image", e.imageText())
+	return e.answer(words)
 }
 
 func (e *Entry) answer(words string) Answer {
@@ -117,35 +120,32 @@ func (e *Entry) answer(words string) Answer {
 // asked, this one is meant. Others are not kept waiting meanwhile.
 func (g *Guard) image(ctx context.Context, h *task.Hosted, t *task.Task) (*policy.Image, error) {
 	g.mu.Lock()
-	e, due, err := g.due(h, t, time.Now())
+	e, err := g.due(h, t, time.Now())
 	g.mu.Unlock()
-	if err != nil || !due || e.knowsImage() || g.cfg.Image == nil {
+	if err != nil || e.knowsImage() || g.cfg.Image == nil {
 		return e.Image, err
 	}
 	return g.cfg.Image(ctx, t)
 }
 
-// due returns what stands in the journal of an assignment, or would if it is seen for the first time, and whether that is to be decided: what
-// goes on is not.
-func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, bool, error) {
+// due returns what stands in the journal of an assignment, or would if it is seen for the first time. An error is why it is not to be decided.
+func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, error) {
 	e, known := g.cfg.Journal.Find(h.ID)
 	asked, err := g.received(&e, known, h, now)
 	if err != nil {
-		return e, false, err
-	}
-	if e.running() && e.Epoch == h.Epoch {
-		return e, false, nil
+		return e, err
 	}
 	switch {
+	case e.running() && e.Epoch == h.Epoch:
 	case h.Epoch < e.Epoch:
-		return e, false, fmt.Errorf("placement %d of it has passed on this host: %d was begun", h.Epoch, e.Epoch)
+		return e, fmt.Errorf("placement %d of it has passed on this host: %d was begun", h.Epoch, e.Epoch)
 	case h.Epoch == e.Epoch:
-		return e, false, errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
+		return e, errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
 	}
 	if err := sameTask(&asked, t); err != nil {
-		return e, false, err
+		return e, err
 	}
-	return e, true, timely(asked.ExpiresMS, now)
+	return e, timely(asked.ExpiresMS, now)
 }
 
 // received holds an assignment to its order, which is proven when it is seen for the first time. It returns what was asked.
@@ -204,9 +204,11 @@ func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Tas
 		return e, strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), "; ")
 	default:
 		e.decided(Refused, "", v.Sentence, now)
-		return e, fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, v.Sentence)
+		return e, g.refusal(&e)
 	}
-	e.begin(h.Epoch, now)
+	if !e.running() || e.Epoch != h.Epoch {
+		e.begin(h.Epoch, now)
+	}
 	return e, ""
 }
 

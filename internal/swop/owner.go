@@ -158,17 +158,31 @@ var _ work.Guard = Guard{}
 
 // Consent implements work.Guard.
 func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.Answer {
-	a := g.Ask(ctx, &h, t)
+	said := g.answer(h, g.Ask(ctx, &h, t))
+	if said.May != work.Yes {
+		return said
+	}
+	grant, err := g.Owner.Grant(ctx, t)
+	if err != nil {
+		return work.Answer{May: work.No, Why: err.Error()}
+	}
+	said.Grant = grant
+	return said
+}
+
+// Stays implements work.Guard.
+func (g Guard) Stays(ctx context.Context, h task.Hosted, t *task.Task) work.Answer {
+	return g.answer(h, g.Guard.Stays(ctx, &h, t))
+}
+
+func (g Guard) answer(h task.Hosted, a consent.Answer) work.Answer {
+	said := work.Answer{May: work.No, Why: a.Words, Since: g.Received(h.ID)}
 	switch a.Decision {
 	case consent.Allowed, consent.Approved:
-		grant, err := g.Owner.Grant(ctx, t)
-		if err != nil {
-			return work.Answer{May: work.No, Why: err.Error()}
-		}
-		return work.Answer{May: work.Yes, Image: a.Image, Grant: grant}
+		said.May, said.Why, said.Image = work.Yes, "", a.Image
 	case consent.Asked:
-		return work.Answer{May: work.NotYet, Why: a.Words}
+		said.May = work.NotYet
 	case consent.Refused:
 	}
-	return work.Answer{May: work.No, Why: a.Words}
+	return said
 }

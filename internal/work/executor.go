@@ -101,6 +101,8 @@ type Guard interface {
 	// Consent says whether an assignment may be carried out here. It is asked before anything is prepared, and again while the answer is
 	// NotYet.
 	Consent(ctx context.Context, h task.Hosted, t *task.Task) Answer
+	// Stays says whether what runs of an assignment, which a restarted host has found, may go on: Yes or No.
+	Stays(ctx context.Context, h task.Hosted, t *task.Task) Answer
 	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
 	// again after a restart.
 	Ended(assignment string, epoch uint32, words string) error
@@ -113,6 +115,8 @@ type Answer struct {
 	// Image and Grant go into the job, with Yes.
 	Image *policy.Image
 	Grant Grant
+	// Since is when the host has received the assignment, across restarts: its time-out runs from then. Zero: now.
+	Since time.Time
 }
 
 // May is what a guard allows.

@@ -74,6 +74,8 @@ type guard struct {
 	mu     sync.Mutex
 	answer work.Answer
 	asked  int
+	stays  work.Answer
+	again  int // how often it was asked about what runs
 	ended  []string
 }
 
@@ -82,6 +84,13 @@ func (g *guard) Consent(context.Context, task.Hosted, *task.Task) work.Answer {
 	defer g.mu.Unlock()
 	g.asked++
 	return g.answer
+}
+
+func (g *guard) Stays(context.Context, task.Hosted, *task.Task) work.Answer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.again++
+	return g.stays
 }
 
 func (g *guard) Ended(assignment string, epoch uint32, words string) error {
@@ -221,7 +230,7 @@ func inLab(t *testing.T, fn func(l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		the := &task.Task{Name: "work", Type: task.RunSwarm, Prereq: task.Root, Definition: []byte("Tag: 1\n")}
 		the.Digest = the.Sum()
-		l := &lab{t: t, swarm: newShown(), tasks: &tasks{t: the}, guard: &guard{answer: work.Answer{May: work.Yes}}, world: newWorld(t)}
+		l := &lab{t: t, swarm: newShown(), tasks: &tasks{t: the}, guard: &guard{answer: work.Answer{May: work.Yes}, stays: work.Answer{May: work.Yes}}, world: newWorld(t)}
 		l.start()
 		fn(l)
 		l.ends()
@@ -607,6 +616,55 @@ func TestTimeoutHoldsWithoutALeader(t *testing.T) {
 		l.wantSaid("asked", "exited -1 timed out on its host after 20s cleaned")
 		l.wantCalls("prepare", "clean")
 	})
+}
+
+// TestTimeoutCountsFromWhenItWasReceived: a restarted host has no new one.
+func TestTimeoutCountsFromWhenItWasReceived(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		inLab(t, func(l *lab) {
+			since := time.Now().Add(-15 * time.Second)
+			l.guard.answer.Since, l.guard.stays.Since = since, since
+			l.world.prepares = time.Hour
+			committed := task.HostedMember{State: task.Placed}
+			if runs {
+				l.world.set(label(1), work.Status{State: task.Started})
+				committed = task.HostedMember{State: task.Started, Start: true}
+			}
+			l.shows(1, committed, func(h *task.Hosted) { h.TimeoutMS = 20_000 })
+			l.beat(3 * time.Second)
+			if n := len(l.said); n > 0 && strings.Contains(l.said[n-1], "timed out") {
+				t.Errorf("reported %q too early", l.said)
+			}
+			l.beat(4 * time.Second)
+			if n := len(l.said); n == 0 || l.said[n-1] != "exited -1 timed out on its host after 20s cleaned" {
+				t.Errorf("it runs: %v; reported %q", runs, l.said)
+			}
+		})
+	}
+}
+
+// TestTheOwnerIsAskedAboutWhatRuns: a restarted host goes on with it meanwhile, and ends what the owner refuses now.
+func TestTheOwnerIsAskedAboutWhatRuns(t *testing.T) {
+	for _, may := range []work.May{work.Yes, work.No} {
+		inLab(t, func(l *lab) {
+			l.guard.stays = work.Answer{May: may, Why: "the policy refuses it"}
+			l.tasks.err = errors.New("no SN answers")
+			l.world.set(label(1), work.Status{State: task.Ready})
+			l.shows(1, task.HostedMember{State: task.Started, Start: true})
+			l.beat(time.Minute) // longer than any fetch is tried for
+			l.wantCalls()
+			l.tasks.err = nil
+			l.beat(5 * time.Second)
+			want := []string{"ready"}
+			if may == work.No {
+				want = append(want, "exited -1 the policy refuses it cleaned")
+			}
+			l.wantSaid(want...)
+			if l.guard.again != 1 || l.guard.asked != 0 {
+				t.Errorf("asked %d times whether what runs may go on, and %d times whether it may begin", l.guard.again, l.guard.asked)
+			}
+		})
+	}
 }
 
 func TestExpiredAssignmentIsNotBegun(t *testing.T) {

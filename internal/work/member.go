@@ -112,6 +112,7 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 		return
 	case m.runs():
 		h.watch(m, now)
+		judge(ctx, h, m)
 	case m.state != task.Prepared:
 		h.begin(ctx, m, now)
 	case m.want.Start:
@@ -177,23 +178,6 @@ func (h *Host) older(l Label) bool {
 	return false
 }
 
-// adopt goes on with what there is of a member from before this process. What only was prepared is prepared again.
-func (h *Host) adopt(m *member, now time.Time) {
-	found, sure := h.seen(m)
-	switch {
-	case found != nil && found.State != task.Prepared:
-		m.looked = true
-		m.take(found.Status)
-	case sure || m.early(): // nothing has started of which the swarm does not know that it was prepared
-		m.looked = true
-		if q := m.hosted.Request; m.want.State == task.Placed && q.ExpiresMS > 0 && now.UnixMilli() >= q.ExpiresMS {
-			m.refuse("it expired before this host began it")
-		}
-	default:
-		h.unseen(m, now)
-	}
-}
-
 // fetch gets the member's task, and holds it to its digest.
 func (h *Host) fetch(ctx context.Context, m *member, now time.Time) {
 	if m.due.fetching.IsZero() {
@@ -204,7 +188,7 @@ func (h *Host) fetch(ctx context.Context, m *member, now time.Time) {
 		t, err := h.cfg.Tasks.Task(ctx, q.Task)
 		return func(now time.Time) {
 			switch {
-			case err != nil && now.Sub(m.due.fetching) < fetchLimit:
+			case err != nil && (m.runs() || now.Sub(m.due.fetching) < fetchLimit): // what runs has the lease to end it
 				m.due.next = now.Add(fetchPause)
 			case err != nil:
 				m.refuse(fmt.Sprintf("can't fetch task %s: %s", q.Task, Explained(err)))
@@ -222,6 +206,7 @@ func (h *Host) fetched(m *member, t *task.Task) {
 	kind, known := h.cfg.Types[t.Type]
 	m.task, m.kind = t, t.Type
 	switch started := m.want != nil && (m.want.State == task.Started || m.want.State == task.Ready); {
+	case m.runs():
 	case !known:
 		m.refuse(fmt.Sprintf("this host carries out no tasks of type %s", t.Type))
 	case started && !kind.Repeats:
@@ -235,6 +220,7 @@ func (h *Host) ask(ctx context.Context, m *member) {
 	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
 		answer := h.cfg.Guard.Consent(ctx, hosted, t)
 		return func(now time.Time) {
+			m.received(answer)
 			switch {
 			case m.over():
 			case answer.May == Yes:

@@ -123,6 +123,16 @@ func (m *machine) Consent(context.Context, task.Hosted, *task.Task) work.Answer 
 	return work.Answer{May: work.Yes}
 }
 
+// Stays says yes mostly: its owner may have changed the policy.
+func (m *machine) Stays(context.Context, task.Hosted, *task.Task) work.Answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rng.IntN(20) == 0 {
+		return work.Answer{Why: "no more"}
+	}
+	return work.Answer{May: work.Yes}
+}
+
 func (m *machine) Ended(string, uint32, string) error { return nil }
 
 // does is one call of an executor: nobody else works for the member meanwhile.

@@ -162,6 +162,9 @@ func (g asking) Consent(ctx context.Context, h task.Hosted, t *task.Task) hosts.
 	return hosts.Answer{May: map[consent.Decision]hosts.May{consent.Allowed: hosts.Yes, consent.Asked: hosts.NotYet, consent.Refused: hosts.No}[a.Decision], Why: a.Words}
 }
 
+// Stays implements work.Guard. The host of these tests finds nothing that runs.
+func (g asking) Stays(context.Context, task.Hosted, *task.Task) hosts.Answer { return hosts.Answer{} }
+
 // Prepare implements work.Executor.
 func (*owned) Prepare(context.Context, hosts.Job) error { return nil }
 

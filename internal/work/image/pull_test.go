@@ -291,6 +291,10 @@ func (s *swarm) Consent(context.Context, task.Hosted, *task.Task) work.Answer {
 	return work.Answer{May: work.Yes, Image: s.image}
 }
 
+func (s *swarm) Stays(context.Context, task.Hosted, *task.Task) work.Answer {
+	return work.Answer{May: work.Yes}
+}
+
 // host runs a host on the swarm until the returned function ends it.
 func (l *lab) host(s *swarm) (h *work.Host, end func()) {
 	h = work.New(work.Config{

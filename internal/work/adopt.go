@@ -1,0 +1,55 @@
+package work
+
+import (
+	"context"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// adopt goes on with what there is of a member from before this process. What only was prepared is prepared again.
+func (h *Host) adopt(m *member, now time.Time) {
+	found, sure := h.seen(m)
+	switch {
+	case found != nil && found.State != task.Prepared:
+		m.looked = true
+		m.take(found.Status)
+	case sure || m.early(): // nothing has started of which the swarm does not know that it was prepared
+		m.looked = true
+		if q := m.hosted.Request; m.want.State == task.Placed && q.ExpiresMS > 0 && now.UnixMilli() >= q.ExpiresMS {
+			m.refuse("it expired before this host began it")
+		}
+	default:
+		h.unseen(m, now)
+	}
+}
+
+// judge asks the guard about what was adopted and runs, which goes on meanwhile: its owner's word may have changed since it began.
+func judge(ctx context.Context, h *Host, m *member) {
+	switch {
+	case m.answer.May == Yes || m.over() || m.worker != nil:
+		return
+	case m.task == nil:
+		h.fetch(ctx, m, time.Now())
+		return
+	}
+	hosted, t := m.hosted, m.task
+	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
+		answer := h.cfg.Guard.Stays(ctx, hosted, t)
+		return func(time.Time) {
+			m.received(answer)
+			if answer.May != Yes {
+				m.exit(-1, answer.Why)
+				return
+			}
+			m.answer = answer
+		}
+	})
+}
+
+// received has the member's time-out run from when its host has received the assignment, perhaps before it was restarted.
+func (m *member) received(a Answer) {
+	if !a.Since.IsZero() && a.Since.Before(m.due.began) {
+		m.due.began = a.Since
+	}
+}
