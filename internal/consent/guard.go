@@ -96,11 +96,14 @@ func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	return g.keep(next, h, words, now)
 }
 
-// keep has the journal hold what was decided.
+// keep has the journal hold what was decided, unless a restarted host would come to the same without it: a refusal by the policy alone.
+// So whoever is refused can't fill it.
 func (g *Guard) keep(e Entry, h *task.Hosted, words string, now time.Time) Answer {
-	if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
-		g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
-		return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
+	if e.Decision != Refused || e.Approver != "" || e.BeganMS > 0 {
+		if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
+			g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
+			return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
+		}
 	}
 	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", e.By, "decision", string(e.Decision),
 		"sentence", e.Sentence, "approver", e.Approver, "epoch", h.Epoch, "image", e.imageText())

@@ -28,10 +28,14 @@ const JournalName = "assignments.jsonl"
 
 // Bounds of a journal.
 const (
-	// MaxEntries is how many assignments it knows.
-	MaxEntries = 4096
-	maxLine    = 128 << 10 // of the file, in bytes, the line feed counted
-	maxText    = 2 << 10   // of a text in an entry, in bytes; as it is encoded it may take six times as many
+	// MaxEntries is how many assignments it knows: at most MaxOfDomain of operators of one trust domain, and MaxOfOne of one operator, so that
+	// nobody fills it for others.
+	MaxEntries  = 4096
+	MaxOfDomain = MaxEntries / 2
+	MaxOfOne    = MaxEntries / 8
+
+	maxLine = 128 << 10 // of the file, in bytes, the line feed counted
+	maxText = 2 << 10   // of a text in an entry, in bytes; as it is encoded it may take six times as many
 	// spareLines is how many lines the file has at most, beside two for each assignment, before it is written anew.
 	spareLines = 1024
 	// keepMS is how long an assignment is kept at least after it has expired: the clock may be set back.
@@ -255,8 +259,8 @@ func (j *Journal) put(e Entry, nowMS int64) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, known := j.all[e.Assignment]; !known && len(j.all) >= MaxEntries {
-		if err := j.forgetLocked(nowMS); err != nil {
+	if _, known := j.all[e.Assignment]; !known {
+		if err := j.makeRoomLocked(&e, nowMS); err != nil {
 			return err
 		}
 	}
@@ -275,24 +279,6 @@ func (j *Journal) put(e Entry, nowMS int64) error {
 	j.size, j.lines = j.size+int64(len(line)), j.lines+1
 	j.all[e.Assignment] = e
 	return nil
-}
-
-// forgetLocked makes room: a quarter of the assignments goes, those that were received first, if they have expired long ago and nothing of them runs.
-func (j *Journal) forgetLocked(nowMS int64) error {
-	var gone []Entry
-	for _, e := range j.all {
-		if !e.running() && e.ExpiresMS+keepMS < nowMS {
-			gone = append(gone, e)
-		}
-	}
-	if len(gone) == 0 {
-		return fmt.Errorf("this host has received %d assignments that have not expired: wait until some have, and let new ones expire sooner", len(j.all))
-	}
-	slices.SortFunc(gone, func(a, b Entry) int { return cmp.Compare(a.ReceivedMS, b.ReceivedMS) })
-	for _, e := range gone[:min(len(gone), MaxEntries/4)] {
-		delete(j.all, e.Assignment)
-	}
-	return j.rewriteLocked()
 }
 
 // rewriteLocked has the file hold a line for each assignment.

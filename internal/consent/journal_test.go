@@ -133,20 +133,78 @@ func TestAJournalIsBounded(t *testing.T) {
 	}
 }
 
-// TestAFullJournal: where nothing may be forgotten nothing new is taken.
+// journalOf writes a journal of n assignments by somebody that expire in a day, whose entries end with the rest.
+func (w *world) journalOf(n int, by, rest string) {
+	w.t.Helper()
+	many := strings.Builder{}
+	for i := range n {
+		many.WriteString(`{"assignment":"` + strconv.Itoa(i+10) + `","order":"o","by":"` + by + `","task":"t","digest":"d","received_ms":` + strconv.Itoa(i+1) + `,"expires_ms":` +
+			strconv.FormatInt(time.Now().Add(24*time.Hour).UnixMilli(), 10) + `,"decided_ms":1,` + rest + "}\n")
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, consent.JournalName), []byte(many.String()), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestAFullJournal: nobody fills it for others, and what was never begun gives way to what is new. What was begun is never forgotten before
+// it has expired: it could be done twice.
 func TestAFullJournal(t *testing.T) {
-	dir, many := t.TempDir(), strings.Builder{}
-	for i := range consent.MaxEntries {
-		many.WriteString(`{"assignment":"` + strconv.Itoa(i+10) + `","order":"o","by":"b","task":"t","digest":"d","received_ms":1,"expires_ms":` +
-			strconv.FormatInt(time.Now().UnixMilli(), 10) + `,"decision":"refused","decided_ms":1}` + "\n")
+	const annID, other, begun, asked = "spiffe://a.example" + ann, "spiffe://b.example/swarm/swci/x", `"decision":"allowed","epoch":1,"began_ms":1,"ended_ms":2`, `"decision":"asked"`
+	for name, tt := range map[string]struct {
+		n        int
+		by, rest string
+		want     string // in the words; empty: it is allowed
+		left     int    // of the old ones
+		oldest   bool   // the oldest one
+	}{
+		"begun by others":              {n: consent.MaxOfDomain, by: other, rest: begun, left: consent.MaxOfDomain, oldest: true},
+		"begun by the same":            {n: consent.MaxOfOne, by: annID, rest: begun, left: consent.MaxOfOne, oldest: true, want: "of spiffe://a.example/swarm/swci/ann that have not expired"},
+		"begun by its domain":          {n: consent.MaxOfDomain, by: "spiffe://a.example/swarm/swci/eve", rest: begun, left: consent.MaxOfDomain, oldest: true, want: "of operators of a.example that have"},
+		"begun by all":                 {n: consent.MaxEntries, by: other, rest: begun, left: consent.MaxEntries, oldest: true, want: "of all operators that have"},
+		"waits by the same":            {n: consent.MaxOfOne, by: annID, rest: asked, left: consent.MaxOfOne * 3 / 4},
+		"waits by others":              {n: consent.MaxEntries, by: other, rest: asked, left: consent.MaxEntries * 3 / 4},
+		"refused by an approver":       {n: consent.MaxOfOne, by: annID, rest: `"decision":"refused","approver":"bob"`, left: consent.MaxOfOne, oldest: true, want: "that have not expired"},
+		"one less of the same":         {n: consent.MaxOfOne - 1, by: annID, rest: begun, left: consent.MaxOfOne - 1, oldest: true},
+		"refused, of an older version": {n: consent.MaxEntries, by: other, rest: `"decision":"refused"`, left: consent.MaxEntries * 3 / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.journalOf(tt.n, tt.by, tt.rest)
+			got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull())
+			if tt.want == "" && got.Decision != consent.Allowed || tt.want != "" && (got.Decision != consent.Asked || !strings.Contains(w.log.String(), tt.want)) {
+				t.Errorf("got %v", got)
+			}
+			w.guard() // as the file has it
+			left := 0
+			for i := range tt.n {
+				if _, known := w.journal.Find(strconv.Itoa(i + 10)); known {
+					left++
+				}
+			}
+			if _, there := w.journal.Find("10"); left != tt.left || there != tt.oldest {
+				t.Errorf("%d of %d are left, the oldest: %v", left, tt.n, there)
+			}
+		})
 	}
-	if err := os.WriteFile(filepath.Join(dir, consent.JournalName), []byte(many.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// TestARefusedSubmitterLeavesNothing: what the policy refuses by itself is told, and not kept.
+func TestARefusedSubmitterLeavesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.dir = dir
-	if got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "let new ones expire sooner") {
-		t.Errorf("got %v", got)
+	w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: "no"}
+	g := w.guard()
+	for i := range 3 {
+		q := request()
+		q.ID = strconv.Itoa(i + 1)
+		if got := g.Ask(t.Context(), w.assigned(q, ann), pull()); got.Decision != consent.Refused {
+			t.Errorf("got %v", got)
+		}
+		if e, known := w.journal.Find(q.ID); known {
+			t.Errorf("the journal has %+v", e)
+		}
+	}
+	if n := strings.Count(w.log.String(), "decision=refused"); n != 3 {
+		t.Errorf("%d refusals are in the log:\n%s", n, w.log)
 	}
 }
 

@@ -132,6 +132,9 @@ func TestSWOPThatDoesNotComeBack(t *testing.T) {
 	for _, p := range []*e2etest.Proc{second, sn, authority} {
 		p.Stop()
 	}
+	if err := os.Remove(w.Path("swop1/health.sock")); err != nil { // of the SWOP itself, which had no time to
+		t.Error(err)
+	}
 	w.LeavesNothing()
 }
 
