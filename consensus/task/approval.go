@@ -1,7 +1,9 @@
 package task
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -9,9 +11,11 @@ import (
 
 // Bounds of approvals.
 const (
-	// MaxApprovals is how many words there are on one host's part in an assignment, each by another operator.
-	MaxApprovals = 4
-	// MaxApprovalBytes bounds those of all live assignments together: their requests and certificates.
+	// MaxApprovals is how many words there are on one host's part in an assignment, each by another operator. One more takes the place of an
+	// older one: nobody can keep others from being heard by speaking first.
+	MaxApprovals = 16
+	// MaxApprovalBytes bounds those of all live assignments together: their requests and certificates. Operators of one trust domain have at
+	// most half of it, and one operator a quarter.
 	MaxApprovalBytes = 16 << 20
 
 	maxApprovalRequest = 4 << 10
@@ -52,7 +56,7 @@ func (a *Approval) check() error {
 }
 
 // Approve adds an operator's word on a host's part in an assignment, which is named by its ID, task, digest and taskrunner. It replaces what
-// that operator said on it before, and changes nothing if that was the same.
+// that operator said on it before, and changes nothing if it is that very word.
 func (b *Board) Approve(of Request, word Approval) (*Board, error) {
 	if err := word.check(); err != nil {
 		return b, err
@@ -72,42 +76,81 @@ func (b *Board) Approve(of Request, word Approval) (*Board, error) {
 		return b, illegal(Stale, "see who takes part in it: swarmctl get taskrunner peer status "+old.Taskrunner, "nothing of assignment %s waits on %s", id, word.Host)
 	}
 	a := old.copied()
-	if changed, err := a.hear(word); err != nil || !changed {
-		return b, err
+	if !a.hear(word) {
+		return b, nil
 	}
 	next := b.draft()
 	next.Assignments[id] = a
-	if approvalBytes(next) > MaxApprovalBytes {
-		return b, illegal(Full, "wait until other assignments are over", "the approvals of all assignments would take more than %d bytes", MaxApprovalBytes)
+	if err := roomFor(next, word.By); err != nil {
+		return b, err
 	}
 	return next, nil
 }
 
-// hear takes a word.
-func (a *Assignment) hear(word Approval) (changed bool, err error) {
-	words := 0
+// hear takes a word. The same one is taken again if it was signed anew: the one before may have expired.
+func (a *Assignment) hear(word Approval) (changed bool) {
 	if n := len(a.Approvals); n > 0 {
 		word.Number = a.Approvals[n-1].Number
 	}
 	word.Number++
-	for i, x := range a.Approvals {
-		if x.Host != word.Host {
-			continue
+	of := func(x Approval) bool { return x.Host == word.Host && x.By == word.By }
+	if i := slices.IndexFunc(a.Approvals, of); i >= 0 {
+		old := a.Approvals[i]
+		if old.Refuse == word.Refuse && old.Reason == word.Reason && sameOrder(old.Order, word.Order) {
+			return false
 		}
-		if words++; x.By == word.By {
-			if x.Refuse == word.Refuse && x.Reason == word.Reason {
-				return false, nil
-			}
-			a.Approvals = slices.Delete(slices.Clone(a.Approvals), i, i+1)
-			a.Approvals = append(a.Approvals, word)
-			return true, nil
-		}
-	}
-	if words >= MaxApprovals {
-		return false, illegal(Full, "cancel the assignment", "%d operators have said whether %s carries out assignment %s already", words, word.Host, a.ID)
+		a.Approvals = slices.Delete(slices.Clone(a.Approvals), i, i+1)
+	} else if words := a.approvals(word.Host); len(words) >= MaxApprovals {
+		gone := yielding(words)
+		a.Approvals = slices.DeleteFunc(slices.Clone(a.Approvals), func(x Approval) bool { return x.Number == gone })
 	}
 	a.Approvals = append(slices.Clone(a.Approvals), word)
-	return true, nil
+	return true
+}
+
+// sameOrder reports whether a word is one that was taken before: no nonce is used twice.
+func sameOrder(x, y *ledger.Order) bool {
+	return x == nil && y == nil || x != nil && y != nil && bytes.Equal(x.Nonce, y.Nonce) && bytes.Equal(x.Signature, y.Signature)
+}
+
+// yielding is the number of the word that gives way to another: the oldest one of the trust domain that has the most, so that operators of one
+// organisation do not shut out those of another.
+func yielding(words []Approval) (number uint64) {
+	of := map[string]int{}
+	for _, x := range words {
+		of[domain(x.By)]++
+	}
+	most := 0
+	for _, x := range words {
+		if n := of[domain(x.By)]; n > most {
+			most, number = n, x.Number
+		}
+	}
+	return number
+}
+
+// domain is the trust domain of a SPIFFE ID.
+func domain(id string) string {
+	d, _, _ := strings.Cut(strings.TrimPrefix(id, "spiffe://"), "/")
+	return d
+}
+
+// roomFor refuses an operator's words that would take more than its share.
+func roomFor(b *Board, by string) error {
+	for _, share := range []struct {
+		whose string
+		most  int
+		in    func(other string) bool
+	}{
+		{by, MaxApprovalBytes / 4, func(other string) bool { return other == by }},
+		{"operators of " + domain(by), MaxApprovalBytes / 2, func(other string) bool { return domain(other) == domain(by) }},
+		{"all operators", MaxApprovalBytes, func(string) bool { return true }},
+	} {
+		if approvalBytes(b, share.in) > share.most {
+			return illegal(Full, "wait until other assignments are over", "the approvals by %s would take more than %d bytes", share.whose, share.most)
+		}
+	}
+	return nil
 }
 
 // approvals are the words on one host's part, oldest first.
@@ -130,11 +173,13 @@ func (a *Assignment) lastWord(host string) (n uint64) {
 	return n
 }
 
-// approvalBytes is about what all approvals take.
-func approvalBytes(b *Board) (n int) {
+// approvalBytes is about what the approvals of some operators take.
+func approvalBytes(b *Board, in func(by string) bool) (n int) {
 	for _, a := range b.Assignments {
 		for i := range a.Approvals {
-			n += a.Approvals[i].bytes()
+			if in(a.Approvals[i].By) {
+				n += a.Approvals[i].bytes()
+			}
 		}
 	}
 	return n

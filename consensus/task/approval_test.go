@@ -77,14 +77,45 @@ func TestApprovalsThatAreRefused(t *testing.T) {
 		tt.change(&of)
 		refused(t, b, tt.cause, func(b *task.Board) (*task.Board, error) { return b.Approve(of, says("bob", "h-0", false)) })
 	}
-	b = after(t, b, approve(says("b", "h-0", false)), approve(says("c", "h-0", false)), approve(says("d", "h-0", false)), approve(says("e", "h-0", false)))
-	refused(t, b, task.Full, approve(says("f", "h-0", false)))
 	b = after(t, b, approve(says("b", "h-0", true)), all("7", task.Prepared, false))
 	refused(t, b, task.Stale, approve(says("b", "h-0", false)))
 	refused(t, after(t, b, do("7", task.Judge)), task.Stale, approve(says("b", "h-0", false)))
 }
 
-// TestApprovalsHaveABoundTogether, so that operators can't fill the state with them.
+// TestAnApprovalIsRenewed: one that was signed anew takes the place of the one before, which may have expired.
+func TestAnApprovalIsRenewed(t *testing.T) {
+	b := after(t, waiting(t), approve(says("bob", "h-0", false)), approve(says("eve", "h-0", false)))
+	again := says("bob", "h-0", false)
+	again.Order.Nonce = []byte{1}
+	b = after(t, b, approve(again))
+	if words := b.Assignments["7"].Approvals; len(words) != 2 || words[1].By != "bob" || words[1].Number != 3 || len(words[1].Order.Nonce) != 1 {
+		t.Errorf("the words are %+v", words)
+	}
+	if same, err := approve(again)(b); err != nil || same != b {
+		t.Errorf("the same order again: changed %t, %v", same != b, err)
+	}
+}
+
+// TestNobodyIsShutOutByWords: there is room for one more, whoever has spoken before; those of an organisation that speaks much give way.
+func TestNobodyIsShutOutByWords(t *testing.T) {
+	b := after(t, waiting(t), approve(says("spiffe://a/bob", "h-0", false)), approve(says("spiffe://b/eve-0", "h-1", false)))
+	for i := range 3 * task.MaxApprovals {
+		b = after(t, b, approve(says(fmt.Sprint("spiffe://b/eve-", i), "h-0", true)))
+	}
+	b = after(t, b, approve(says("spiffe://a/cid", "h-0", false)))
+	var by []string
+	for _, x := range b.Assignments["7"].Approvals {
+		if x.Host == "h-0" {
+			by = append(by, x.By)
+		}
+	}
+	if len(by) != task.MaxApprovals || by[0] != "spiffe://a/bob" || by[1] != "spiffe://b/eve-34" || by[len(by)-1] != "spiffe://a/cid" || len(b.Assignments["7"].Approvals) != len(by)+1 {
+		t.Errorf("the words are by %q", by)
+	}
+}
+
+// TestApprovalsHaveABoundTogether, so that operators can't fill the state with them, and no one of them, nor those of one organisation, can for
+// others.
 func TestApprovalsHaveABoundTogether(t *testing.T) {
 	var hosts []string
 	for i := range 1000 {
@@ -92,20 +123,26 @@ func TestApprovalsHaveABoundTogether(t *testing.T) {
 	}
 	q := asked("7", task.DefaultTaskrunner, 1000)
 	b := after(t, pull(t), assigning(q), place("7", 0, "peers", hosts...))
-	for i := range hosts {
-		word := says("bob", hosts[i], false)
-		word.Order.Chain = [][]byte{make([]byte, 16<<10)}
-		next, err := approve(word)(b)
-		if err != nil {
-			if i < 900 {
-				t.Fatalf("approval %d: %v", i, err)
+	const each = 16 << 10
+	for _, tt := range []struct {
+		by    string
+		least int // how many words there is room for
+	}{{"spiffe://a/1", 230}, {"spiffe://a/2", 230}, {"spiffe://a/3", 0}, {"spiffe://b/1", 230}, {"spiffe://b/2", 230}, {"spiffe://c/1", 0}} {
+		said := 0
+		for ; said < len(hosts); said++ {
+			word := says(tt.by, hosts[said], false)
+			word.Order.Chain = [][]byte{make([]byte, each)}
+			next, err := approve(word)(b)
+			if err != nil {
+				refused(t, b, task.Full, approve(word))
+				break
 			}
-			refused(t, b, task.Full, approve(word))
-			return
+			b = next
 		}
-		b = next
+		if said < tt.least || said > tt.least+45 {
+			t.Errorf("%s has %d words", tt.by, said)
+		}
 	}
-	t.Error("there is no bound")
 }
 
 // TestWordsAfterAnApproval: a host that still waits may say something else after each approval, once.

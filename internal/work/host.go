@@ -115,6 +115,9 @@ func (h *Host) compare(all []task.Hosted, now time.Time) {
 	for _, a := range all {
 		for _, want := range a.Members {
 			m := h.member(h.label(a, want), now)
+			if n := len(a.Approvals); n > 0 && (len(m.hosted.Approvals) == 0 || m.hosted.Approvals[len(m.hosted.Approvals)-1].Number != a.Approvals[n-1].Number) {
+				m.due.next = now // the guard is asked at once: other words may take the place of this one
+			}
 			m.hosted, m.want = a, &want
 		}
 	}

@@ -413,6 +413,23 @@ func TestTheImageOfTheAnswerIsUsed(t *testing.T) {
 	})
 }
 
+// TestAWordIsHeardAtOnce: the guard is asked about each new word, which another may replace soon.
+func TestAWordIsHeardAtOnce(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.guard.say(work.Answer{May: work.NotYet, Why: "ask ann"})
+		l.shows(1, task.HostedMember{State: task.Placed})
+		l.beat(3 * time.Second)
+		asked, now := l.guard.asked, time.Now()
+		for n := range uint64(3) {
+			l.shows(1, task.HostedMember{State: task.Asked}, func(h *task.Hosted) { h.Approvals = []task.Approval{{Number: n + 1}} })
+			synctest.Wait()
+		}
+		if got := l.guard.asked - asked; got != 3 || !time.Now().Equal(now) {
+			t.Errorf("asked %d times in %v", got, time.Since(now))
+		}
+	})
+}
+
 func TestTaskThatIsNotWhatWasAssigned(t *testing.T) {
 	for name, change := range map[string]struct {
 		do   func(l *lab)
