@@ -261,7 +261,7 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		},
 		claiming(node, fmt.Sprintf("key-n-%d", (who+what/24%2)%5), fmt.Sprint(who%4), "spiffe://a.example/swarm/sn/"+node, s.SwarmID, at),
 		state.SetRights{
-			Sentences: []string{"allow spiffe://a.example/** to manage rights", "Allow spiffe://a.example/** to use nodes where node.name='<" + atBound(who, 500) + "'"}[what/48%2:],
+			Sentences: []string{"Allow spiffe://a.example/** to manage rights", "Allow spiffe://a.example/** to use nodes where node.name='<" + atBound(who, 500) + "'"}[what/48%2:],
 			By:        "spiffe://a.example/swarm/swci", AtMS: at, Order: fuzzOrder(who, what),
 		},
 	}[what/8%6]

@@ -17,6 +17,9 @@ type Rights struct {
 
 // SetRights replaces the rights as a whole. Who sets them must be able to change them afterwards, so that a swarm never has rights that
 // nobody can change. They are never taken away again: sentences can say as much as there was without.
+//
+// The leader has read the sentences and brought them into their form. Here they are texts of any words: an SN of another version, which knows
+// other ones, must come to the same state. What it does not understand allows nothing there.
 type SetRights struct {
 	Sentences []string      `json:"sentences"`
 	By        string        `json:"by"` // SPIFFE ID of who sets them
@@ -28,20 +31,20 @@ type SetRights struct {
 func (SetRights) Type() string { return "set_rights" }
 
 func (c SetRights) apply(s *State) (Result, error) {
-	sentences, err := rights.Canonical(c.Sentences)
+	next := &Rights{Sentences: c.Sentences, By: c.By, SetMS: c.AtMS}
 	switch {
-	case err != nil:
-		return Result{}, reject(ReasonBadCommand, "see docs/operations/rights.md for what sentences look like", "%v", err)
-	case len(c.By) > maxSPIFFEID || !printable(c.By) || !fits(maxSPIFFEID, c.By):
+	case len(c.Sentences) > 0 && next.check() != nil || slices.ContainsFunc(c.Sentences, func(one string) bool { return one == "" || !oneLine(one) }):
+		return Result{}, reject(ReasonBadCommand, "see docs/operations/rights.md for what sentences look like", "the sentences are out of bounds: at most %d with %d bytes together, each in one line", rights.MaxSentences, rights.MaxBytes)
+	case !printable(c.By) || !fits(maxSPIFFEID, c.By):
 		return Result{}, reject(ReasonBadCommand, "", "bad SPIFFE ID of who sets the rights")
-	case s.Rights != nil && !rights.MayChange(s.Rights.Sentences, c.By):
+	case s.Rights != nil && !rights.Keeps(s.Rights.Sentences, c.By):
 		return Result{}, reject(ReasonNoRight, "ask who may: swarmctl get rights", "%s may not manage the rights of this swarm", c.By)
-	case !rights.MayChange(sentences, c.By):
+	case !rights.Keeps(c.Sentences, c.By):
 		return Result{}, reject(ReasonLastRight, "add: Allow "+c.By+" to manage rights", "with these sentences %s, who sets them, could not change the rights any more", c.By)
-	case s.Rights != nil && slices.Equal(s.Rights.Sentences, sentences):
+	case s.Rights != nil && slices.Equal(s.Rights.Sentences, c.Sentences):
 		return Result{}, nil
 	}
-	s.Rights = &Rights{Sentences: sentences, By: c.By, SetMS: c.AtMS}
+	s.Rights = next
 	return Result{Changed: true}, nil
 }
 

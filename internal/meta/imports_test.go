@@ -94,7 +94,7 @@ var pure = map[string][]string{
 	"internal/policy": {
 		"bytes", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
 	},
-	"internal/policy/rights":   {"fmt", "strings", "internal/policy/sentence"},
+	"internal/policy/rights":   {"fmt", "strings", "identity/pattern", "internal/policy/sentence"},
 	"internal/policy/sentence": {"errors", "fmt", "slices", "strings", "unicode", "unicode/utf8", "identity/pattern", "internal/suggest"},
 	"consensus/ledger":         {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"internal/doctor":          {"encoding/json", "errors", "fmt", "internal/text", "io", "slices", "strings", "time", "unicode/utf8"},

@@ -204,7 +204,7 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 			Node: m.GetName(), SPIFFEID: m.GetSpiffeId(), Key: m.GetKey(), ExpiresMS: m.GetExpiresUnixMs(), By: o.By, AtMS: atMS, Order: o,
 		}, nil
 	case *swarmv1.SetRightsRequest:
-		return permit.SetCommand(m, o, atMS), nil
+		return permit.SetCommand(m, o, atMS)
 	}
 	if c, err := tasks.Command(m, o, atMS); c != nil || err != nil {
 		return c, err

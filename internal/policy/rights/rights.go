@@ -121,11 +121,6 @@ func (s *Set) Judge(a sentence.Action) (j Judgement) {
 	return j
 }
 
-// MayChange reports whether sentences let somebody change the rights themselves.
-func MayChange(texts []string, who string) bool {
-	return NewSet(texts).Judge(sentence.Action{Subject: who, Verb: sentence.Manage, Resource: Rights}).Allowed
-}
-
 // ParseText reads sentences from text: each begins in a new line, and goes on in those after it that are indented. Lines that begin
 // with # are comments. An error has name and line.
 func ParseText(name, text string) (all []string, err error) {

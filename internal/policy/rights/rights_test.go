@@ -56,12 +56,47 @@ func TestJudge(t *testing.T) {
 	if j := rights.NewSet(nil).Judge(sentence.Action{Subject: ann, Verb: sentence.Inspect, Resource: rights.Nodes}); j != (rights.Judgement{}) {
 		t.Errorf("%+v", j)
 	}
-	if !rights.MayChange([]string{admin}, ann) || rights.MayChange([]string{admin}, ann+"2") || rights.MayChange(nil, ann) {
-		t.Error("who may change rights")
-	}
 	if rights.CheckAction("use", "tasks") != nil || rights.CheckAction("use tasks where", "x") == nil || rights.CheckAction("use", "task") == nil ||
 		rights.CheckAction("use tasks where node.name=x", "") == nil {
 		t.Error("what may be asked about")
+	}
+}
+
+// TestKeeps holds the one rule that SNs of all versions share: by whom rights can be changed. A change of it is one of the replicated state.
+func TestKeeps(t *testing.T) {
+	for text, want := range map[string]bool{
+		admin:                                true,
+		"Allow " + ann + " to manage rights": true,
+		"Allow spiffe://h.org/** to manage rights":                              true,
+		"Allow spiffe://x.org/**, spiffe://h.org/swarm/swci/* to manage rights": true,
+		"Allow spiffe://x.org/** to manage rights":                              false,
+		"Allow " + ann + "2 to manage rights":                                   false,
+		"allow " + ann + " to manage rights":                                    false,
+		"Allow " + ann + " to  manage rights":                                   false,
+		"Allow " + ann + " to use rights":                                       false,
+		"Allow " + ann + " to manage rights where node.name='x'":                false,
+		"Allow " + ann + " to manage nodes":                                     false,
+		"Deny " + ann + " to manage rights":                                     false,
+		"Allow  to manage rights":                                               false,
+		"":                                                                      false,
+	} {
+		if got := rights.Keeps([]string{"of another version", text}, ann); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if rights.Keeps(nil, ann) {
+		t.Error("nothing keeps them")
+	}
+}
+
+// TestWhatKeepsAllows holds that this version lets whoever keeps the rights change them, and reads and writes such a sentence as it is.
+func TestWhatKeepsAllows(t *testing.T) {
+	for _, text := range []string{admin, "Allow spiffe://x.org/**, spiffe://h.org/swarm/swci/* to manage rights"} {
+		kept, err := rights.Canonical([]string{strings.Replace(text, "Allow", " ALLOW ", 1)})
+		if err != nil || !slices.Equal(kept, []string{text}) || !rights.Keeps(kept, ann) ||
+			!rights.NewSet(kept).Judge(sentence.Action{Subject: ann, Verb: sentence.Manage, Resource: rights.Rights}).Allowed {
+			t.Errorf("%q is kept as %q, %v", text, kept, err)
+		}
 	}
 }
 

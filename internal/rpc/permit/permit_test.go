@@ -135,8 +135,12 @@ func TestPeople(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	o := &ledger.Order{By: ann}
-	c, ok := permit.SetCommand(&swarmv1.SetRightsRequest{Sentences: []string{"x"}}, o, 7).(state.SetRights)
-	if !ok || c.By != ann || c.OrderOf() != o || len(c.Sentences) != 1 || c.AtMS != 7 {
-		t.Errorf("%+v", c)
+	made, err := permit.SetCommand(&swarmv1.SetRightsRequest{Sentences: []string{"allow " + ann + " to MANAGE rights"}}, o, 7)
+	c, ok := made.(state.SetRights)
+	if err != nil || !ok || c.By != ann || c.OrderOf() != o || len(c.Sentences) != 1 || c.Sentences[0] != "Allow "+ann+" to manage rights" || c.AtMS != 7 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := permit.SetCommand(&swarmv1.SetRightsRequest{Sentences: []string{"Deny all"}}, o, 7); state.ReasonOf(err) != state.ReasonBadCommand {
+		t.Errorf("no sentence: %v", err)
 	}
 }

@@ -34,9 +34,13 @@ func NewService(rules *Rules, replica Replica, caller func(ctx context.Context) 
 	return &Service{rules: rules, replica: replica, caller: caller, order: order}
 }
 
-// SetCommand makes the command of a signed request.
-func SetCommand(m *swarmv1.SetRightsRequest, o *ledger.Order, atMS int64) state.Command {
-	return state.SetRights{Sentences: m.GetSentences(), By: o.By, AtMS: atMS, Order: o}
+// SetCommand makes the command of a signed request: the sentences in their form, as this version reads them.
+func SetCommand(m *swarmv1.SetRightsRequest, o *ledger.Order, atMS int64) (state.Command, error) {
+	sentences, err := rights.Canonical(m.GetSentences())
+	if err != nil {
+		return nil, &state.Error{Reason: state.ReasonBadCommand, Message: err.Error(), Remedy: "see docs/operations/rights.md for what sentences look like"}
+	}
+	return state.SetRights{Sentences: sentences, By: o.By, AtMS: atMS, Order: o}, nil
 }
 
 // GetRights shows the sentences.
