@@ -490,6 +490,9 @@ func TestWhatRunsStays(t *testing.T) {
 			t.Fatal(got)
 		}
 		g = w.guard()
+		if by, none := g.AskedBy("7"), g.AskedBy("8"); by != "spiffe://a.example"+ann || none != "" {
+			t.Errorf("asked by %q and %q", by, none)
+		}
 		stays("")
 		w.policy.Decision = consent.Asked
 		stays("")

@@ -38,6 +38,12 @@ func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer 
 	return g.keep(e, h, g.refusal(&e), now)
 }
 
+// AskedBy is the SPIFFE ID of who has asked for an assignment, as proven; empty: it is not in the journal.
+func (g *Guard) AskedBy(assignment string) string {
+	e, _ := g.cfg.Journal.Find(assignment)
+	return e.By
+}
+
 // Received is when the host has received an assignment, as its journal has it; zero: it is not there.
 func (g *Guard) Received(assignment string) (at time.Time) {
 	if e, known := g.cfg.Journal.Find(assignment); known {

@@ -175,6 +175,12 @@ func (g Guard) Stays(ctx context.Context, h task.Hosted, t *task.Task) work.Answ
 	return g.answer(h, g.Guard.Stays(ctx, &h, t))
 }
 
+// Tells implements work.Guard: whoever has asked for it must be one to whom logs may go.
+func (g Guard) Tells(assignment string) bool {
+	by := g.AskedBy(assignment)
+	return by != "" && g.Owner.Policy.LogsTo(by) == nil
+}
+
 func (g Guard) answer(h task.Hosted, a consent.Answer) work.Answer {
 	said := work.Answer{May: work.No, Why: a.Words, Since: g.Received(h.ID)}
 	switch a.Decision {

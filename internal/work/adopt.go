@@ -13,7 +13,7 @@ func (h *Host) adopt(m *member, now time.Time) {
 	switch {
 	case found != nil && found.State != task.Prepared:
 		m.looked = true
-		m.take(found.Status)
+		m.take(told(h.cfg.Guard, m, found.Status))
 	case sure || m.early(): // nothing has started of which the swarm does not know that it was prepared
 		m.looked = true
 		if q := m.hosted.Request; m.want.State == task.Placed && q.ExpiresMS > 0 && now.UnixMilli() >= q.ExpiresMS {

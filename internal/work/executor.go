@@ -47,7 +47,8 @@ type Grant struct {
 type Status struct {
 	State task.State // Prepared, Started, Ready or Exited
 	Code  int32      // exit code
-	Text  string     // one line, see LastLines; the host bounds it
+	Text  string     // one line; the host bounds it
+	Said  string     // the last lines of what its program printed, see LastLines: they may be data, and go where the host's owner lets logs go
 }
 
 // Found is a member of which something is on the host.
@@ -103,6 +104,8 @@ type Guard interface {
 	Consent(ctx context.Context, h task.Hosted, t *task.Task) Answer
 	// Stays says whether what runs of an assignment, which a restarted host has found, may go on: Yes or No.
 	Stays(ctx context.Context, h task.Hosted, t *task.Task) Answer
+	// Tells reports whether what a program of an assignment printed may be told to the swarm, which is to be judged by who has asked for it.
+	Tells(assignment string) bool
 	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
 	// again after a restart.
 	Ended(assignment string, epoch uint32, words string) error

@@ -76,6 +76,7 @@ type guard struct {
 	asked  int
 	stays  work.Answer
 	again  int // how often it was asked about what runs
+	silent bool
 	ended  []string
 }
 
@@ -92,6 +93,8 @@ func (g *guard) Stays(context.Context, task.Hosted, *task.Task) work.Answer {
 	g.again++
 	return g.stays
 }
+
+func (g *guard) Tells(string) bool { return !g.silent }
 
 func (g *guard) Ended(assignment string, epoch uint32, words string) error {
 	g.mu.Lock()
@@ -679,6 +682,39 @@ func TestTheOwnerIsAskedAboutWhatRuns(t *testing.T) {
 			l.wantSaid(want...)
 			if l.guard.again != 1 || l.guard.asked != 0 {
 				t.Errorf("asked %d times whether what runs may go on, and %d times whether it may begin", l.guard.again, l.guard.asked)
+			}
+		})
+	}
+}
+
+// TestWhatAProgramPrintsIsTheOwners: it is told where the owner lets logs go to who has asked, also of what a restarted host finds ended.
+func TestWhatAProgramPrintsIsTheOwners(t *testing.T) {
+	for _, tt := range []struct {
+		silent, found bool
+		says          work.Status
+		want          string
+	}{
+		{false, false, work.Status{Said: "patient 7"}, "exited 3 patient 7 cleaned"},
+		{false, true, work.Status{Said: "patient 7", Text: "no memory"}, "exited 3 patient 7 | no memory cleaned"},
+		{true, false, work.Status{Said: "patient 7"}, "exited 3 what it printed stays on its host, by the policy there: see the host's log cleaned"},
+		{true, true, work.Status{Said: "patient 7"}, "exited 3 what it printed stays on its host, by the policy there: see the host's log cleaned"},
+		{true, false, work.Status{Said: "patient 7", Text: "no memory"}, "exited 3 no memory cleaned"},
+		{true, false, work.Status{}, "exited 3  cleaned"},
+	} {
+		inLab(t, func(l *lab) {
+			tt.says.State, tt.says.Code, l.guard.silent = task.Exited, 3, tt.silent
+			if tt.found {
+				l.world.set(label(1), tt.says)
+			} else {
+				l.world.result = tt.says
+			}
+			l.shows(1, task.HostedMember{State: task.Prepared, Start: true})
+			l.beat(5 * time.Second)
+			if n := len(l.said); n == 0 || l.said[n-1] != tt.want {
+				t.Errorf("%+v: reported %q", tt, l.said)
+			}
+			if said := fmt.Sprint(l.guard.ended); tt.silent && strings.Contains(said, "patient") {
+				t.Errorf("the journal has %s", said)
 			}
 		})
 	}

@@ -80,6 +80,21 @@ func (o *outcome) take(s Status) {
 	}
 }
 
+// untold stands for what a program printed where its host's owner keeps that.
+const untold = "what it printed stays on its host, by the policy there: see the host's log"
+
+// told is what an executor says of a member, in the words that the swarm may hear: it keeps and shows them to all its operators.
+func told(g Guard, m *member, s Status) Status {
+	switch {
+	case s.Said == "" || m.over():
+	case g.Tells(m.label.Assignment):
+		s.Text = LastLines([]string{s.Said, s.Text})
+	case s.Text == "":
+		s.Text = untold
+	}
+	return s
+}
+
 // early reports whether the swarm knows of nothing that was prepared.
 func (m *member) early() bool { return m.want.State == task.Placed || m.want.State == task.Asked }
 
@@ -136,7 +151,7 @@ func (h *Host) watch(m *member, now time.Time) {
 	h.unseen(m, now)
 	switch found, sure := h.seen(m); {
 	case found != nil:
-		m.take(found.Status)
+		m.take(told(h.cfg.Guard, m, found.Status))
 	case sure:
 		m.exit(-1, "it is gone: nothing of it is on its host any more")
 	}
@@ -267,7 +282,7 @@ func (h *Host) start(ctx context.Context, m *member) {
 				h.inVain(m, "started", err)
 				return
 			}
-			m.take(status)
+			m.take(told(h.cfg.Guard, m, status))
 		}
 	})
 }

@@ -133,6 +133,8 @@ func (m *machine) Stays(context.Context, task.Hosted, *task.Task) work.Answer {
 	return work.Answer{May: work.Yes}
 }
 
+func (m *machine) Tells(string) bool { return true }
+
 func (m *machine) Ended(string, uint32, string) error { return nil }
 
 // does is one call of an executor: nobody else works for the member meanwhile.

@@ -165,6 +165,9 @@ func (g asking) Consent(ctx context.Context, h task.Hosted, t *task.Task) hosts.
 // Stays implements work.Guard. The host of these tests finds nothing that runs.
 func (g asking) Stays(context.Context, task.Hosted, *task.Task) hosts.Answer { return hosts.Answer{} }
 
+// Tells implements work.Guard.
+func (g asking) Tells(string) bool { return true }
+
 // Prepare implements work.Executor.
 func (*owned) Prepare(context.Context, hosts.Job) error { return nil }
 

@@ -186,7 +186,7 @@ func TestRunSwarmInContainers(t *testing.T) {
 	r = host(true) // as a SWOP in a container has it
 	j = job("8", strings.Replace(body, `"EXIT_AT": -1`, `"EXIT_AT": 2`, 1))
 	begin(r, j)
-	if got := s.becomes(r, task.Exited); got.Code != 3 || !strings.Contains(got.Text, "about to give up") {
+	if got := s.becomes(r, task.Exited); got.Code != 3 || !strings.Contains(got.Said, "about to give up") {
 		t.Errorf("%+v", got)
 	}
 	s.cleans(r, j.Label)

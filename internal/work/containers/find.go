@@ -163,7 +163,7 @@ func exitOf(ctx context.Context, e *engine.Engine, c container.Summary) (work.St
 	if s.Code == 0 {
 		s.Code = unknownErr
 	}
-	s.Text = work.LastLines(append(lastLines(ctx, e, c.ID), info.State.Error))
+	s.Text, s.Said = work.LastLines([]string{info.State.Error}), work.LastLines(lastLines(ctx, e, c.ID))
 	return s, nil
 }
 

@@ -141,7 +141,7 @@ func (p *Processes) status(ctx context.Context, m member, live map[string]regist
 			continue
 		}
 		if code, _ := m.exit(n); code != 0 {
-			return work.Status{State: task.Exited, Code: int32(code), Text: work.LastLines(m.lastLines(n))} //nolint:gosec // an exit code
+			return work.Status{State: task.Exited, Code: int32(code), Said: work.LastLines(m.lastLines(n))} //nolint:gosec // an exit code
 		}
 	}
 	switch {

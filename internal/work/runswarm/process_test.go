@@ -203,7 +203,7 @@ func TestAMemberIsWhatItsSLsAre(t *testing.T) {
 	if _, err := p.Start(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
-	if s := await(t, p, exited); s.Code != 3 || !strings.Contains(s.Text, "SECRET is quiet true | boom") {
+	if s := await(t, p, exited); s.Code != 3 || !strings.Contains(s.Said, "SECRET is quiet true | boom") {
 		t.Errorf("an SL that fails: %+v", s)
 	}
 	clean(t, p, j.Label)
