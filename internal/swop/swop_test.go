@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,6 +216,44 @@ func TestAStoppedHostEndsWhatItRuns(t *testing.T) {
 	if len(e.found) != 1 || e.found[0].Label != other {
 		t.Errorf("left: %+v", e.found)
 	}
+}
+
+// slow takes its time to end a member; one of the rest can't be asked.
+type slow struct {
+	executor
+
+	deaf  bool
+	ended atomic.Int32
+}
+
+func (s *slow) Find(ctx context.Context) ([]work.Found, error) {
+	if s.deaf {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.found, nil
+}
+
+func (s *slow) Clean(context.Context, work.Label) error {
+	time.Sleep(40 * time.Second) // virtual
+	s.ended.Add(1)
+	return nil
+}
+
+// TestAStoppedHostEndsAllAtATime: programs may take long to end, and an engine may not answer, but a stop has its time.
+func TestAStoppedHostEndsAllAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+		defer cancel()
+		s := &slow{}
+		for i := range 8 {
+			s.found = append(s.found, work.Found{Label: work.Label{Swarm: "s", Node: "n", Assignment: "1", Member: uint32(i)}})
+		}
+		err := swop.End(ctx, map[string]work.Type{task.RunSwarm: {Executor: s}, task.PullImage: {Executor: &slow{deaf: true}}}, "s", "n")
+		if n := s.ended.Load(); n != 8 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d were ended, %v", n, err)
+		}
+	})
 }
 
 func runSwarm(shared string) *task.Task {
