@@ -36,7 +36,7 @@ var bodies = []ledger.Body{
 	ledger.FinalTask{Task: "t", Digest: "d"},
 	ledger.DeletedTask{Task: "t", Digest: "d"},
 	ledger.Approval{Assignment: "7", Task: "t", Digest: "d", Host: "h-0", Refused: true, Reason: "why", By: "spiffe://a.example/swarm/swci/bob"},
-	ledger.Assigned{Assignment: "7", Task: "t", Digest: "d", Taskrunner: "tr", Hosts: []string{"h-0"}, By: "spiffe://a.example/swarm/swci"},
+	ledger.Assigned{Assignment: "7", Task: "t", Digest: "d", Taskrunner: "tr", Hosts: []string{"h-0"}, By: "spiffe://a.example/swarm/swci", Groups: []ledger.Group{{Name: "peers", Peers: 2, Least: 1}}, InOrder: true, Retries: 1, TimeoutMS: 5, ExpiresMS: 9},
 	ledger.EndedAssignment{Assignment: "7", Task: "t", Digest: "d", Verdict: "failed", Reason: "why", Members: []ledger.Member{{Node: "h-0", PeerID: "12D3", State: "exited", Code: 3}}},
 	ledger.Rights{Sentences: []string{"Allow <x>"}, By: "spiffe://a.example/swarm/swci"},
 }

@@ -39,7 +39,20 @@ type Assigned struct {
 	Taskrunner string   `json:"taskrunner,omitempty"`
 	Hosts      []string `json:"hosts,omitempty"` // the only ones that may carry it out; none: those of the taskrunner
 	By         string   `json:"by,omitempty"`    // SPIFFE ID
-	Order      *Order   `json:"order,omitempty"`
+	// Groups are whom it needs. Records of before they were kept have none, and nothing of what follows.
+	Groups    []Group `json:"groups,omitempty"`
+	InOrder   bool    `json:"in_order,omitempty"`   // a group starts when the one before it is ready
+	Retries   uint32  `json:"retries,omitempty"`    // how often it may be placed anew
+	TimeoutMS int64   `json:"timeout_ms,omitempty"` // from the request to the verdict; 0: none
+	ExpiresMS int64   `json:"expires_ms,omitempty"` // no host begins it later; 0: it does not expire
+	Order     *Order  `json:"order,omitempty"`
+}
+
+// Group is members of one kind that an assignment needs.
+type Group struct {
+	Name  string `json:"name"`
+	Peers uint32 `json:"peers"`           // that are placed, at least
+	Least uint32 `json:"least,omitempty"` // that must succeed
 }
 
 // Kind implements Body.

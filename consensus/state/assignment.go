@@ -13,6 +13,8 @@ type AssignTask struct {
 	Assignment task.Request  `json:"assignment"`
 	AtMS       int64         `json:"at_ms"`
 	Order      *ledger.Order `json:"order,omitempty"`
+	// Whole has the ledger keep groups, retries, time-out and expiry. Entries of before have it not, and records of other bytes.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // Type implements Command.
@@ -24,9 +26,16 @@ func (a AssignTask) apply(s *State) (Result, error) {
 
 func (a AssignTask) records(_, next *State) (int64, []ledger.Body) {
 	q := next.Tasks.Assignments[a.Assignment.ID].Request
-	return a.AtMS, []ledger.Body{ledger.Assigned{
+	body := ledger.Assigned{
 		Assignment: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, By: q.By, Order: a.Order,
-	}}
+	}
+	if a.Whole {
+		body.InOrder, body.Retries, body.TimeoutMS, body.ExpiresMS = q.InOrder, q.Retries, q.TimeoutMS, q.ExpiresMS
+		for _, g := range q.Groups {
+			body.Groups = append(body.Groups, ledger.Group(g))
+		}
+	}
+	return a.AtMS, []ledger.Body{body}
 }
 
 // OrderOf implements Ordered.

@@ -73,6 +73,25 @@ func TestTaskIsCarriedOut(t *testing.T) {
 	checkWhole(t, s, 64<<10)
 }
 
+// TestAssignmentStandsWholeInTheLedger, if its entry says so: those of before have records that keep their bytes.
+func TestAssignmentStandsWholeInTheLedger(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		a := state.AssignTask{Assignment: task.Request{
+			ID: "8", Task: "pull", Taskrunner: task.DefaultTaskrunner, Groups: []task.Group{{Name: "peers", Peers: 2, Least: 1}}, Retries: 3, TimeoutMS: 4, ExpiresMS: 5,
+		}, AtMS: 9, Whole: whole}
+		_, lines, _ := chained(t, append(assigned(), a)...)
+		_, body, err := ledger.Parse(lines[len(lines)-1])
+		got, ok := body.(ledger.Assigned)
+		want := ledger.Assigned{Assignment: "8", Task: "pull", Digest: got.Digest, Taskrunner: task.DefaultTaskrunner}
+		if whole {
+			want.Groups, want.Retries, want.TimeoutMS, want.ExpiresMS = []ledger.Group{{Name: "peers", Peers: 2, Least: 1}}, 3, 4, 5
+		}
+		if d := cmp.Diff(want, got); err != nil || !ok || d != "" {
+			t.Errorf("whole: %v: %v (-want +got)\n%s", whole, err, d)
+		}
+	}
+}
+
 // TestCancelledAssignmentNamesItsOrder in the ledger.
 func TestCancelledAssignmentNamesItsOrder(t *testing.T) {
 	for _, c := range []state.Command{

@@ -114,6 +114,15 @@ func (k *tasks) assigned(a ledger.Assigned) {
 		k.bad("assignment", "the operator %.160s asked for assignment %.20q of task %.160q with digest %.64q on taskrunner %.160q, hosts %.320q",
 			a.Order.By, asked.GetId(), asked.GetTask(), asked.GetDigest(), asked.GetTaskrunner(), asked.GetHosts())
 	}
+	var groups []ledger.Group
+	for _, g := range asked.GetGroups() {
+		groups = append(groups, ledger.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast()})
+	}
+	kept := len(a.Groups) > 0
+	if kept && (!slices.Equal(groups, a.Groups) || asked.GetInOrder() != a.InOrder || asked.GetRetries() != a.Retries || asked.GetTimeoutMs() != a.TimeoutMS || asked.GetExpiresUnixMs() != a.ExpiresMS) {
+		k.bad("groups", "the operator %.160s asked for assignment %.20q with %d groups, %d retries, a time-out of %d ms and the expiry %d, in these or other numbers",
+			a.Order.By, asked.GetId(), len(groups), asked.GetRetries(), asked.GetTimeoutMs(), asked.GetExpiresUnixMs())
+	}
 }
 
 // approval holds an operator's word to the assignment, and to what was signed.

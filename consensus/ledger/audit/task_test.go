@@ -30,6 +30,16 @@ func TestRecordsOfTasks(t *testing.T) {
 		a.Order = op.asks(b, r)
 		return a
 	}
+	grouped := func(b *builder, change func(*ledger.Assigned)) ledger.Assigned {
+		a := asked(b, "7", func(r *swarmv1.AssignTaskRequest) {
+			r.Groups, r.TimeoutMs, r.ExpiresUnixMs = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2}}, 5, 9
+		})
+		a.Groups, a.TimeoutMS, a.ExpiresMS = []ledger.Group{{Name: "peers", Peers: 2, Least: 2}}, 5, 9
+		if change != nil {
+			change(&a)
+		}
+		return a
+	}
 	bob := svidOf(t, ca, "swci/bob")
 	approving := func() *swarmv1.ApproveTaskRequest {
 		return &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Digest: digest, Taskrunner: "tr", Host: "h-0"}}
@@ -62,6 +72,19 @@ func TestRecordsOfTasks(t *testing.T) {
 		}},
 		"made of another type": {"asked for task", func(b *builder) {
 			b.add(ledger.Task{Task: "x", Type: "RUN_SWARM", By: op.id, Order: op.asks(b, &swarmv1.CreateTaskRequest{Name: "x", Type: "PULL_IMAGE"})})
+		}},
+		"assigned with groups": {"", func(b *builder) { b.add(final(b, "pull", "")); b.add(grouped(b, nil)) }},
+		"assigned with fewer who must succeed": {"asked for assignment", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(grouped(b, func(a *ledger.Assigned) { a.Groups[0].Least = 1 }))
+		}},
+		"assigned for longer": {"asked for assignment", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(grouped(b, func(a *ledger.Assigned) { a.ExpiresMS++ }))
+		}},
+		"assigned with retries": {"asked for assignment", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(grouped(b, func(a *ledger.Assigned) { a.Retries++ }))
 		}},
 		"deleted": {"", func(b *builder) {
 			b.add(ledger.DeletedTask{Task: "pull", Order: op.asks(b, &swarmv1.DeleteTaskRequest{Name: "pull"})})
