@@ -18,6 +18,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -284,9 +285,7 @@ func (r *registrar) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.Re
 	node := &swarmv1.Node{
 		Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime, Version: n.Version,
 	}
-	if o := n.Offer; o != nil {
-		node.Offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers, Group: o.Group}
-	}
+	node.Offer = onwire.OfferOf(n.Offer)
 	return &swarmv1.RegisterRequest{
 		Node:          node,
 		NodePublicKey: public, Nonce: nonce, NodeSignature: nodeSig, SvidSignature: svidSig,

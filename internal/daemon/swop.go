@@ -44,6 +44,7 @@ func swopCommand(e Env) *cli.Command {
 		stringFlag("docker-group-id", "number of the group that may use that socket, with --swop-uid"),
 		stringFlag("swop-uid", "number of the user in the SWOP's container (default: root, which the engine's socket takes)"),
 		stringFlag("ml-runtime", "what RUN_SWARM starts: docker: SLs and programs in containers; process: on this host, without an engine (default: as --runtime)"),
+		&cli.StringSliceFlag{Name: "host-label", EnvVars: env("host-label"), Usage: "KEY=VALUE that the swarm shows of this host beside its CPUs, memory and GPUs, such as site=a (repeatable)"},
 		&cli.BoolFlag{Name: "keep-containers", Usage: "leave the containers of tasks when they end, for a look at them", EnvVars: env("keep-containers")},
 	)
 	return described(agentHelp, command("run-swop", "run a SWOP: carry out tasks on this host", flags, func(c *cli.Context) error {
@@ -116,6 +117,11 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	if e.Getenv(start.InContainer) != "" {
 		runtime = start.Docker
 	}
+	var offer task.Offer
+	if len(wrong) == 0 {
+		offer, err = offerOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName}, profile.Peers(), o.Labels)
+		wrong.add(err)
+	}
 	if len(wrong) > 0 {
 		return o, node.SWOPConfig{}, wrong.first()
 	}
@@ -126,7 +132,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	paths := hostPaths(o, e, base.Name, ml)
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths},
-		Offer: task.Offer{Taskrunner: profile.Taskrunner, Peers: uint32(profile.Peers()), Group: profile.GroupName}, //nolint:gosec // the profile's file is bounded
+		Offer: offer,
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},

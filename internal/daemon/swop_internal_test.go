@@ -56,7 +56,7 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(cfg.SNs, []string{"sn.example:31000"}) || cfg.Offer != (task.Offer{Taskrunner: "runner-1", Peers: 2, Group: "g"}) || cfg.Name != "swop-h" || cfg.Local || !cfg.Process {
+	if !slices.Equal(cfg.SNs, []string{"sn.example:31000"}) || cfg.Offer.Taskrunner != "runner-1" || cfg.Offer.Peers != 2 || cfg.Offer.Group != "g" || cfg.Name != "swop-h" || cfg.Local || !cfg.Process {
 		t.Errorf("%+v", cfg)
 	}
 	for _, kind := range []string{task.RunSwarm, task.PullImage} {

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/assign"
@@ -176,12 +178,22 @@ func TestHostsOfferThemselves(t *testing.T) {
 	if o := s.listed()["h"].GetOffer(); o.GetTaskrunner() != task.DefaultTaskrunner || o.GetPeers() != 2 || o.GetGroup() != "g" {
 		t.Errorf("listed: %v", o)
 	}
+	big := s.as("/swarm/swop")
+	n := big.registration(t, "big", identity.RoleSWOP, nodeKey(t))
+	n.Node.Offer = &swarmv1.Offer{Taskrunner: "tr", Peers: 1, Cpus: 64, MemoryBytes: 1 << 38, Gpus: 8, Labels: []string{"site=a"}}
+	must(big.nodes().Register(t.Context(), with(big, n)))(t)
+	if o := s.listed()["big"].GetOffer(); !proto.Equal(o, n.Node.GetOffer()) {
+		t.Errorf("listed: %v", o)
+	}
 	sl := s.as("/swarm/sl")
 	m := sl.registration(t, "sl-0", identity.RoleSL, nodeKey(t))
 	m.Node.Offer = &swarmv1.Offer{Taskrunner: task.DefaultTaskrunner, Peers: 1}
 	_, err := sl.nodes().Register(t.Context(), with(sl, m))
 	wantReason(t, "by an SL", err, "BAD_COMMAND")
-	for what, o := range map[string]*swarmv1.Offer{"no taskrunner": {Peers: 1}, "no peers": {Taskrunner: "tr"}, "a bad group": {Taskrunner: "tr", Peers: 1, Group: "a b"}, "a long name": {Taskrunner: strings.Repeat("x", 9999), Peers: 1}} {
+	for what, o := range map[string]*swarmv1.Offer{
+		"no taskrunner": {Peers: 1}, "no peers": {Taskrunner: "tr"}, "a bad group": {Taskrunner: "tr", Peers: 1, Group: "a b"}, "a long name": {Taskrunner: strings.Repeat("x", 9999), Peers: 1},
+		"many labels": {Taskrunner: "tr", Peers: 1, Labels: slices.Repeat([]string{"a=b"}, 99)},
+	} {
 		p := s.as("/swarm/swop")
 		m := p.registration(t, "h-1", identity.RoleSWOP, nodeKey(t))
 		m.Node.Offer = o

@@ -7,7 +7,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/consensus/task"
+	tasksonwire "github.com/swarmd/swarmd/consensus/task/onwire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/text"
@@ -47,14 +47,10 @@ func nodeFromProto(n *swarmv1.Node) (state.Node, error) {
 			return state.Node{}, fmt.Errorf("%w: port %d", ErrBadRequest, p)
 		}
 	}
-	var offer *task.Offer // the state knows who may have one, and its bounds
-	if o := n.GetOffer(); o != nil {
-		offer = &task.Offer{Taskrunner: o.GetTaskrunner(), Peers: o.GetPeers(), Group: o.GetGroup()}
-	}
 	return state.Node{
 		Name: n.GetName(), Role: n.GetRole(), SPIFFEID: n.GetSpiffeId(), PeerID: n.GetPeerId(), Host: n.GetHost(),
 		P2PPort: uint16(n.GetP2PPort()), APIPort: uint16(n.GetApiPort()), FSPort: uint16(n.GetFsPort()), //nolint:gosec // checked above
-		Runtime: n.GetRuntime(), APIService: n.GetApiService(), Version: spoken(n.GetVersion(), maxVersion), Offer: offer,
+		Runtime: n.GetRuntime(), APIService: n.GetApiService(), Version: spoken(n.GetVersion(), maxVersion), Offer: tasksonwire.FromOffer(n.GetOffer()),
 	}, nil
 }
 

@@ -61,29 +61,33 @@ type forgottenJSON struct {
 
 // nodeJSON is one element of `list nodes -o json`.
 type nodeJSON struct {
-	Name       string  `json:"name" doc:"the node's, unique in the swarm"`
-	Role       string  `json:"role" doc:"sn, sl or swop"`
-	Host       string  `json:"host" doc:"advertised address or host name"`
-	P2PPort    uint32  `json:"p2p_port" doc:"of an SN, else 0"`
-	APIPort    uint32  `json:"api_port" doc:"of an SN, else 0"`
-	FSPort     uint32  `json:"fs_port" doc:"of the file server"`
-	Banned     bool    `json:"banned" doc:"its node key is shut out"`
-	State      string  `json:"state" doc:"alive, dead, left or banned; without a quorum unknown, or of an SN no answer"`
-	Live       bool    `json:"live" doc:"it is heard of; false where that is not known"`
-	LiveSince  *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
-	LeftReason string  `json:"left_reason" doc:"why it left, empty unless it did: that it is not live is no fault then"`
-	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
-	Leader     bool    `json:"leader" doc:"the raft leader now"`
-	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
-	Reached    string  `json:"reached_by_sn" doc:"what came of the SN's dial to the node's port after it registered: yes, no: with the cause, other key if another node answers there, not tried: with the cause, if the SN does not dial it or not yet; empty: not checked, as for SNs and after an election"`
-	Version    string  `json:"version" doc:"that it says it runs, with the commit; empty: it registered before versions were told"`
-	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
-	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
-	Needs      int     `json:"needs" doc:"others that it needs a connection with, as far as is known; get health says more"`
-	Reaches    int     `json:"reaches" doc:"those of them with which one stands"`
-	Taskrunner string  `json:"taskrunner" doc:"whose tasks a SWOP takes; empty: it takes none"`
-	Peers      uint32  `json:"peers" doc:"for how many peers a SWOP counts in a RUN_SWARM task, else 0"`
-	Use        useJSON `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
+	Name        string   `json:"name" doc:"the node's, unique in the swarm"`
+	Role        string   `json:"role" doc:"sn, sl or swop"`
+	Host        string   `json:"host" doc:"advertised address or host name"`
+	P2PPort     uint32   `json:"p2p_port" doc:"of an SN, else 0"`
+	APIPort     uint32   `json:"api_port" doc:"of an SN, else 0"`
+	FSPort      uint32   `json:"fs_port" doc:"of the file server"`
+	Banned      bool     `json:"banned" doc:"its node key is shut out"`
+	State       string   `json:"state" doc:"alive, dead, left or banned; without a quorum unknown, or of an SN no answer"`
+	Live        bool     `json:"live" doc:"it is heard of; false where that is not known"`
+	LiveSince   *string  `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
+	LeftReason  string   `json:"left_reason" doc:"why it left, empty unless it did: that it is not live is no fault then"`
+	Sentinel    bool     `json:"sentinel" doc:"the SN that founded the swarm"`
+	Leader      bool     `json:"leader" doc:"the raft leader now"`
+	Runtime     string   `json:"runtime" doc:"how an SL runs its program: process or docker"`
+	Reached     string   `json:"reached_by_sn" doc:"what came of the SN's dial to the node's port after it registered: yes, no: with the cause, other key if another node answers there, not tried: with the cause, if the SN does not dial it or not yet; empty: not checked, as for SNs and after an election"`
+	Version     string   `json:"version" doc:"that it says it runs, with the commit; empty: it registered before versions were told"`
+	SpiffeID    string   `json:"spiffe_id" doc:"of its SVID"`
+	PeerID      string   `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Needs       int      `json:"needs" doc:"others that it needs a connection with, as far as is known; get health says more"`
+	Reaches     int      `json:"reaches" doc:"those of them with which one stands"`
+	Taskrunner  string   `json:"taskrunner" doc:"whose tasks a SWOP takes; empty: it takes none"`
+	Peers       uint32   `json:"peers" doc:"for how many peers a SWOP counts in a RUN_SWARM task, else 0"`
+	CPUs        uint32   `json:"cpus" doc:"that a SWOP's host has, as it says; 0: not known"`
+	MemoryBytes uint64   `json:"memory_bytes" doc:"the same; 0: not known"`
+	GPUs        uint32   `json:"gpus" doc:"the same"`
+	Labels      []string `json:"labels" doc:"KEY=VALUE that a SWOP's host was given, sorted"`
+	Use         useJSON  `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
 }
 
 // useJSON is the quotas' part of `list nodes -o json`.
@@ -191,6 +195,7 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), Reached: dialAnswer(n.GetDialBack()), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 		Taskrunner: text.Line(n.GetOffer().GetTaskrunner()), Peers: n.GetOffer().GetPeers(),
+		CPUs: n.GetOffer().GetCpus(), MemoryBytes: n.GetOffer().GetMemoryBytes(), GPUs: n.GetOffer().GetGpus(), Labels: labelsOf(n.GetOffer()),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }
@@ -223,9 +228,31 @@ func nodeNote(n *swarmv1.Node) string {
 	case n.GetLeftReason() != "":
 		return n.GetLeftReason()
 	case n.GetOffer() != nil:
-		return "takes tasks of " + n.GetOffer().GetTaskrunner()
+		return "takes tasks of " + strings.Join(append([]string{n.GetOffer().GetTaskrunner()}, offered(n.GetOffer())...), ", ")
 	}
 	return dialNote(n.GetDialBack())
+}
+
+// offered is what a host has, as it has said, in words.
+func offered(o *swarmv1.Offer) (all []string) {
+	if n := o.GetCpus(); n > 0 {
+		all = append(all, many(int(n), "CPU"))
+	}
+	if n := o.GetMemoryBytes(); n > 0 {
+		all = append(all, fmt.Sprintf("%d GiB", (n+1<<29)>>30))
+	}
+	if n := o.GetGpus(); n > 0 {
+		all = append(all, many(int(n), "GPU"))
+	}
+	return append(all, labelsOf(o)...)
+}
+
+func labelsOf(o *swarmv1.Offer) []string {
+	all := []string{}
+	for _, l := range o.GetLabels() {
+		all = append(all, text.Line(l))
+	}
+	return all
 }
 
 // dialNote says what came of dialling a node back.

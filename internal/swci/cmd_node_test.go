@@ -82,13 +82,13 @@ type hostAPI struct{ fakeAPI }
 
 func (*hostAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
 	return &swarmv1.ListNodesResponse{Nodes: []*swarmv1.Node{
-		{Name: "swop-0", Role: "swop", Host: "10.0.0.2", Live: true, LiveSinceUnixMs: 10_000, Offer: &swarmv1.Offer{Taskrunner: "tr\x1b[2J", Peers: 4}},
+		{Name: "swop-0", Role: "swop", Host: "10.0.0.2", Live: true, LiveSinceUnixMs: 10_000, Offer: &swarmv1.Offer{Taskrunner: "tr\x1b[2J", Peers: 4, Cpus: 64, MemoryBytes: 64<<30 - 1, Gpus: 1, Labels: []string{"site=a\x1b[2J"}}},
 	}}, nil
 }
 
 func TestListNodesShowsWhoTakesTasks(t *testing.T) {
 	out, err := askAPI(t, &hostAPI{}, "list", "nodes")
-	if err != nil || !strings.Contains(out, "takes tasks of tr") || strings.Contains(out, "\x1b") {
+	if err != nil || !strings.Contains(out, "takes tasks of tr") || !strings.Contains(out, "64 CPUs, 64 GiB, 1 GPU, site=a") || strings.Contains(out, "\x1b") {
 		t.Errorf("printed %q: %v", out, err)
 	}
 	out, err = askAPI(t, &hostAPI{}, "list", "nodes", "-o", "json")
@@ -96,9 +96,14 @@ func TestListNodesShowsWhoTakesTasks(t *testing.T) {
 		Nodes []struct {
 			Taskrunner string `json:"taskrunner"`
 			Peers      uint32 `json:"peers"`
+			CPUs       uint32 `json:"cpus"`
+			Memory     uint64 `json:"memory_bytes"`
+			GPUs       uint32 `json:"gpus"`
+			Labels     []string
 		} `json:"nodes"`
 	}
-	if err != nil || json.Unmarshal([]byte(out), &got) != nil || len(got.Nodes) != 1 || got.Nodes[0].Taskrunner != "tr" || got.Nodes[0].Peers != 4 {
+	if err != nil || json.Unmarshal([]byte(out), &got) != nil || len(got.Nodes) != 1 || got.Nodes[0].Taskrunner != "tr" || got.Nodes[0].Peers != 4 || got.Nodes[0].CPUs != 64 ||
+		got.Nodes[0].Memory != 64<<30-1 || got.Nodes[0].GPUs != 1 || len(got.Nodes[0].Labels) != 1 {
 		t.Errorf("as JSON: %s: %v", out, err)
 	}
 }

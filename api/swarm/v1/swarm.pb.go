@@ -834,9 +834,13 @@ func (x *Node) GetLinks() *NodeLinks {
 // Offer is what a host takes tasks for.
 type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Taskrunner    string                 `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"` // whose assignments it takes
-	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"`          // for how many it counts in a RUN_SWARM task: how many SLs its profile starts, 1 to 1,024; in other tasks for one
-	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`           // groupname of its profile; empty: it did not say
+	Taskrunner    string                 `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`                       // whose assignments it takes
+	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"`                                // for how many it counts in a RUN_SWARM task: how many SLs its profile starts, 1 to 1,024; in other tasks for one
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`                                 // groupname of its profile; empty: it did not say
+	Cpus          uint32                 `protobuf:"varint,4,opt,name=cpus,proto3" json:"cpus,omitempty"`                                  // that it has; 0: not known
+	MemoryBytes   uint64                 `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // the same
+	Gpus          uint32                 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	Labels        []string               `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"` // K=V, sorted, each K once; at most 32, and 2 KiB together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,6 +894,34 @@ func (x *Offer) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *Offer) GetCpus() uint32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *Offer) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Offer) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *Offer) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
@@ -11754,13 +11786,17 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"apiService\x12/\n" +
 	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12%\n" +
 	"\x05offer\x18\x16 \x01(\v2\x0f.swarm.v1.OfferR\x05offer\x12)\n" +
-	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"S\n" +
+	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"\xb6\x01\n" +
 	"\x05Offer\x12\x1e\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\tR\n" +
 	"taskrunner\x12\x14\n" +
 	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
-	"\x05group\x18\x03 \x01(\tR\x05group\"\x80\x01\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x12\n" +
+	"\x04cpus\x18\x04 \x01(\rR\x04cpus\x12!\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x04R\vmemoryBytes\x12\x12\n" +
+	"\x04gpus\x18\x06 \x01(\rR\x04gpus\x12\x16\n" +
+	"\x06labels\x18\a \x03(\tR\x06labels\"\x80\x01\n" +
 	"\bDialBack\x12\x16\n" +
 	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x18\n" +

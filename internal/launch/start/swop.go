@@ -34,6 +34,7 @@ type SWOP struct {
 	EngineGroup  ID       `option:"docker-group-id,launcher"`    // of that socket
 	UID          ID       `option:"swop-uid,launcher"`           // of the container's user
 	Keep         bool     `option:"keep-containers"`             // those that tasks have made stay when they end
+	Labels       []string `option:"host-label"`                  // K=V, which the swarm shows
 	MLRuntime    string   `option:"ml-runtime,host"`             // Process or Docker, of what tasks run; "": the SWOP's own
 }
 

@@ -4,18 +4,15 @@ package messages
 import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 )
 
 // Node shows a node. What the state does not say of it is the caller's to add.
 func Node(n *state.Node) *swarmv1.Node {
-	var offer *swarmv1.Offer
-	if o := n.Offer; o != nil {
-		offer = &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers, Group: o.Group}
-	}
 	return &swarmv1.Node{
 		Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, PeerId: n.PeerID, Host: n.Host,
 		P2PPort: uint32(n.P2PPort), ApiPort: uint32(n.APIPort), FsPort: uint32(n.FSPort),
-		ApiService: n.APIService, Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime, Version: n.Version, Offer: offer,
+		ApiService: n.APIService, Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime, Version: n.Version, Offer: onwire.OfferOf(n.Offer),
 	}
 }
 

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// offerOf completes what a host takes tasks for with what it has. What it can't find out it leaves open.
+func offerOf(o task.Offer, peers int, labels []string) (task.Offer, error) {
+	o.Peers, o.CPUs = uint32(peers), uint32(runtime.NumCPU()) //nolint:gosec // the profile's file is bounded
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		o.MemoryBytes = info.Totalram * uint64(info.Unit)
+	}
+	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*") // a bad pattern is its only error
+	o.GPUs = uint32(len(gpus))                    //nolint:gosec // few
+	o.Labels = slices.Clone(labels)
+	slices.SortFunc(o.Labels, func(a, b string) int {
+		x, _, _ := strings.Cut(a, "=")
+		y, _, _ := strings.Cut(b, "=")
+		return cmp.Compare(x, y)
+	})
+	for _, l := range labels {
+		if !task.ValidLabel(l) {
+			return o, fmt.Errorf("--host-label %.160q: want KEY=VALUE of letters, digits and . _ / : -, 128 bytes at most", l)
+		}
+	}
+	if !o.Valid() {
+		return o, fmt.Errorf("--host-label: the %d labels are more than %d or 2 KiB, or one has a key twice; or taskrunner and peers of the profile are out of bounds", len(labels), task.MaxLabels)
+	}
+	return o, nil
+}
