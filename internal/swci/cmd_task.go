@@ -196,6 +196,9 @@ func createTask(ctx context.Context, s *Session, args Args) error {
 		return fmt.Errorf("create task: %w", err)
 	}
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
+		if err := tasks.CheckPrereq(ctx, api, args.Value("PREREQ")); err != nil {
+			return fmt.Errorf("create task %s: %w", args.Value("NAME"), err)
+		}
 		made, err := api.CreateTask(ctx, &swarmv1.CreateTaskRequest{
 			Name: args.Value("NAME"), Type: kind, Author: args.Value("AUTHOR"), Prereq: args.Value("PREREQ"), Outcome: args.Value("OUTCOME"),
 		})

@@ -171,6 +171,8 @@ func TestTaskCommands(t *testing.T) {
 		{"create task from lost.yaml", "", `create task pull: lost.yaml:4: Prereq "elsewhere" is no task of the swarm: create it first, or use ROOTTASK`},
 		{"create task from none.yaml", "", "create task: open none.yaml: no such file or directory"},
 		{"create task run_swarm run me pull none", "task run is registered, without a body\n", ""},
+		{"create task run_swarm run2 me pul none", "", `create task run2: prerequisite "pul" is no task of the swarm`},
+		{"create task run_swarm run2 me elsewhere none", "", "create task run2: task run2 needs task elsewhere, which does not exist"},
 		{"create task RUN_SWARN run2 me pull none", "", `create task: task type "RUN_SWARN" is not known`},
 		{"append task body run 1 - a -p --force", "task run has a line 1\n", ""},
 		{"append task body run 0 x", "", `"0" is no number of a line`},

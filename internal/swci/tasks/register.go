@@ -83,20 +83,37 @@ func Register(ctx context.Context, api Author, t *taskfile.Task) (*swarmv1.Task,
 	return nil, nil, fmt.Errorf("write its body: %w", err)
 }
 
-// hasPrereq refuses a file whose prerequisite is not there, with its line. Any other reason is the SN's to give.
-func hasPrereq(ctx context.Context, api Author, t *taskfile.Task) error {
-	all, err := api.ListTasks(ctx)
-	if err != nil {
+// CheckPrereq refuses a prerequisite that is not there, where it is plain which one was meant. Any other reason is the SN's to give.
+func CheckPrereq(ctx context.Context, api Author, prereq string) error {
+	names, err := taskNames(ctx, api)
+	if err != nil || slices.Contains(names, prereq) {
 		return err
 	}
-	var names []string
-	for _, x := range all {
-		names = append(names, x.GetName())
+	if near := suggest.Word(prereq, names); near != "" {
+		return exit.New(exit.NotFound, "did you mean "+near+"?", "prerequisite %q is no task of the swarm", prereq)
+	}
+	return nil
+}
+
+// hasPrereq refuses a file whose prerequisite is not there, with its line. Any other reason is the SN's to give.
+func hasPrereq(ctx context.Context, api Author, t *taskfile.Task) error {
+	names, err := taskNames(ctx, api)
+	if err != nil {
+		return err
 	}
 	if missing := t.Missing(names); missing != nil {
 		return exit.New(exit.NotFound, "see: swarmctl list tasks", "%w", missing)
 	}
 	return nil
+}
+
+// taskNames are those of all tasks, the root task among them.
+func taskNames(ctx context.Context, api Author) (names []string, err error) {
+	all, err := api.ListTasks(ctx)
+	for _, x := range all {
+		names = append(names, x.GetName())
+	}
+	return names, err
 }
 
 // writeBody writes a body in batches.
