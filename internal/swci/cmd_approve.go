@@ -145,6 +145,7 @@ func haveWord(ctx context.Context, s *Session, args Args, said saidJSON, sign fu
 			if !s.JSON {
 				fmt.Fprintf(s.Env.Stdout, "assignment %s of task %s, digest %s, asked for by %s, valid until %s\n",
 					text.Line(a.GetId()), text.Line(a.GetTask()), text.Line(a.GetDigest()), text.Line(a.GetBy()), clockTime(a.GetExpiresUnixMs()))
+				tellHostsWords(s, a, said.Host)
 			}
 			if err := sign(api, waits.Parts[i]); err != nil {
 				return fmt.Errorf("%s assignment %s on %s: %w", verb, text.Line(a.GetId()), said.Host, err)
@@ -158,4 +159,14 @@ func haveWord(ctx context.Context, s *Session, args Args, said saidJSON, sign fu
 		}
 		return nil
 	})
+}
+
+// tellHostsWords shows what a host says of its part: which image it has found, and whose words do not count.
+func tellHostsWords(s *Session, a *swarmv1.Assignment, host string) {
+	for _, m := range a.GetMembers() {
+		if m.GetNode() == host && m.GetText() != "" {
+			fmt.Fprintf(s.Env.Stdout, "%s says: %s\n", text.Line(host), text.Line(m.GetText()))
+			return
+		}
+	}
 }

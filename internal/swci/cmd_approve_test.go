@@ -75,7 +75,7 @@ func (a *approvalAPI) assignments() []*swarmv1.Assignment {
 	on := func(node, state string) *swarmv1.AssignmentMember {
 		m := &swarmv1.AssignmentMember{Node: node, State: state, ChangedUnixMs: 9_000}
 		if state == "asked" {
-			m.Text = "waits for approval"
+			m.Text = "waits for approval; image sha256:1 (o/app:1)"
 		}
 		return m
 	}
@@ -131,8 +131,10 @@ func TestApproveAndRefuse(t *testing.T) {
 		"run": "task         run\ntype         RUN_SWARM\nauthor       bob\ndigest       " + digest + "\nimage        o/app:1, of task pull\ncommand      python3 train.py -v\n" +
 			"working dir  /w\nenvvar       A=1\nmount        the node's private data at /data\nneeds        task pull, PULL_IMAGE, digest " + pull + "\n",
 	}
+	const waits = "waits for approval; image sha256:1 (o/app:1)\n"
 	line := func(id, task, done string) string {
-		return "assignment " + id + " of task " + task + ", digest " + api.digest(task) + ", asked for by spiffe://a.example/swarm/swci/ann, valid until 1970-01-02 00:00:00\n" + done + "\n"
+		return "assignment " + id + " of task " + task + ", digest " + api.digest(task) + ", asked for by spiffe://a.example/swarm/swci/ann, valid until 1970-01-02 00:00:00\n" +
+			map[string]string{"7": "h-0 says: " + waits, "8": "h-1 says: " + waits}[id] + done + "\n"
 	}
 	for _, tt := range []struct {
 		words, out, err string
@@ -149,7 +151,7 @@ func TestApproveAndRefuse(t *testing.T) {
 		{"approve task run on h-0", "", "approve task run on h-0: nothing of task run waits on h-0: it waits on h-1", nil},
 		{"approve task pull on h-9", "", "approve task pull on h-9: nothing of task pull waits on h-9: it waits on h-0, h-1", nil},
 		{"refuse task x on h-0", "", "refuse task x on h-0: nothing of task x waits on any host: see what waits: swarmctl list approvals", nil},
-		{"approve task pull on h-1", facts["pull"] + strings.TrimSuffix(line("9", "pull", ""), "\n"), "approve assignment 9 on h-1: 4 operators have said so already: cancel the assignment", nil},
+		{"approve task pull on h-1", facts["pull"] + strings.TrimSuffix(line("9", "pull", ""), "\n") + "h-1 says: " + waits, "approve assignment 9 on h-1: 4 operators have said so already: cancel the assignment", nil},
 	} {
 		api := approvals(t)
 		out, beside, err := on(t, api, "", append([]string{"--sn=10.0.0.1"}, strings.Fields(tt.words)...)...)
@@ -202,7 +204,7 @@ func TestListApprovals(t *testing.T) {
 	}
 	one := map[string]string{
 		"assignment": "8", "task": "run", "task_type": "", "digest": api.digest("run"), "taskrunner": "tr-8", "host": "h-1", "by": "spiffe://a.example/swarm/swci/ann\x1b[2J",
-		"since": "1970-01-01T00:00:09.000Z", "expires": "1970-01-02T00:00:00.000Z", "text": "waits for approval",
+		"since": "1970-01-01T00:00:09.000Z", "expires": "1970-01-02T00:00:00.000Z", "text": "waits for approval; image sha256:1 (o/app:1)",
 	}
 	if d := cmp.Diff(one, got.Approvals[1]); d != "" {
 		t.Error(d)
