@@ -22,12 +22,15 @@ import (
 type kind struct {
 	name string
 	// make makes a task "work" that host 1 can carry out. under waits until the host is at it; release lets it come to its end.
-	make  func(h *hosts) (under, release func())
-	peers string // of host 1 in such a task
-	left  int    // images that it leaves
+	make   func(h *hosts) (under, release func())
+	peers  string // of host 1 in such a task
+	left   int    // images that it leaves
+	volume string // that it leaves
 }
 
 var kinds = []kind{
+	{name: task.MakeUserContainer, peers: "1", left: 1, make: builds},
+	{name: task.MakeSwarmUserContent, peers: "1", volume: "work", make: fetches},
 	{
 		name: task.PullImage, peers: "1", left: 1,
 		make: func(h *hosts) (under, release func()) {
@@ -132,8 +135,10 @@ func (f taskFault) during(t *testing.T, k kind) {
 	images := 2
 	if f.verdict == task.Succeeded {
 		images += k.left
+		h.empty(1, k.volume)
+	} else {
+		h.empty(1)
 	}
-	h.empty(1)
 	h.images(1, images)
 	for _, p := range append(h.swops, h.sns...) {
 		p.Stop()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,8 +145,8 @@ func (h *hosts) swci(file string) string {
 	return p.Output()
 }
 
-// empty wants that host i's engine has no container, and no volume but those with the keys of its SLs.
-func (h *hosts) empty(i int) {
+// empty wants that host i's engine has no container, and no volume but those with the keys of its SLs, and these.
+func (h *hosts) empty(i int, keeps ...string) {
 	h.T.Helper()
 	e := h.engines[i-1].Engine()
 	all, err := e.ContainerList(h.T.Context(), container.ListOptions{All: true})
@@ -160,7 +161,7 @@ func (h *hosts) empty(i int) {
 		h.T.Fatal(err)
 	}
 	for _, v := range volumes.Volumes {
-		if !strings.Contains(v.Name, fmt.Sprintf("swop-%d-sl-", i)) {
+		if !strings.Contains(v.Name, fmt.Sprintf("swop-%d-sl-", i)) && !slices.Contains(keeps, v.Name) {
 			h.T.Errorf("on host %d volume %s is left", i, v.Name)
 		}
 	}
