@@ -131,7 +131,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	paths := hostPaths(o, e, base.Name, ml)
 	return o, node.SWOPConfig{
-		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths},
+		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths, Profile: profile},
 		Offer: offer,
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)

@@ -11,11 +11,11 @@ import (
 	"github.com/swarmd/swarmd/internal/suggest"
 )
 
-// Limits are what a task is held to while it runs. 0: no limit.
+// Limits are what a task is held to while it runs on a host, all of its programs together. 0: no limit.
 type Limits struct {
 	CPUs   float64
-	Memory int64 // bytes
-	Hours  float64
+	Memory int64   // bytes
+	Hours  float64 // from when the host begins with it
 }
 
 // limits are those of a policy: numbers that a task must not exceed, and what of the host it may name.
@@ -70,8 +70,11 @@ func (p *Policy) exceeds(r Request) *Decision {
 		{gpusLimit, float64(r.GPUs), float64(l.gpus), p.kind == written && l.gpus >= 0},
 		{hoursLimit, r.Hours, l.held.Hours, l.held.Hours > 0},
 	} {
-		if n.set && n.asks == 0 && n.name != gpusLimit && !r.Held && (n.name == hoursLimit || r.runs()) {
-			return p.over(n.name, fmt.Sprintf("it does not say how many %s it takes, and this host can't hold it to %s", unit(n.name), plainNumber(n.limit)), "take out "+n.name)
+		if n.set && !r.holds(n.name) {
+			return p.over(n.name, fmt.Sprintf("this host can't hold what it runs to %s %s", plainNumber(n.limit), unit(n.name)), "run tasks in containers, or take out "+n.name)
+		}
+		if n.set && n.name == gpusLimit && r.AllGPUs {
+			return p.over(n.name, fmt.Sprintf("it would have all GPUs of this host by its profile, and this host gives %s", plainNumber(n.limit)), "name GPUs as device=… in the profile, or take out "+n.name)
 		}
 		if n.set && !(n.asks <= n.limit) { // also what is no number
 			return p.over(n.name, fmt.Sprintf("it asks for %s %s, and this host gives %s", plainNumber(n.asks), unit(n.name), plainNumber(n.limit)), "raise "+n.name)

@@ -31,10 +31,12 @@ type Request struct {
 
 	CPUs   float64 // 0: it does not say
 	Memory int64   // bytes; 0: it does not say
-	GPUs   int
+	GPUs   int     // that the host's profile gives it
 	Hours  float64 // until it is stopped; 0: it does not say
-	// Held says that the host holds what runs to the limits of the decision. If it does not, a task that does not say how much it takes is
-	// refused where there is a limit of that.
+	// AllGPUs says that the profile does not say how many.
+	AllGPUs bool
+	// Held says that the host holds what runs to CPUs and memory, and a process to GPUs. If it does not, a task that runs a program is refused
+	// where one of these is limited.
 	Held bool
 
 	Volumes   []string // names of the engine's volumes
@@ -45,6 +47,12 @@ type Request struct {
 
 // runs reports whether the task has the host run a program of somebody else's.
 func (r Request) runs() bool { return r.Type != "PULL_IMAGE" && r.Type != "MAKE_SWARM_USER_CONTENT" }
+
+// holds reports whether what the task runs is held to a limit. Whatever runs too long the host itself ends, and only a program without a
+// container sees GPUs that nobody has given it.
+func (r Request) holds(limit string) bool {
+	return r.Held || !r.runs() || limit == hoursLimit || limit == gpusLimit && r.Runtime != Process
+}
 
 // known are the facts of a request, by the names that conditions have for them. Of an image's digests it has the first.
 func (r Request) known() map[string]string {

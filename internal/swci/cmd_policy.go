@@ -121,7 +121,7 @@ func explainPolicy(_ context.Context, s *Session, args Args) error {
 	d := p.Decide(policy.Request{
 		Submitter: o.String("by"), Task: o.String("task"), Type: o.String("task-type"), Digest: o.String("task-digest"),
 		Outcome: o.String("task-outcome"), Image: image, Runtime: o.String("runtime"),
-		CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"),
+		Held: o.String("runtime") != policy.Process, CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"),
 	})
 	switch {
 	case s.JSON:

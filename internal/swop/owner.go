@@ -26,6 +26,7 @@ type Owner struct {
 type Place struct {
 	Process bool               // RUN_SWARM starts processes
 	Local   bool               // the swarm is one of `swarmctl local`
+	Profile *taskfile.Profile  // of that host
 	Paths   hostpaths.Resolver // of that host
 }
 
@@ -61,6 +62,8 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 		if o.Process {
 			r.Runtime = policy.Process
 		}
+		r.Held = !o.Process
+		r.GPUs, r.AllGPUs = o.Profile.GPUs()
 		r.Volumes = b.Shared(taskfile.Volume)
 		return o.shared(ctx, r, b.Shared(taskfile.Bind))
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
@@ -301,7 +302,7 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.Here{}}, Recent: hostpaths.Here{}}
+			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.Here{}, Profile: &taskfile.Profile{}}, Recent: hostpaths.Here{}}
 			got := o.Decide(t.Context(), ann, &task.Hosted{}, tt.task, nil)
 			if got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)
@@ -329,7 +330,7 @@ func TestATaskIsGivenWhatThePolicyGives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := swop.Owner{Policy: written, SwarmID: func() string { return "s" }, Place: swop.Place{Paths: hostpaths.Here{}}}
+	o := swop.Owner{Policy: written, SwarmID: func() string { return "s" }, Place: swop.Place{Paths: hostpaths.Here{}, Profile: &taskfile.Profile{}}}
 	x := runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}, {Src: v, Tgt: /v, MType: VOLUME}, {Src: w1, Tgt: /w, MType: VOLUME}]")
 	got, err := o.Grant(t.Context(), x)
 	want := work.Grant{Limits: policy.Limits{Memory: 1 << 30}, Paths: map[string]string{link: target}, Volumes: []string{"v"}}
@@ -346,10 +347,29 @@ func TestATaskIsGivenWhatThePolicyGives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o = swop.Owner{Policy: null, SwarmID: o.SwarmID, Recent: blind{t}, Place: swop.Place{Paths: blind{t}}}
+	o = swop.Owner{Policy: null, SwarmID: o.SwarmID, Recent: blind{t}, Place: swop.Place{Paths: blind{t}, Profile: &taskfile.Profile{}}}
 	for by, want := range map[string]string{ann: "does not give", "": "nobody is known"} {
 		if v := o.Decide(t.Context(), by, &task.Hosted{}, x, nil); v.Decision != consent.Refused || !strings.Contains(v.Sentence, want) {
 			t.Errorf("without a policy: %+v", v)
+		}
+	}
+}
+
+// TestALimitThatNothingHoldsRefuses holds that a limit is one that is kept: in containers CPUs, memory and GPUs are, in processes none of them.
+func TestALimitThatNothingHoldsRefuses(t *testing.T) {
+	gpus := &taskfile.Profile{Nodes: []taskfile.Node{{User: taskfile.ContainerOptions{GPUs: "device=0,1"}}}}
+	for limit, want := range map[string][2]string{ // in containers, in processes
+		"cpus: 2": {"", "can't hold what it runs to 2 CPUs"}, "memory: 1g": {"", "bytes of memory"}, "gpus: 2": {"", "2 GPUs"}, "gpus: 1": {"it asks for 2 GPUs", "1 GPUs"}, "hours: 3": {"", ""},
+	} {
+		p, err := policy.Parse("p.yaml", []byte("sentences: ['Allow spiffe://a.example/** to use host']\nlimits: {"+limit+"}\n"), "a.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, process := range []bool{false, true} {
+			o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: process, Profile: gpus}}
+			if v := o.Decide(t.Context(), ann, &task.Hosted{}, runSwarm("null"), nil); (v.Decision == consent.Allowed) != (want[i] == "") || !strings.Contains(v.Sentence, want[i]) {
+				t.Errorf("%s, process %v: %+v", limit, process, v)
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/containers"
@@ -149,7 +150,9 @@ func TestRunSwarmInContainers(t *testing.T) {
 	body := s.fill(runSwarm)
 	job := func(id, body string) work.Job {
 		x := all.add("run", task.RunSwarm, "image", "out", strings.ReplaceAll(body, ": CONTRACT", ": c"+id))
-		return work.Job{Label: work.Label{Swarm: "swarm", Node: s.name("swop"), Assignment: id, Epoch: 1}, Assignment: task.Request{ID: id, Task: x.Name}, Task: x, Grant: work.Grant{Paths: map[string]string{s.path("model"): s.path("model")}}}
+		return work.Job{Label: work.Label{Swarm: "swarm", Node: s.name("swop"), Assignment: id, Epoch: 1}, Assignment: task.Request{ID: id, Task: x.Name}, Task: x, Grant: work.Grant{
+			Limits: policy.Limits{CPUs: 4, Memory: 4 << 30}, Paths: map[string]string{s.path("model"): s.path("model")},
+		}}
 	}
 	begin := func(r *containers.Runner, j work.Job) {
 		t.Helper()
@@ -219,6 +222,9 @@ func (s *site) programsOf(sls []string) {
 		c, err := s.engine.ContainerInspect(s.t.Context(), name)
 		if err != nil {
 			s.t.Fatal(err)
+		}
+		if h := c.HostConfig; h.NanoCPUs != 2e9 || h.Memory != 2<<30 || h.MemorySwap != 2<<30 || h.PidsLimit == nil || *h.PidsLimit != 4096 {
+			s.t.Errorf("%s is held to %d CPUs (billionths), %d bytes of memory, %d with swap, and %v processes", name, h.NanoCPUs, h.Memory, h.MemorySwap, h.PidsLimit)
 		}
 		first := strings.Contains(name, "-u-0-")
 		if c.Image != decided.ID || c.Config.WorkingDir != "/tmp/test" || c.Config.Hostname != "user"+name[len("grp-run-u-"):][:1] || (c.Config.Labels["who"] == "first") != first {

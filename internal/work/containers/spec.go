@@ -16,10 +16,17 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
+)
+
+// What engines hold a container to at least.
+const (
+	leastCPUs   = 0.01
+	leastMemory = 6 << 20 // bytes
 )
 
 // sharedContent is the field of a task that names directories and volumes of hosts.
@@ -126,10 +133,25 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 			return o, fmt.Errorf("%s: %w", w.field, err)
 		}
 	}
+	if err := hold(&o.ML, j.Grant.Limits, len(r.Profile.Nodes)); err != nil {
+		return o, err
+	}
 	if err := o.ML.ShmSize.UnmarshalText([]byte(n.User.ShmSize)); err != nil {
 		return o, fmt.Errorf("shm-size %s: %w", n.User.ShmSize, err)
 	}
 	return o, o.Settle()
+}
+
+// hold gives each of a host's programs its part of what the task may take there. An engine holds their number of processes in any case.
+func hold(ml *start.ML, l policy.Limits, programs int) error {
+	ml.CPUs, ml.Memory = start.CPUs(l.CPUs/float64(programs)), start.Size(l.Memory/int64(programs))
+	switch {
+	case l.CPUs > 0 && ml.CPUs < leastCPUs:
+		return fmt.Errorf("this host's policy gives %v CPUs to %d programs, which engines can't hold them to: raise cpus under limits", l.CPUs, programs)
+	case l.Memory > 0 && ml.Memory < leastMemory:
+		return fmt.Errorf("this host's policy gives %d bytes of memory to %d programs, and engines take 6m for each at least: raise memory under limits", l.Memory, programs)
+	}
+	return nil
 }
 
 // reached is where other nodes reach an SL of which the profile does not say it: by its container's name in a network of the user's, where

@@ -12,13 +12,14 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
 func runner() *Runner {
 	return &Runner{
-		Profile: &taskfile.Profile{GroupName: "grp", Network: "net", DNS: []string{"9.9.9.9"}, Env: []taskfile.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "1"}}},
+		Profile: &taskfile.Profile{Nodes: []taskfile.Node{{}}, GroupName: "grp", Network: "net", DNS: []string{"9.9.9.9"}, Env: []taskfile.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "1"}}},
 		Node:    "swop", Host: start.Node{Host: "10.0.0.1", Identity: "embedded=/ca"}, SNs: []string{"sn"}, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -91,6 +92,23 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	}
 }
 
+// TestProgramsAreHeldToTheirPartOfTheLimits holds that what the policy gives is shared among the host's programs.
+func TestProgramsAreHeldToTheirPartOfTheLimits(t *testing.T) {
+	r, j := runner(), job()
+	r.Profile.Nodes = []taskfile.Node{*node(), *node()}
+	j.Grant.Limits = policy.Limits{CPUs: 3, Memory: 4 << 30, Hours: 1}
+	got, err := r.sl(&r.Profile.Nodes[0], j, run(), "i", leads)
+	if err != nil || got.ML.CPUs != 1.5 || got.ML.Memory != 2<<30 {
+		t.Errorf("%v, %+v", err, got.ML)
+	}
+	for want, limits := range map[string]policy.Limits{"raise cpus": {CPUs: 0.01}, "raise memory": {Memory: 10 << 20}} {
+		j.Grant.Limits = limits
+		if _, err := r.sl(&r.Profile.Nodes[0], j, run(), "i", leads); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 func TestWhatTheProfileOrTheTaskMayNotSay(t *testing.T) {
 	for want, change := range map[string]func(r *Runner, n *taskfile.Node, run *taskfile.RunSwarm){
 		"in volume certs": func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) {
@@ -113,7 +131,9 @@ func TestWhatTheProfileOrTheTaskMayNotSay(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, err := runner().parts(t.Context(), work.Job{}, run(), "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
+	r := runner()
+	r.Profile.Nodes = nil
+	if _, err := r.parts(t.Context(), work.Job{}, run(), "i"); err == nil || !strings.Contains(err.Error(), "the profile has no nodes") {
 		t.Error(err)
 	}
 }
