@@ -392,6 +392,12 @@ func TestAHostThatIsStopped(t *testing.T) {
 		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 			t.Errorf("first: %v", got)
 		}
+		began := time.Now()
+		time.Sleep(time.Minute) // virtual
+		if got := w.guard().Began(h.ID, h.Epoch); got.Sub(began).Abs() > time.Second || !g.Began(h.ID, h.Epoch+1).IsZero() || !g.Began("8", h.Epoch).IsZero() {
+			t.Errorf("began at %v, says it began at %v", began, got)
+		}
+		g = w.guard()
 		if err := g.EndedAll("this host was stopped"); err != nil {
 			t.Error(err)
 		}

@@ -243,6 +243,15 @@ func (g *Guard) Ended(assignment string, epoch uint32, words string) error {
 	return g.cfg.Journal.put(e, now)
 }
 
+// Began is when an epoch of an assignment was begun on this host, across restarts; zero: it was not.
+func (g *Guard) Began(assignment string, epoch uint32) time.Time {
+	e, _ := g.cfg.Journal.Find(assignment)
+	if e.BeganMS == 0 || e.Epoch != epoch {
+		return time.Time{}
+	}
+	return time.UnixMilli(e.BeganMS)
+}
+
 // EndedAll is Ended for all that has begun: the host is stopped, and has ended it.
 func (g *Guard) EndedAll(words string) error {
 	var errs []error

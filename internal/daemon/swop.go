@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,6 +46,8 @@ func swopCommand(e Env) *cli.Command {
 		stringFlag("swop-uid", "number of the user in the SWOP's container (default: root, which the engine's socket takes)"),
 		stringFlag("ml-runtime", "what RUN_SWARM starts: docker: SLs and programs in containers; process: on this host, without an engine (default: as --runtime)"),
 		&cli.StringSliceFlag{Name: "host-label", EnvVars: env("host-label"), Usage: "KEY=VALUE that the swarm shows of this host beside its CPUs, memory and GPUs, such as site=a (repeatable)"},
+		&cli.DurationFlag{Name: "prepare-timeout", Value: time.Duration(start.DefaultPrepare), Usage: "end a task that is not prepared, or whose image is not fetched, within this time; 0: never", EnvVars: env("prepare-timeout")},
+		&cli.DurationFlag{Name: sessionFlag, Value: time.Duration(start.DefaultSession), Usage: "end a task whose program has opened no session with its SL within this time; 0: never", EnvVars: env(sessionFlag)},
 		&cli.BoolFlag{Name: "keep-containers", Usage: "leave the containers of tasks when they end, for a look at them", EnvVars: env("keep-containers")},
 	)
 	return described(agentHelp, command("run-swop", "run a SWOP: carry out tasks on this host", flags, func(c *cli.Context) error {
@@ -144,17 +147,18 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			getenv := o.Getenv(e.Getenv)
 			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
 			runner := &containers.Runner{
-				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
+				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
 			}
 			puller := &image.Puller{Open: open, UsrDir: o.UsrDir, Own: []string{o.Container.Image}, Log: base.Log}
 			run := work.Type{Executor: runner, Image: runner.Image}
 			if ml == start.Process {
 				run = work.Type{Executor: &runswarm.Processes{
-					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: lent, SNs: sns}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
+					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: lent, SNs: sns, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession)}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
 					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
 				}}
 			}
-			return map[string]work.Type{task.PullImage: {Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run}
+			run.Limit = time.Duration(o.PrepareTimeout.Or(start.DefaultPrepare))
+			return map[string]work.Type{task.PullImage: {Limit: run.Limit, Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run}
 		},
 	}, nil
 }

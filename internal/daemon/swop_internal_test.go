@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -62,6 +63,20 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 	for _, kind := range []string{task.RunSwarm, task.PullImage} {
 		if cfg.Types(nil)[kind].Executor == nil {
 			t.Errorf("tasks of type %s are not carried out", kind)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want time.Duration
+	}{{nil, 2 * time.Hour}, {[]string{"--prepare-timeout", "5m"}, 5 * time.Minute}, {[]string{"--prepare-timeout", "0"}, 0}} {
+		cfg, err := swopOf(t, map[string]string{}, append(tt.args, "--usr-dir", usrDir(t, "sn.example"), "--profile-file-name", "p.yaml", "--socket-path", "s")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{task.RunSwarm, task.PullImage} {
+			if got := cfg.Types(nil)[kind].Limit; got != tt.want {
+				t.Errorf("%v: preparation of %s is bounded by %v", tt.args, kind, got)
+			}
 		}
 	}
 	inContainers, err := swopOf(t, map[string]string{}, "--usr-dir", usrDir(t, "sn.example"), "--profile-file-name", "p.yaml", "--socket-path", "s", "--ml-runtime", "docker")

@@ -159,6 +159,15 @@ type Guard struct {
 
 var _ work.Guard = Guard{}
 
+// Until implements work.Guard: the hours of the policy count from when the host began.
+func (g Guard) Until(assignment string, epoch uint32) (at time.Time, why string) {
+	hours, began := g.Owner.Policy.Limits().Hours, g.Began(assignment, epoch)
+	if hours == 0 || began.IsZero() {
+		return time.Time{}, ""
+	}
+	return began.Add(time.Duration(hours * float64(time.Hour))), fmt.Sprintf("the policy of its host ends tasks after %v hours", hours)
+}
+
 // Consent implements work.Guard.
 func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.Answer {
 	said := g.answer(h, g.Ask(ctx, &h, t))

@@ -78,6 +78,11 @@ func (p *Profile) Peers() int { return len(p.Nodes) }
 // SLEnv is the environment of a node's SL component: the profile's, in which the node's own holds.
 func (p *Profile) SLEnv(n *Node) []Var { return over(p.Env, n.SLEnv) }
 
+// SetsSessionTimeout reports whether the profile says how long a node's program may be without a session.
+func (p *Profile) SetsSessionTimeout(n *Node) bool {
+	return slices.ContainsFunc(p.SLEnv(n), func(v Var) bool { return v.Name == "SWARM_SESSION_TIMEOUT" })
+}
+
 // ProgramEnv is the environment of the node's program: the task's, in which the node's own holds.
 func (n *Node) ProgramEnv(r RunSwarm) []Var { return over(r.Env, n.UserEnv) }
 

@@ -75,6 +75,8 @@ type Executor interface {
 // Type is how tasks of one type are carried out.
 type Type struct {
 	Executor Executor
+	// Limit bounds Prepare, and Start where that does all of the work; 0: nothing does.
+	Limit time.Duration
 	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
 	Repeats bool
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
@@ -109,6 +111,8 @@ type Guard interface {
 	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
 	// again after a restart.
 	Ended(assignment string, epoch uint32, words string) error
+	// Until returns when an epoch of an assignment that was begun is to be ended, which a restart does not put off, and why; zero: never.
+	Until(assignment string, epoch uint32) (at time.Time, why string)
 }
 
 // Answer is a guard's.

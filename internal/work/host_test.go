@@ -78,6 +78,14 @@ type guard struct {
 	again  int // how often it was asked about what runs
 	silent bool
 	ended  []string
+	until  time.Time
+}
+
+func (g *guard) Until(assignment string, epoch uint32) (time.Time, string) {
+	if assignment != "7" || epoch != 1 {
+		return time.Time{}, ""
+	}
+	return g.until, "the owner has had enough"
 }
 
 func (g *guard) Consent(context.Context, task.Hosted, *task.Task) work.Answer {
@@ -718,6 +726,37 @@ func TestWhatAProgramPrintsIsTheOwners(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheOwnersTimeIsNotPutOffByARestart holds that a member is ended when its host's owner says, also by a process that has found it running.
+func TestTheOwnersTimeIsNotPutOffByARestart(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.guard.until = time.Now().Add(time.Minute)
+		l.shows(1, task.HostedMember{State: task.Placed})
+		l.beat(5 * time.Second)
+		l.shows(1, task.HostedMember{State: task.Prepared, Start: true})
+		l.beat(5 * time.Second)
+		l.restart()
+		l.shows(1, task.HostedMember{State: task.Started, Start: true})
+		l.beat(45 * time.Second)
+		l.wantSaid("prepared", "started")
+		l.beat(10 * time.Second)
+		l.wantSaid("prepared", "started", "exited -1 the owner has had enough cleaned")
+	})
+}
+
+// TestAPreparationThatDoesNotEndIsEnded holds that one whose executor hangs ends at its limit, and says which one that is.
+func TestAPreparationThatDoesNotEndIsEnded(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.ends()
+		l.kind.Limit, l.world.prepares = time.Minute, time.Hour
+		l.start()
+		l.shows(1, task.HostedMember{State: task.Placed})
+		l.beat(58 * time.Second)
+		l.wantSaid("asked")
+		l.beat(10 * time.Second)
+		l.wantSaid("asked", "exited -1 it was not done on its host within 1m0s, as --prepare-timeout says there: context deadline exceeded cleaned")
+	})
 }
 
 func TestExpiredAssignmentIsNotBegun(t *testing.T) {

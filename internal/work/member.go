@@ -123,6 +123,7 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 		m.exit(-1, fmt.Sprintf("no leader of the swarm answered its host for %v", lease))
 	case m.late(now):
 		m.exit(-1, fmt.Sprintf("timed out on its host after %v", m.timeout()))
+	case m.overdue(h.cfg.Guard, now):
 	case over || m.worker != nil || now.Before(m.due.next):
 		return
 	case m.runs():
@@ -144,6 +145,16 @@ func (m *member) timeout() time.Duration {
 
 func (m *member) late(now time.Time) bool {
 	return m.timeout() > 0 && now.Sub(m.due.began) >= m.timeout()
+}
+
+// overdue ends a member that the host's owner has ended by now.
+func (m *member) overdue(g Guard, now time.Time) bool {
+	at, why := g.Until(m.label.Assignment, m.label.Epoch)
+	if at.IsZero() || now.Before(at) {
+		return false
+	}
+	m.exit(-1, why)
+	return true
 }
 
 // watch follows a member that runs.
@@ -256,9 +267,9 @@ func (m *member) job() Job {
 
 // prepare has the executor prepare a member.
 func (h *Host) prepare(ctx context.Context, m *member) {
-	do, job := h.cfg.Types[m.kind].Executor, m.job()
-	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
-		err := do.Prepare(ctx, job)
+	kind, job := h.cfg.Types[m.kind], m.job()
+	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
+		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
 		return func(time.Time) {
 			switch {
 			case m.over():
@@ -273,10 +284,11 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 
 // start has the executor start a member.
 func (h *Host) start(ctx context.Context, m *member) {
-	do, job := h.cfg.Types[m.kind].Executor, m.job()
+	kind, job := h.cfg.Types[m.kind], m.job()
 	m.state = task.Started
-	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
-		status, err := do.Start(ctx, job)
+	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
+		status, err := kind.Executor.Start(ctx, job)
+		err = kind.tooLong(ctx, err)
 		return func(time.Time) {
 			if err != nil {
 				h.inVain(m, "started", err)
@@ -285,6 +297,14 @@ func (h *Host) start(ctx context.Context, m *member) {
 			m.take(told(h.cfg.Guard, m, status))
 		}
 	})
+}
+
+// tooLong is the error of what was broken off at the type's limit.
+func (t *Type) tooLong(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("it was not done on its host within %v, as --prepare-timeout says there: %w", t.Limit, err)
 }
 
 // inVain ends a member whose executor could not do its work. One that was told to end is no failure.

@@ -156,6 +156,9 @@ func (o *owned) Approves(approver, submitter string) error {
 // asking is a guard as a host's loop knows it.
 type asking struct{ *consent.Guard }
 
+// Until is never: the owner limits no hours.
+func (asking) Until(string, uint32) (at time.Time, why string) { return at, why }
+
 // Consent implements work.Guard.
 func (g asking) Consent(ctx context.Context, h task.Hosted, t *task.Task) hosts.Answer {
 	a := g.Ask(ctx, &h, t)

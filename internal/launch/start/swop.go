@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +37,24 @@ type SWOP struct {
 	Keep         bool     `option:"keep-containers"`             // those that tasks have made stay when they end
 	Labels       []string `option:"host-label"`                  // K=V, which the swarm shows
 	MLRuntime    string   `option:"ml-runtime,host"`             // Process or Docker, of what tasks run; "": the SWOP's own
+	// PrepareTimeout bounds a host's preparation of a task, and the fetching of an image; SessionTimeout is that of the SLs that tasks start.
+	// Nil: DefaultPrepare, DefaultSession.
+	PrepareTimeout *Limit `option:"prepare-timeout"`
+	SessionTimeout *Limit `option:"session-timeout"`
+}
+
+// What a SWOP waits for its tasks unless told otherwise.
+const (
+	DefaultPrepare = 2 * Limit(time.Hour)
+	DefaultSession = Limit(time.Hour)
+)
+
+// Or is the limit, or if it is not given another.
+func (l *Limit) Or(otherwise Limit) Limit {
+	if l == nil {
+		return otherwise
+	}
+	return *l
 }
 
 // ID is the number of a user or a group, in digits; "": none is given.

@@ -34,6 +34,8 @@ type Runner struct {
 	Open    func(ctx context.Context) (*engine.Engine, error)
 	Paths   hostpaths.Resolver // of the engine's host
 	Env     start.Env
+	// SessionTimeout is that of SLs of which the profile says none.
+	SessionTimeout start.Limit
 	// Keep leaves containers that have ended, until the next assignment.
 	Keep bool
 	Log  *slog.Logger

@@ -102,6 +102,9 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 			Env: pairs(r.Profile.SLEnv(n)), Labels: pairs(n.SLLabels), DNS: r.Profile.DNS,
 		},
 	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService, Part: j.Part()}
+	if !r.Profile.SetsSessionTimeout(n) {
+		o.SessionTimeout = r.SessionTimeout
+	}
 	if r.Profile.Network == "host" {
 		o.Container.Hostname = n.SLHostname
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -19,8 +20,8 @@ import (
 
 func runner() *Runner {
 	return &Runner{
-		Profile: &taskfile.Profile{Nodes: []taskfile.Node{{}}, GroupName: "grp", Network: "net", DNS: []string{"9.9.9.9"}, Env: []taskfile.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "1"}}},
-		Node:    "swop", Host: start.Node{Host: "10.0.0.1", Identity: "embedded=/ca"}, SNs: []string{"sn"}, Log: slog.New(slog.DiscardHandler),
+		Profile:        &taskfile.Profile{Nodes: []taskfile.Node{{}}, GroupName: "grp", Network: "net", DNS: []string{"9.9.9.9"}, Env: []taskfile.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "1"}}},
+		SessionTimeout: start.Limit(time.Hour), Node: "swop", Host: start.Node{Host: "10.0.0.1", Identity: "embedded=/ca"}, SNs: []string{"sn"}, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -58,7 +59,10 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	if len(hex) != 16 || got.ML.Name != "grp-train-u-1-"+hex {
 		t.Errorf("containers are named %s and %s", got.Container.Name, got.ML.Name)
 	}
-	want := start.SL{Node: start.Node{Name: "swop-sl-1", Host: "172.1.1.2", Identity: "embedded=/ca"}, SNs: []string{"sn"}, GPUs: "3,5", Part: task.Part{Host: "swop", Assignment: "7", Epoch: 2, Member: 3}}
+	want := start.SL{
+		Node: start.Node{Name: "swop-sl-1", Host: "172.1.1.2", Identity: "embedded=/ca"}, SNs: []string{"sn"}, GPUs: "3,5", SessionTimeout: start.Limit(time.Hour),
+		Part: task.Part{Host: "swop", Assignment: "7", Epoch: 2, Member: 3},
+	}
 	want.Container.Name, want.Container.Hostname, want.Container.Network, want.Container.IP, want.Container.Detach = got.Container.Name, "sl1", "net", "172.1.1.2", true
 	want.Container.Env, want.Container.Labels, want.Container.DNS = []string{"A=1", "B=2"}, []string{"of=x"}, []string{"9.9.9.9"}
 	want.ML = start.ML{
@@ -69,8 +73,9 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
+	n.SLEnv = append(n.SLEnv, taskfile.Var{Name: "SWARM_SESSION_TIMEOUT", Value: "5m"}) // the owner's word
 	n.UserAddress = ""
-	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.ML.Network != "" || got.ML.IP != "" || got.ML.DNS != nil || got.Container.Network != "net" {
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.ML.Network != "" || got.ML.IP != "" || got.ML.DNS != nil || got.Container.Network != "net" || got.SessionTimeout != 0 {
 		t.Errorf("a program without a place in the network: %v, %+v", err, got.ML)
 	}
 	n.SLHostIP, n.SLPort, n.SLFSService = "", 16000, ""

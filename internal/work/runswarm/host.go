@@ -14,6 +14,8 @@ type Host struct {
 	Name    string     // of the SWOP in the swarm; the SLs are named by it
 	Node    start.Node // of the SWOP: its address, and the identity of SLs of which the profile says none
 	SNs     []string   // HOST:PORT of APIs
+	// SessionTimeout is that of SLs of which the profile says none.
+	SessionTimeout start.Limit
 }
 
 // node returns what an SL has by the profile: its name in the swarm, its address, its identity, and what others reach it by.

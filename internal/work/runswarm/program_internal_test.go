@@ -3,6 +3,7 @@ package runswarm
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,7 +83,7 @@ func TestTheProfileMakesTheSL(t *testing.T) {
 	n := node()
 	h := Host{
 		Profile: &taskfile.Profile{Nodes: []taskfile.Node{n}, Env: []taskfile.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "1"}}}, Name: "swop-1",
-		Node: start.Node{Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s"}, SNs: []string{"sn:1"},
+		Node: start.Node{Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s"}, SNs: []string{"sn:1"}, SessionTimeout: start.Limit(time.Minute),
 	}
 	n.SLEnv = []taskfile.Var{{Name: "B", Value: "2"}}
 	x, err := h.process(&n, original(), leads, "/state/sl/1")
@@ -90,7 +91,7 @@ func TestTheProfileMakesTheSL(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := start.SL{
-		Node: start.Node{Name: "swop-1-sl-1", Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s", StateDir: "/state/sl/1"}, SNs: []string{"sn:1"}, FSPort: 30306,
+		Node: start.Node{Name: "swop-1-sl-1", Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s", StateDir: "/state/sl/1"}, SNs: []string{"sn:1"}, FSPort: 30306, SessionTimeout: start.Limit(time.Minute),
 		ML: start.ML{Runtime: "process"}, DataDir: "/srv/data", ModelDir: "/disk/model", Program: "mnist.py", Python: "python3",
 	}
 	want.Container.Env = x.sl.Container.Env

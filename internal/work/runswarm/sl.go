@@ -33,6 +33,9 @@ func (h *Host) process(n *taskfile.Node, r taskfile.RunSwarm, leads map[string]s
 	if err := h.identify(&x.sl.Node, n); err != nil {
 		return x, err
 	}
+	if !h.Profile.SetsSessionTimeout(n) {
+		x.sl.SessionTimeout = h.SessionTimeout
+	}
 	x.sl.Container.Env = p.env
 	for _, v := range h.Profile.SLEnv(n) {
 		x.env = append(x.env, v.Name+"="+v.Value)
