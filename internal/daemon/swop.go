@@ -132,6 +132,10 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	if err != nil {
 		return o, node.SWOPConfig{}, fmt.Errorf("find swarmd, which SLs run: %w", err)
 	}
+	dir, err := filepath.Abs(filepath.Join(base.StateDir, "tasks")) // SLs have working directories of their own
+	if err != nil {
+		return o, node.SWOPConfig{}, err
+	}
 	paths := hostPaths(o, e, base.Name, ml)
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths, Profile: profile},
@@ -153,7 +157,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			run := work.Type{Executor: runner, Image: runner.Image}
 			if ml == start.Process {
 				run = work.Type{Executor: &runswarm.Processes{
-					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: lent, SNs: sns, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession)}, Dir: filepath.Join(base.StateDir, "tasks"), Swarmd: swarmd,
+					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: lent, SNs: sns, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession)}, Dir: dir, Swarmd: swarmd,
 					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
 				}}
 			}

@@ -100,6 +100,21 @@ func (e Entry) verify() error {
 	return nil
 }
 
+// Option returns the value that an option has in the command line of the entry's process, as --NAME=VALUE; empty: there is none, or the process
+// has ended.
+func (e Entry) Option(name string) string {
+	command, err := readProc(e.PID, "cmdline", maxCommand)
+	if err != nil {
+		return ""
+	}
+	for word := range bytes.SplitSeq(command, []byte{0}) {
+		if value, ok := strings.CutPrefix(string(word), "--"+name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // Signal sends a signal to the process. One that has ended is no error.
 func (p *Process) Signal(s syscall.Signal) error {
 	if err := unix.PidfdSendSignal(p.fd, s, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

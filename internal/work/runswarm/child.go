@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/child"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
@@ -24,6 +27,10 @@ import (
 const (
 	endGrace   = 30 * time.Second // that an SL has to leave the swarm and to end its program
 	killWithin = 10 * time.Second
+	busyLimit  = endGrace + killWithin // for SLs of the assignment before
+	busyPause  = 200 * time.Millisecond
+
+	optionsOption = "config-file"
 )
 
 // startSL starts an SL that outlives this process.
@@ -50,7 +57,7 @@ func (p *Processes) startSL(ctx context.Context, m member, n slNode, x process) 
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.Swarmd, "run-sl", "--runtime=process", "--config-file="+m.file(n, optionsFile)) //nolint:noctx // it outlives this process
+	cmd := exec.Command(p.Swarmd, "run-sl", "--runtime=process", "--"+optionsOption+"="+m.file(n, optionsFile)) //nolint:noctx // it outlives this process
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = m.dir, env, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a terminal's Ctrl-C is not for it
 	if err := cmd.Start(); err != nil {
@@ -117,7 +124,8 @@ func (p *Processes) gone(ctx context.Context, exit string) error {
 	}
 }
 
-// live are the SLs that run, by their state directories.
+// live are the SLs that run, by the files with their options, of which each member has its own. State directories, which hold the SLs' keys, are
+// the same for all members.
 func (p *Processes) live() (map[string]registry.Entry, error) {
 	entries, err := registry.List(p.Scope)
 	if err != nil {
@@ -126,15 +134,55 @@ func (p *Processes) live() (map[string]registry.Entry, error) {
 	all := map[string]registry.Entry{}
 	for _, e := range entries {
 		if e.Role == naming.RoleSL {
-			all[e.StateDir] = e
+			all[e.Option(optionsOption)] = e
 		}
 	}
 	return all, nil
 }
 
-func alive(live map[string]registry.Entry, n slNode) bool {
-	_, lives := live[n.StateDir]
-	return lives
+// runs reports whether an SL of a member lives, or has been started and not been seen to end.
+func (p *Processes) runs(live map[string]registry.Entry, m *member, n slNode) bool {
+	_, lives := live[m.file(n, optionsFile)]
+	return lives || p.awaits(m.file(n, exitFile)) != nil
+}
+
+// free blocks until nothing is left of other members that has the state directories of a member's: they may be about to end. An SL of the same
+// name has the same key, so that there is one at a time.
+func (p *Processes) free(ctx context.Context, m *member) error {
+	ctx, cancel := context.WithTimeout(ctx, busyLimit)
+	defer cancel()
+	for {
+		other, err := p.inTheWay(m)
+		if err != nil || other == "" {
+			return err
+		}
+		if pause.For(ctx, busyPause) != nil {
+			return fmt.Errorf("%s still runs on this host, with the key that an SL of this task is to have: wait until that is over, or end it", other)
+		}
+	}
+}
+
+// inTheWay names what has a state directory of a member's; empty: nothing.
+func (p *Processes) inTheWay(m *member) (string, error) {
+	has := func(dir string) bool {
+		return slices.ContainsFunc(m.Nodes, func(n slNode) bool { return n.StateDir == dir })
+	}
+	members, err := p.members()
+	if err != nil {
+		return "", err
+	}
+	for _, other := range members {
+		if other.Label != m.Label && slices.ContainsFunc(other.Nodes, func(n slNode) bool { return has(n.StateDir) }) {
+			return "assignment " + other.Assignment, nil
+		}
+	}
+	live, err := p.live()
+	for file, e := range live {
+		if filepath.Dir(file) != m.dir && has(e.StateDir) {
+			return fmt.Sprintf("SL %s (process %d)", e.Name, e.PID), err
+		}
+	}
+	return "", err
 }
 
 // end ends an SL and its program.

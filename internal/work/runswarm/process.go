@@ -91,6 +91,9 @@ func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) 
 		}
 		m.Nodes = append(m.Nodes, slNode{Index: n.Index, StateDir: sls[i].sl.StateDir, BridgeDir: sls[i].sl.BridgePath(p.Getenv, os.Geteuid() == 0)})
 	}
+	if err := p.free(ctx, &m); err != nil {
+		return work.Status{}, err
+	}
 	if err := m.write(); err != nil {
 		return work.Status{}, err
 	}
@@ -99,7 +102,7 @@ func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) 
 		return work.Status{}, err
 	}
 	for i, n := range m.Nodes {
-		if _, ended := m.exit(n); ended || alive(live, n) || p.awaits(m.file(n, exitFile)) != nil {
+		if _, ended := m.exit(n); ended || p.runs(live, &m, n) {
 			continue
 		}
 		if err := p.startSL(ctx, m, n, sls[i]); err != nil {
@@ -134,7 +137,7 @@ func (p *Processes) status(ctx context.Context, m member, live map[string]regist
 	}
 	runs, ready := 0, true
 	for _, n := range m.Nodes {
-		if alive(live, n) || p.awaits(m.file(n, exitFile)) != nil {
+		if p.runs(live, &m, n) {
 			runs++
 			h, err := health.Read(ctx, n.StateDir)
 			ready = ready && err == nil && h.Ready
@@ -171,7 +174,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	failed := make([]error, len(m.Nodes))
 	for i, n := range m.Nodes {
 		ends.Go(func() {
-			if e, lives := live[n.StateDir]; lives {
+			if e, lives := live[m.file(n, optionsFile)]; lives {
 				failed[i] = end(ctx, e)
 			}
 			failed[i] = errors.Join(failed[i], p.gone(ctx, m.file(n, exitFile)))

@@ -1,6 +1,7 @@
 package runswarm_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -190,6 +191,51 @@ func TestARestartedHostFindsItsSLs(t *testing.T) {
 		t.Errorf("started again: %+v, then %+v, %v", before, after, err)
 	}
 	clean(t, second, j.Label)
+}
+
+// TestEachMemberHasItsOwnSLs holds that an assignment after another takes none of its SLs for its own, neither when it starts nor when it ends,
+// though SLs of one name have one directory for their keys.
+func TestEachMemberHasItsOwnSLs(t *testing.T) {
+	h := newHost(t)
+	p, first := h.processes(t), h.job(t, "waits.py")
+	if _, err := p.Start(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	await(t, p, func(s work.Status) bool { return s.State == task.Started })
+	second := first
+	second.Assignment.ID, second.Label.Assignment = "8", "8"
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := p.Start(soon, second); err == nil || !strings.Contains(err.Error(), "assignment 7 still runs on this host") {
+		t.Errorf("while the first one runs: %v", err)
+	}
+	if err := p.Clean(t.Context(), second.Label); err != nil {
+		t.Error(err)
+	}
+	if live, err := registry.List("runswarm-test"); err != nil || len(live) != 2 {
+		t.Errorf("the second one has ended what the first one runs: %+v, %v", live, err)
+	}
+	began := make(chan error, 1)
+	go func() {
+		_, err := p.Start(t.Context(), second)
+		began <- err
+	}()
+	if err := p.Clean(t.Context(), first.Label); err != nil {
+		t.Error(err)
+	}
+	if err := <-began; err != nil {
+		t.Errorf("once it has ended: %v", err)
+	}
+	if found := await(t, p, func(s work.Status) bool { return s.State == task.Started }); found.Label != second.Label {
+		t.Errorf("runs: %+v", found)
+	}
+	if err := p.Clean(t.Context(), first.Label); err != nil { // nothing of it is left
+		t.Error(err)
+	}
+	if live, err := registry.List("runswarm-test"); err != nil || len(live) != 2 {
+		t.Errorf("what is left of the first one has ended the second: %+v, %v", live, err)
+	}
+	clean(t, p, second.Label)
 }
 
 // TestAMemberIsWhatItsSLsAre holds that it succeeds with the last of its SLs and fails with the first, with what that said.
