@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
@@ -51,7 +52,7 @@ func TestTheOwnerNamesDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := swop.Owner{Policy: named, SwarmID: func() string { return "s" }}
+	o := swop.Owner{Policy: named, SwarmID: func() string { return "s" }, Place: swop.Place{Profile: &taskfile.Profile{}}}
 	for name, tt := range map[string]struct {
 		outcome string
 		image   *policy.Image

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -67,17 +68,27 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 		r.Volumes = b.Shared(taskfile.Volume)
 		return o.shared(ctx, r, b.Shared(taskfile.Bind))
 	}
+	return o.judged(r)
+}
+
+// judged is what the policy says. Volumes with identities of this host's SLs it gives to nobody.
+func (o Owner) judged(r policy.Request) consent.Verdict {
+	for _, v := range o.Profile.IdentityVolumes() {
+		if slices.Contains(r.Volumes, v) {
+			return consent.Verdict{Decision: consent.Refused, Sentence: fmt.Sprintf("it asks for the volume %.200q, which has the identity of an SL of this host: name another volume in the task", v)}
+		}
+	}
 	return verdictOf(o.Policy.Decide(r))
 }
 
 // shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
 func (o Owner) shared(ctx context.Context, r policy.Request, names []string) consent.Verdict {
-	d := o.Policy.Decide(r)
-	if d.Verdict == policy.Refused || len(names) == 0 {
-		return verdictOf(d)
+	v := o.judged(r)
+	if v.Decision == consent.Refused || len(names) == 0 {
+		return v
 	}
 	if r.Paths = names; !o.Policy.Binds() {
-		return verdictOf(o.Policy.Decide(r))
+		return o.judged(r)
 	}
 	leads, err := o.Recent.Resolve(ctx, names)
 	if err != nil {
@@ -92,7 +103,7 @@ func (o Owner) shared(ctx context.Context, r policy.Request, names []string) con
 			return verdictOf(d)
 		}
 	}
-	return verdictOf(d)
+	return v
 }
 
 // Grant is what a task has of the host that was consented to. It looks anew where paths lead: what it grants the policy gives.

@@ -280,6 +280,7 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys := &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "VOLUME", Src: "keys", SubPath: "k"}}}}}
 	for name, tt := range map[string]struct {
 		policy         *policy.Policy
 		process, local bool
@@ -298,11 +299,13 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"written, a link out of it":       {written, true, false, runSwarm("[{Src: " + out + ", Tgt: /x, MType: BIND}]"), consent.Refused, `"/etc", which this host does not give; it names it as "` + out},
 		"written, a path that is none":    {written, true, false, runSwarm("[{Src: " + target + "/none, Tgt: /x, MType: BIND}]"), consent.Refused, "does not exist"},
 		"written, another path":           {written, true, false, runSwarm("[{Src: /etc, Tgt: /x, MType: BIND}]"), consent.Refused, "/etc"},
+		"null, a volume with a key":       {null, false, false, runSwarm("[{Src: keys, Tgt: /x, MType: VOLUME}]"), consent.Refused, "identity of an SL"},
+		"null, a build with a key":        {null, false, false, &task.Task{Type: task.MakeUserContainer, Definition: []byte("BuildContext : keys\nBuildType : INLINE\nBuildSteps : [FROM x]\n")}, consent.Refused, "identity of an SL"},
 		"written, a volume":               {written, false, false, runSwarm("[{Src: v, Tgt: /x, MType: VOLUME}]"), consent.Refused, "volume"},
 		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.Here{}, Profile: &taskfile.Profile{}}, Recent: hostpaths.Here{}}
+			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.Here{}, Profile: keys}, Recent: hostpaths.Here{}}
 			got := o.Decide(t.Context(), ann, &task.Hosted{}, tt.task, nil)
 			if got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)

@@ -78,6 +78,18 @@ func (p *Profile) Peers() int { return len(p.Nodes) }
 // SLEnv is the environment of a node's SL component: the profile's, in which the node's own holds.
 func (p *Profile) SLEnv(n *Node) []Var { return over(p.Env, n.SLEnv) }
 
+// IdentityVolumes are the engine's volumes in which the SLs have their identities.
+func (p *Profile) IdentityVolumes() (all []string) {
+	for i := range p.Nodes {
+		for _, a := range p.Nodes[i].Identity {
+			if strings.EqualFold(a.MountType, Volume) && !slices.Contains(all, a.Src) {
+				all = append(all, a.Src)
+			}
+		}
+	}
+	return all
+}
+
 // SetsSessionTimeout reports whether the profile says how long a node's program may be without a session.
 func (p *Profile) SetsSessionTimeout(n *Node) bool {
 	return slices.ContainsFunc(p.SLEnv(n), func(v Var) bool { return v.Name == "SWARM_SESSION_TIMEOUT" })

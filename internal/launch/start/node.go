@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -44,6 +45,8 @@ type Node struct {
 	SwarmID      string   `option:"swarm-id"`
 	LogLevel     string   `option:"log-level"`
 	Certificates
+	// Mounted are the paths above that lie in volumes which Container.Volumes mounts: the node's container has them, and this host has not.
+	Mounted   []string
 	Agent     Agent
 	Container component.Options
 
@@ -167,6 +170,10 @@ func (n *Node) identify(s *component.Spec, env Env) error {
 	if socket, err = filepath.Abs(socket); err != nil {
 		return err
 	}
+	if slices.Contains(n.Mounted, socket) {
+		s.Args = append(s.Args, "--socket-path="+socket)
+		return nil
+	}
 	s.SocketPath = socket
 	if !n.Embedded() {
 		s.Args = append(s.Args, "--socket-path="+socket)
@@ -196,7 +203,7 @@ func (n *Node) component(role, node string, options any, env Env) (component.Spe
 		return s, err
 	}
 	s.HostIP = n.Host
-	return s, tell(&s, options, n.StateDir, env)
+	return s, tell(&s, options, n.StateDir, env, n.Mounted...)
 }
 
 // newSpec is a component's container before anything is said to what runs in it.
@@ -218,9 +225,9 @@ func programVar(env Env) []string {
 	return nil
 }
 
-// tell gives the component its options, and a directory of the user's for its state.
-func tell(s *component.Spec, options any, stateDir string, env Env) (err error) {
-	t := told{unseen: env.contained()}
+// tell gives the component its options, and a directory of the user's for its state. mounted are files that it has without the host's.
+func tell(s *component.Spec, options any, stateDir string, env Env, mounted ...string) (err error) {
+	t := told{unseen: env.contained(), mounted: mounted}
 	if err := t.add(options); err != nil {
 		return err
 	}

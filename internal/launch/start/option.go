@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,7 +143,8 @@ func Texts(options any) map[string][]string {
 type told struct {
 	args, vars, files []string
 
-	unseen bool // the host's files can't be looked at
+	unseen  bool     // the host's files can't be looked at
+	mounted []string // files that the component has otherwise
 }
 
 // add gives the options of a struct onward, each by its place. Those that are the host's or the launcher's are left to the caller.
@@ -153,6 +155,10 @@ func (t *told) add(options any) error {
 			case Onward:
 				t.args = append(t.args, "--"+o.name+"="+text)
 			case File, Dir:
+				if slices.Contains(t.mounted, text) {
+					t.args = append(t.args, "--"+o.name+"="+text)
+					continue
+				}
 				path, err := text, error(nil)
 				if !t.unseen {
 					path, err = o.hostPath(text)

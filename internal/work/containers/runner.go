@@ -126,7 +126,7 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 	if err != nil {
 		return err
 	}
-	if err := keepVolumes(ctx, e, run, j.Grant); err != nil {
+	if err := errors.Join(keepVolumes(ctx, e, run, j.Grant), r.keepIdentities(ctx, e, run)); err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
 	parts, err := r.parts(ctx, j, run, image)

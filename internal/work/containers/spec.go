@@ -166,7 +166,7 @@ func (r *Runner) reached(n *taskfile.Node, container string) string {
 	return container
 }
 
-// identify gives an SL the identity that the profile names, by paths of this host; without one the SWOP's own source of identities is asked.
+// identify gives an SL the identity that the profile names, by paths of this host and volumes; without one the SWOP's own source of identities is asked.
 func (r *Runner) identify(o *start.Node, n *taskfile.Node) error {
 	if len(n.Identity) == 0 {
 		if r.Host.Cert != "" {
@@ -175,7 +175,7 @@ func (r *Runner) identify(o *start.Node, n *taskfile.Node) error {
 		o.Identity, o.SocketPath, o.Agent, o.Invitation = r.Host.Identity, r.Host.SocketPath, r.Host.Agent, r.Host.Invitation
 		return nil
 	}
-	return o.TakeIdentity(n.Identity)
+	return o.TakeMounted(n.Identity)
 }
 
 // owned are the directories of this host that its profile gives to the program.

@@ -116,7 +116,7 @@ func TestProgramsAreHeldToTheirPartOfTheLimits(t *testing.T) {
 
 func TestWhatTheProfileOrTheTaskMayNotSay(t *testing.T) {
 	for want, change := range map[string]func(r *Runner, n *taskfile.Node, run *taskfile.RunSwarm){
-		"in volume certs": func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) {
+		"name the file in it as subPath": func(_ *Runner, n *taskfile.Node, _ *taskfile.RunSwarm) {
 			n.Identity = []taskfile.Attribute{{Kind: "KEY", MountType: "VOLUME", Src: "certs"}}
 		},
 		"is not lent to SLs":             func(r *Runner, _ *taskfile.Node, _ *taskfile.RunSwarm) { r.Host.Cert = "/c" },

@@ -37,6 +37,18 @@ func TestAVolumeThatLeadsToTheHostIsNoVolume(t *testing.T) {
 			t.Errorf("%s, named by the owner: %v", name, err)
 		}
 	}
+	r := runner()
+	keys := scope + "-plain"
+	r.Profile.Nodes[0].Identity = []taskfile.Attribute{{Kind: "KEY", MountType: taskfile.Volume, Src: keys, SubPath: "k"}}
+	for want, run := range map[string]taskfile.RunSwarm{"": {}, "has the identity of an SL": {SharedContent: []taskfile.Shared{{Src: keys, Tgt: "/k", MountType: taskfile.Volume}}}} {
+		if err := r.keepIdentities(t.Context(), e, run); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a volume with a key: %v, want %q", err, want)
+		}
+	}
+	r.Profile.Nodes[0].Identity[0].Src = scope + "-none"
+	if err := r.keepIdentities(t.Context(), e, taskfile.RunSwarm{}); err == nil || !strings.Contains(err.Error(), "there is no volume") {
+		t.Errorf("a volume that is not there: %v", err)
+	}
 	if err := ownStorage(volume.Volume{Name: "v", Driver: "local-persist"}); err == nil || !strings.Contains(err.Error(), "driver local-persist") {
 		t.Error(err)
 	}
