@@ -95,5 +95,5 @@ type SWOPConfig struct {
 	Offer   task.Offer // what it takes tasks for
 	// Policy reads what the host's owner says about tasks, for a host of a trust domain.
 	Policy func(domain string) (*policy.Policy, error)
-	Types  func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
+	Types  func(swop.Given) map[string]work.Type // how tasks are carried out, by their type
 }

@@ -143,7 +143,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},
-		Types: func(tasks work.Tasks) map[string]work.Type {
+		Types: func(given swop.Given) map[string]work.Type {
 			lent := o.Node
 			if socket := agentSocket(&o.Node, e, base.StateDir); socket != "" {
 				lent.SocketPath = socket
@@ -151,7 +151,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 			getenv := o.Getenv(e.Getenv)
 			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
 			runner := &containers.Runner{
-				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: tasks, Open: open, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
+				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: given.Tasks, Open: open, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
 			}
 			puller := &image.Puller{Open: open, UsrDir: o.UsrDir, Own: []string{o.Container.Image}, Log: base.Log}
 			run := work.Type{Executor: runner, Image: runner.Image}

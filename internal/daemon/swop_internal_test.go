@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -61,7 +62,7 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 		t.Errorf("%+v", cfg)
 	}
 	for _, kind := range []string{task.RunSwarm, task.PullImage} {
-		if cfg.Types(nil)[kind].Executor == nil {
+		if cfg.Types(swop.Given{})[kind].Executor == nil {
 			t.Errorf("tasks of type %s are not carried out", kind)
 		}
 	}
@@ -74,7 +75,7 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, kind := range []string{task.RunSwarm, task.PullImage} {
-			if got := cfg.Types(nil)[kind].Limit; got != tt.want {
+			if got := cfg.Types(swop.Given{})[kind].Limit; got != tt.want {
 				t.Errorf("%v: preparation of %s is bounded by %v", tt.args, kind, got)
 			}
 		}

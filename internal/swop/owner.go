@@ -45,20 +45,19 @@ func (o Owner) Words() string {
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
-		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
+		return unread(err)
 	}
-	r := policy.Request{
-		Submitter: by, Swarm: o.SwarmID(), Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Outcome: t.Outcome, Runtime: "docker", Local: o.Local,
-		Hours: (time.Duration(h.TimeoutMS) * time.Millisecond).Hours(),
-	}
+	r := o.request(by, h, t)
 	if image != nil {
 		r.Image = *image
 	}
 	switch b := body.(type) {
 	case taskfile.MakeUserContainer:
-		if b.BuildContext != "" {
-			r.Volumes = []string{b.BuildContext}
+		all, err := building(r, b)
+		if err != nil {
+			return unread(err)
 		}
+		return o.decide(all)
 	case taskfile.RunSwarm:
 		if o.Process {
 			r.Runtime = policy.Process
@@ -79,6 +78,18 @@ func (o Owner) judged(r policy.Request) consent.Verdict {
 		}
 	}
 	return verdictOf(o.Policy.Decide(r))
+}
+
+func unread(err error) consent.Verdict {
+	return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
+}
+
+// request is what the policy gets to know of each task.
+func (o Owner) request(by string, h *task.Hosted, t *task.Task) policy.Request {
+	return policy.Request{
+		Submitter: by, Swarm: o.SwarmID(), Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Outcome: t.Outcome, Runtime: "docker", Local: o.Local,
+		Hours: (time.Duration(h.TimeoutMS) * time.Millisecond).Hours(),
+	}
 }
 
 // shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.

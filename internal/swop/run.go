@@ -30,9 +30,9 @@ type Config struct {
 	Source     identity.Source
 	Domains    identity.Domains
 	SwarmID    func() string
-	Taskrunner string                                      // whose tasks the host takes
-	Policy     *policy.Policy                              // of the host's owner
-	Types      func(tasks work.Tasks) map[string]work.Type // how tasks are carried out, by their type
+	Taskrunner string                           // whose tasks the host takes
+	Policy     *policy.Policy                   // of the host's owner
+	Types      func(Given) map[string]work.Type // how tasks are carried out, by their type
 	Health     *health.Monitor
 	Log        *slog.Logger
 }
@@ -47,7 +47,11 @@ func Run(ctx context.Context, cfg Config) error {
 	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
-	for name, t := range cfg.Types(tasks) {
+	given := owner.given(tasks, func(assignment string) string {
+		e, _ := journal.Find(assignment)
+		return e.By
+	})
+	for name, t := range cfg.Types(given) {
 		types[name] = lines.Of(t)
 	}
 	guard := consent.New(consent.Config{

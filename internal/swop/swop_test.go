@@ -265,6 +265,10 @@ func pull(auth string) *task.Task {
 	return &task.Task{Name: "t", Type: task.PullImage, Digest: strings.Repeat("a", 64), Definition: []byte("OrgAndReg : a\nRepoName : b\nTag : c\nAuth : " + auth + "\n")}
 }
 
+func build(steps string) *task.Task {
+	return &task.Task{Name: "t", Type: task.MakeUserContainer, Digest: strings.Repeat("a", 64), Definition: []byte("BuildContext : null\nBuildType : INLINE\nBuildSteps : " + steps + "\n")}
+}
+
 // TestTheOwnersPolicyDecides holds what a policy gets to know of a task.
 func TestTheOwnersPolicyDecides(t *testing.T) {
 	dir := t.TempDir()
@@ -281,6 +285,10 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "VOLUME", Src: "keys", SubPath: "k"}}}}}
+	builds, err := policy.Parse("b.yaml", []byte("sentences:\n- Allow "+ann+" to use host where image.repository in ('scratch', 'good')\nlimits: {cpus: 1, memory: 1g}\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		policy         *policy.Policy
 		process, local bool
@@ -302,6 +310,11 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"null, a volume with a key":       {null, false, false, runSwarm("[{Src: keys, Tgt: /x, MType: VOLUME}]"), consent.Refused, "identity of an SL"},
 		"null, a build with a key":        {null, false, false, &task.Task{Type: task.MakeUserContainer, Definition: []byte("BuildContext : keys\nBuildType : INLINE\nBuildSteps : [FROM x]\n")}, consent.Refused, "identity of an SL"},
 		"written, a volume":               {written, false, false, runSwarm("[{Src: v, Tgt: /x, MType: VOLUME}]"), consent.Refused, "volume"},
+		"null, a build":                   {null, false, false, build("[FROM any]"), consent.Allowed, "no policy"},
+		"written, a build of images":      {builds, false, false, build("[FROM good:1 AS a, FROM good:2, 'COPY --from=a x y']"), consent.Allowed, "b.yaml:2"},
+		"written, a build of nothing":     {builds, false, false, build("[FROM scratch]"), consent.Allowed, "b.yaml:2"},
+		"written, one other image":        {builds, false, false, build("[FROM good, 'COPY --from=bad x y']"), consent.Refused, "image.repository is 'bad'"},
+		"steps that can't be read":        {builds, false, false, build("[FROM good, RUM x]"), consent.Refused, "BuildSteps: line 2"},
 		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/policy"
+	hosting "github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/node"
 )
@@ -65,7 +66,7 @@ func (n *swop) start() error {
 		cfg.SNs = append(cfg.SNs, net.JoinHostPort(sn.id.name, strconv.Itoa(portAPI)))
 	}
 	runs, pulls := hands{n.machine, false, n.killed}, hands{newMachine(uint64(n.id.index)), true, n.killed} //nolint:gosec // small
-	cfg.Types = func(work.Tasks) map[string]work.Type {
+	cfg.Types = func(hosting.Given) map[string]work.Type {
 		return map[string]work.Type{task.RunSwarm: {Executor: runs}, task.PullImage: {Executor: pulls, Repeats: true}}
 	}
 	ctx, cancel := context.WithCancel(context.Background())

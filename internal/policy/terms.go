@@ -1,0 +1,29 @@
+package policy
+
+// Terms are what an owner gives to a task that it lets through: what carries it out holds it to them.
+type Terms struct {
+	Limits
+
+	// Network is whether it has the engine's own network, which is named bridge.
+	Network bool
+	// Written is whether the owner has written what the task may name of the host. Else it may name nothing that is more than it looks.
+	Written bool
+}
+
+// bridge is the network that engines give to what names none.
+const bridge = "bridge"
+
+// Terms returns those of tasks that the policy does not refuse.
+func (p *Policy) Terms() Terms {
+	return Terms{Limits: p.limits.held, Network: p.kind != written || listed(p.limits.networks, bridge), Written: p.kind == written}
+}
+
+// Fetches reports whether an image may be fetched so that a task can be carried out: if a task of its own that fetches it were let through
+// with no more asking.
+func (p *Policy) Fetches(r Request, image string) bool {
+	r.Image = Image{Name: image}
+	own := p.Decide(r).Verdict
+	r.Type, r.Outcome, r.Volumes = "PULL_IMAGE", image, nil
+	verdict := p.Decide(r).Verdict
+	return own != Refused && verdict >= own
+}

@@ -1,0 +1,65 @@
+package swop
+
+import (
+	"fmt"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
+	"github.com/swarmd/swarmd/internal/dockerfile"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// Given is what executors are given of their host.
+type Given struct {
+	Tasks work.Tasks
+	Terms policy.Terms // of the host's owner
+	// Fetches reports whether an image may be fetched for a job.
+	Fetches func(j work.Job, image string) bool
+}
+
+// given is what executors are given; by returns who asked for an assignment, as the host has verified it.
+func (o Owner) given(tasks work.Tasks, by func(assignment string) string) Given {
+	return Given{Tasks: tasks, Terms: o.Policy.Terms(), Fetches: func(j work.Job, image string) bool {
+		body, err := taskfile.ReadBody(j.Task.Type, j.Task.Definition)
+		b, builds := body.(taskfile.MakeUserContainer)
+		if err != nil || !builds {
+			return false
+		}
+		all, err := building(o.request(by(j.Label.Assignment), &task.Hosted{Request: j.Assignment}, j.Task), b)
+		return err == nil && o.Policy.Fetches(all[0], image)
+	}}
+}
+
+// building are the requests of a build, one for each image that it starts from.
+func building(r policy.Request, b taskfile.MakeUserContainer) ([]policy.Request, error) {
+	f, err := dockerfile.Read(b.Dockerfile())
+	if err != nil {
+		return nil, fmt.Errorf("BuildSteps: %w", err)
+	}
+	if r.Held = true; b.BuildContext != "" {
+		r.Volumes = []string{b.BuildContext}
+	}
+	images := f.Bases()
+	if len(images) == 0 {
+		images = []string{dockerfile.Scratch}
+	}
+	all := make([]policy.Request, len(images))
+	for i, image := range images {
+		all[i] = r
+		all[i].Image = policy.Image{Name: image}
+	}
+	return all, nil
+}
+
+// decide has the policy judge requests. The decision that lets least through counts.
+func (o Owner) decide(all []policy.Request) consent.Verdict {
+	least := o.Policy.Decide(all[0])
+	for _, r := range all[1:] {
+		if d := o.Policy.Decide(r); d.Verdict < least.Verdict {
+			least = d
+		}
+	}
+	return verdictOf(least)
+}
