@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/version"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/build"
 	"github.com/swarmd/swarmd/internal/work/containers"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/image"
@@ -162,9 +163,20 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 				}}
 			}
 			run.Limit = time.Duration(o.PrepareTimeout.Or(start.DefaultPrepare))
-			return map[string]work.Type{task.PullImage: {Limit: run.Limit, Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run}
+			types := map[string]work.Type{task.PullImage: {Limit: run.Limit, Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run, task.MakeUserContainer: withoutEngine(task.MakeUserContainer)}
+			if ml == start.Docker {
+				types[task.MakeUserContainer] = work.Type{Limit: run.Limit, Repeats: true, Executor: build.New(build.Config{
+					Open: open, Node: base.Name, Scope: engine.Scope(getenv), Proxies: profile.Proxies(), Terms: given.Terms, Fetches: given.Fetches, Images: puller, Log: base.Log,
+				})}
+			}
+			return types
 		},
 	}, nil
+}
+
+// withoutEngine is how a host that runs tasks as processes meets those that need an engine.
+func withoutEngine(taskType string) work.Type {
+	return work.Type{Refuses: fmt.Sprintf("this host runs tasks as processes, and carries out %s only with a container engine: start it with --ml-runtime docker", taskType)}
 }
 
 // hostPaths sees the host on which tasks run: this one, or that of the engine.

@@ -80,7 +80,13 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 			}
 		}
 	}
+	if build := cfg.Types(swop.Given{})[task.MakeUserContainer]; build.Executor != nil || !strings.Contains(build.Refuses, "MAKE_USER_CONTAINER only with a container engine: start it with --ml-runtime docker") {
+		t.Errorf("a build on a host with processes: %+v", build)
+	}
 	inContainers, err := swopOf(t, map[string]string{}, "--usr-dir", usrDir(t, "sn.example"), "--profile-file-name", "p.yaml", "--socket-path", "s", "--ml-runtime", "docker")
+	if err == nil && inContainers.Types(swop.Given{})[task.MakeUserContainer].Executor == nil {
+		t.Error("a host with an engine builds no images")
+	}
 	if err != nil || inContainers.Process || inContainers.Runtime != "process" {
 		t.Errorf("--ml-runtime docker: %v, %+v", err, inContainers)
 	}

@@ -29,6 +29,9 @@ func End(ctx context.Context, types map[string]work.Type, swarm, node string) er
 	}
 	ends.SetLimit(maxEnds)
 	for _, t := range types {
+		if t.Executor == nil {
+			continue
+		}
 		finds.Go(func() { // one whose engine does not answer holds no other up
 			found, err := t.Executor.Find(ctx)
 			note(err)

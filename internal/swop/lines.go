@@ -23,7 +23,9 @@ func (l *Lines) Ready() { l.say("Ready for Task Execution!") }
 
 // Of has what an executor does said.
 func (l *Lines) Of(t work.Type) work.Type {
-	t.Executor = spoken{t.Executor, l}
+	if t.Executor != nil {
+		t.Executor = spoken{t.Executor, l}
+	}
 	return t
 }
 

@@ -77,6 +77,8 @@ type Type struct {
 	Executor Executor
 	// Limit bounds Prepare, and Start where that does all of the work; 0: nothing does.
 	Limit time.Duration
+	// Refuses is why the host carries out none of them, in one line with its remedy. It has no Executor then.
+	Refuses string
 	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
 	Repeats bool
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for

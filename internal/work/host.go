@@ -44,8 +44,10 @@ type Host struct {
 // New returns a host that does nothing until Run.
 func New(cfg Config) *Host {
 	h := &Host{cfg: cfg, news: make(chan struct{}), done: make(chan func()), members: map[Label]*member{}, sights: map[string]*sight{}}
-	for name := range cfg.Types {
-		h.sights[name] = &sight{}
+	for name, t := range cfg.Types {
+		if t.Executor != nil {
+			h.sights[name] = &sight{}
+		}
 	}
 	return h
 }

@@ -253,7 +253,7 @@ func (l *lab) start() {
 	l.kind.Executor = l.world
 	l.host = work.New(work.Config{
 		SwarmID: swarmID, Node: node, Swarm: l.swarm, Tasks: l.tasks, Guard: l.guard,
-		Types: map[string]work.Type{task.RunSwarm: l.kind}, Log: slog.New(slog.DiscardHandler),
+		Types: map[string]work.Type{task.RunSwarm: l.kind, task.MakeUserContainer: {Refuses: "no builds here: start it with an engine"}}, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
@@ -449,6 +449,7 @@ func TestTaskThatIsNotWhatWasAssigned(t *testing.T) {
 		"another digest":     {func(l *lab) { l.tasks.t.Definition = []byte("Tag: 2\n") }, "has not its digest"},
 		"not to be had":      {func(l *lab) { l.tasks.err = errors.New("no SN answers") }, "can't fetch task work: no SN answers"},
 		"type not done here": {func(l *lab) { l.tasks.t.Type = task.PullImage; l.tasks.t.Digest = l.tasks.t.Sum() }, "no tasks of type PULL_IMAGE"},
+		"refused by type":    {func(l *lab) { l.tasks.t.Type = task.MakeUserContainer; l.tasks.t.Digest = l.tasks.t.Sum() }, "start it with an engine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {

@@ -235,6 +235,8 @@ func (h *Host) fetched(m *member, t *task.Task) {
 	case m.runs():
 	case !known:
 		m.refuse(fmt.Sprintf("this host carries out no tasks of type %s", t.Type))
+	case kind.Executor == nil:
+		m.refuse(kind.Refuses)
 	case started && !kind.Repeats:
 		m.exit(-1, "it is gone: its host was restarted, and nothing of it is left")
 	}
@@ -371,7 +373,7 @@ func (h *Host) ended(m *member) error {
 func (h *Host) clean(ctx context.Context, l Label, kind string) error {
 	var errs []error
 	for name, t := range h.cfg.Types {
-		if kind == "" || kind == name {
+		if t.Executor != nil && (kind == "" || kind == name) {
 			errs = append(errs, t.Executor.Clean(ctx, l))
 		}
 	}

@@ -24,6 +24,8 @@ const (
 	LabelAssignment = "io.swarmd.assignment" // ID
 	LabelEpoch      = "io.swarmd.epoch"
 	LabelMember     = "io.swarmd.member" // index
+	LabelTask       = "io.swarmd.task"   // digest of the task that made an image or a volume
+	LabelBuild      = "io.swarmd.build"  // whose build an image or a container is a step of, see internal/work/build; empty in what has been built
 	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )
 
@@ -32,6 +34,7 @@ const (
 	RoleSpireServer = "spire-server"
 	RoleML          = "ml"    // an ML program
 	RoleProbe       = "probe" // a check that lasts a second
+	RoleBuild       = "build" // has a volume open for a build; never started
 )
 
 // DefaultScope is the scope of everything unless SWARM_SCOPE says otherwise.

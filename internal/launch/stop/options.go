@@ -116,6 +116,9 @@ func (o Options) Wants(role, platform string) bool {
 	if role == engine.RoleML || role == engine.RoleProbe {
 		role = naming.RoleSL
 	}
+	if role == engine.RoleBuild {
+		role = naming.RoleSWOP
+	}
 	if role == naming.RoleSL && (o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")) {
 		return true
 	}
@@ -143,6 +146,8 @@ func title(role string) string {
 		return "ML program"
 	case engine.RoleProbe:
 		return "probe"
+	case engine.RoleBuild:
+		return "build"
 	}
 	return cmp.Or(naming.RoleOf(role).Title, role)
 }

@@ -42,15 +42,15 @@ func (p *Puller) orderOf(t *task.Task) (order, error) {
 		return o, err
 	}
 	for _, n := range []reference.Named{o.source, o.outcome} {
-		if p.starts(n) {
+		if p.Starts(n) {
 			return o, fmt.Errorf("task %s: this host starts its own components, or programs without tasks, from images named %s: give the image another name", t.Name, reference.FamiliarName(n))
 		}
 	}
 	return o, nil
 }
 
-// starts reports whether the host starts images of a name, whatever the tag, without a task.
-func (p *Puller) starts(n reference.Named) bool {
+// Starts reports whether the host starts images of a name, whatever the tag, without a task.
+func (p *Puller) Starts(n reference.Named) bool {
 	for _, image := range append([]string{engine.ImageSwarmd, engine.ImagePYT, engine.ImageTF, engine.ImageTFLegacy}, p.Own...) {
 		if m, err := imageNamed(image); err == nil && m.Name() == n.Name() {
 			return true
