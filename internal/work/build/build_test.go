@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
@@ -163,9 +164,16 @@ func TestAnImageIsBuilt(t *testing.T) {
 	if again, _ := l.there(); err != nil || s.Code != 0 || again.ID != first.ID {
 		t.Errorf("again: %+v, %v, %s and %s", s, err, first.ID, again.ID)
 	}
+	left, err := l.engine.ContainerCreate(t.Context(), &container.Config{Image: enginetest.TestImage, Cmd: []string{"sleep", "1"}, Labels: map[string]string{engine.LabelBuild: mark(l.scope)}}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	found, err := b.Find(t.Context())
 	if err != nil || len(found) > 0 {
 		t.Errorf("found %v, %v", found, err)
+	}
+	if _, err := l.engine.ContainerInspect(t.Context(), left.ID); !errdefs.IsNotFound(err) {
+		t.Errorf("a step that nobody waits for: %v", err)
 	}
 	if err := b.Clean(t.Context(), job(tt).Label); err != nil {
 		t.Error(err)
@@ -258,7 +266,7 @@ func TestABuildIsEnded(t *testing.T) {
 		want  string
 	}{
 		"by its host": {want: "context canceled"},
-		"in time":     {hours: 1.0 / 3600, want: "was not done after 1s, and was ended: make it smaller, or raise hours"},
+		"in time":     {hours: 1e-12, want: "was not done after 3ns, and was ended: make it smaller, or raise hours"},
 		"by the disk": {full: true, want: "the engine's disk is full: 5 MiB are free in"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -45,9 +46,10 @@ type Config struct {
 // Builder is the executor of MAKE_USER_CONTAINER. All of its work is done in Start, and may be done again: engines keep the steps that are
 // done, and end a build when whoever asked for it is gone. It builds one image at a time.
 type Builder struct {
-	cfg  Config
-	one  *semaphore.Weighted
-	free func(dir string) (int64, error)
+	cfg      Config
+	one      *semaphore.Weighted // who builds or sweeps
+	building atomic.Bool
+	free     func(dir string) (int64, error)
 }
 
 var _ work.Executor = (*Builder)(nil)
@@ -110,6 +112,8 @@ func (b *Builder) Start(ctx context.Context, j work.Job) (s work.Status, err err
 		return s, err
 	}
 	defer b.one.Release(1)
+	b.building.Store(true)
+	defer b.building.Store(false)
 	o, err := b.order(j.Task)
 	if err != nil {
 		return s, err
@@ -168,9 +172,16 @@ func (b *Builder) name(ctx context.Context, e *engine.Engine, o *order, j work.J
 	return work.Status{State: task.Exited, Text: fmt.Sprintf("image %s is built: %s", o.outcome, id)}, nil
 }
 
-// Find finds members for whose builds a volume is open. Steps that run belong to a process that waits for them.
+// Find finds members for whose builds a volume is open. Steps that run belong to a process that waits for them; those of none are removed:
+// an engine may have made one after its build was cut off, or have been killed with it.
 func (b *Builder) Find(ctx context.Context) (all []work.Found, err error) {
 	err = b.with(ctx, func(e *engine.Engine) error {
+		if b.one.TryAcquire(1) {
+			defer b.one.Release(1)
+			if _, err := b.sweepOnce(ctx, e); err != nil {
+				return err
+			}
+		}
 		labels, err := volume.Opened(ctx, e, engine.RoleBuild, b.cfg.Scope, b.cfg.Node)
 		for _, l := range labels {
 			all = append(all, work.Found{Label: l, Status: work.Status{State: task.Prepared}})
@@ -186,8 +197,11 @@ func (b *Builder) Clean(ctx context.Context, l work.Label) error {
 		if err := volume.Remove(ctx, e, volume.Labels(l, engine.RoleBuild, b.cfg.Scope)); err != nil {
 			return err
 		}
-		if !b.one.TryAcquire(1) {
-			return nil // whoever builds sweeps
+		if b.building.Load() {
+			return nil // another member's, which sweeps
+		}
+		if err := b.one.Acquire(ctx, 1); err != nil {
+			return err
 		}
 		defer b.one.Release(1)
 		return b.sweep(ctx, e)

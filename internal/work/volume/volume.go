@@ -70,13 +70,9 @@ type Volume struct {
 
 // Open opens a volume. Everything that it makes bears the labels. The caller closes it; what a process leaves that ends before is found by
 // the labels.
-func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, labels map[string]string) (v *Volume, err error) {
-	v = &Volume{engine: e, name: name}
-	defer func() {
-		if err != nil {
-			_ = v.Close(ctx)
-		}
-	}()
+func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, labels map[string]string) (*Volume, error) {
+	v := &Volume{engine: e, name: name}
+	var err error
 	if v.image, err = emptyImage(ctx, e, labels); err != nil {
 		return nil, err
 	}
@@ -84,6 +80,7 @@ func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, lab
 		NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: target, ReadOnly: readOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
 	}, nil, nil, "")
 	if err != nil {
+		_ = v.Close(ctx) // why it can't be opened is said
 		return nil, engine.Explain(fmt.Errorf("open volume %.200s: %w", name, err))
 	}
 	v.container = made.ID
