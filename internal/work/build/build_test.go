@@ -267,7 +267,7 @@ func TestABuildIsEnded(t *testing.T) {
 	}{
 		"by its host": {want: "context canceled"},
 		"in time":     {hours: 1e-12, want: "was not done after 3ns, and was ended: make it smaller, or raise hours"},
-		"by the disk": {full: true, want: "the engine's disk is full: 5 MiB are free in"},
+		"by the disk": {full: true, want: "the disk is full: 5 MiB are free in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/space"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/volume"
@@ -49,14 +50,14 @@ type Builder struct {
 	cfg      Config
 	one      *semaphore.Weighted // who builds or sweeps
 	building atomic.Bool
-	free     func(dir string) (int64, error)
+	room     volume.Room
 }
 
 var _ work.Executor = (*Builder)(nil)
 
 // New returns a builder.
 func New(cfg Config) *Builder {
-	return &Builder{cfg: cfg, one: semaphore.NewWeighted(1), free: freeBytes}
+	return &Builder{cfg: cfg, one: semaphore.NewWeighted(1), room: volume.Room{Free: space.Free}}
 }
 
 // Prepare sees that the task can be understood, that what it builds on is there or may be fetched, and that there is room.
@@ -76,7 +77,7 @@ func (b *Builder) Prepare(ctx context.Context, j work.Job) error {
 				return fmt.Errorf("task %s: BuildContext: %w", j.Task.Name, err)
 			}
 		}
-		return b.room(ctx, e)
+		return b.room.Check(ctx, e)
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Free has a builder believe how much room there is.
-func (b *Builder) Free(free func(dir string) (int64, error)) { b.free = free }
+func (b *Builder) Free(free func(dir string) (int64, error)) { b.room.Free = free }
 
 // Pack is what an engine builds from, of at most 16 files with 64 KiB.
 func Pack(to io.Writer, files io.Reader, name, steps string) error {

@@ -43,7 +43,7 @@ func (b *Builder) build(ctx context.Context, e *engine.Engine, o *order, j work.
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the build of task %s was not done after %v, and was ended: make it smaller, or raise hours under limits in the host's policy", j.Task.Name, limit))
 	defer stop()
-	go b.watch(ctx, e, cancel)
+	go b.room.Watch(ctx, e, cancel)
 	s, err := b.run(ctx, e, o, j, o.file.Write(pins, b.mark()))
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -15,14 +14,9 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
-	"github.com/swarmd/swarmd/internal/space"
 )
 
-const (
-	reserve    = 1 << 30 // bytes of the engine's disk that stay free
-	spacePause = 200 * time.Millisecond
-	sweepPause = 100 * time.Millisecond
-)
+const sweepPause = 100 * time.Millisecond
 
 // mark is the label of all that this host's builds make on the way. It is the same for all of them, so that engines find the steps again
 // that are done; only one is going on.
@@ -76,54 +70,4 @@ func (b *Builder) sweepOnce(ctx context.Context, e *engine.Engine) (int, error) 
 		}
 	}
 	return left, nil
-}
-
-// room refuses a build for which the engine's disk has no room.
-func (b *Builder) room(ctx context.Context, e *engine.Engine) error {
-	dir, err := disk(ctx, e)
-	if err != nil || dir == "" {
-		return err
-	}
-	free, err := b.free(dir)
-	if err != nil || free < 0 || free >= reserve {
-		return nil //nolint:nilerr // what can't be told refuses nothing: the engine says when its disk is full
-	}
-	return &engine.Error{
-		Err:  fmt.Errorf("the engine's disk is full: %d MiB are free in %s, and builds leave %d MiB", free>>20, dir, reserve>>20),
-		Help: "free some space: docker system df shows what uses it, docker system prune removes what nobody does",
-	}
-}
-
-// disk is a directory on the engine's disk; empty: it is another machine's. In a container that is the root, which the engine keeps.
-func disk(ctx context.Context, e *engine.Engine) (string, error) {
-	if !strings.HasPrefix(e.DaemonHost(), "unix://") {
-		return "", nil
-	}
-	info, err := e.Info(ctx)
-	if err != nil {
-		return "", engine.Explain(fmt.Errorf("look at the engine: %w", err))
-	}
-	if _, err := os.Stat(info.DockerRootDir); err == nil {
-		return info.DockerRootDir, nil
-	}
-	return "/", nil
-}
-
-func freeBytes(dir string) (int64, error) { return space.Free(dir) }
-
-// watch ends a build, by its cancel function, when it leaves too little room.
-func (b *Builder) watch(ctx context.Context, e *engine.Engine, cancel context.CancelCauseFunc) {
-	ticks := time.NewTicker(spacePause)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			if err := b.room(ctx, e); err != nil && ctx.Err() == nil {
-				cancel(err)
-				return
-			}
-		}
-	}
 }
