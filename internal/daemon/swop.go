@@ -25,6 +25,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/build"
 	"github.com/swarmd/swarmd/internal/work/containers"
+	"github.com/swarmd/swarmd/internal/work/content"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/image"
 	"github.com/swarmd/swarmd/internal/work/runswarm"
@@ -163,10 +164,16 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 				}}
 			}
 			run.Limit = time.Duration(o.PrepareTimeout.Or(start.DefaultPrepare))
-			types := map[string]work.Type{task.PullImage: {Limit: run.Limit, Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run, task.MakeUserContainer: withoutEngine(task.MakeUserContainer)}
+			types := map[string]work.Type{
+				task.PullImage: {Limit: run.Limit, Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run,
+				task.MakeUserContainer: withoutEngine(task.MakeUserContainer), task.MakeSwarmUserContent: withoutEngine(task.MakeSwarmUserContent),
+			}
 			if ml == start.Docker {
 				types[task.MakeUserContainer] = work.Type{Limit: run.Limit, Repeats: true, Executor: build.New(build.Config{
 					Open: open, Node: base.Name, Scope: engine.Scope(getenv), Proxies: profile.Proxies(), Terms: given.Terms, Fetches: given.Fetches, Images: puller, Log: base.Log,
+				})}
+				types[task.MakeSwarmUserContent] = work.Type{Limit: run.Limit, Repeats: true, Executor: content.New(content.Config{
+					Open: open, Node: base.Name, Scope: engine.Scope(getenv), Dir: filepath.Join(base.StateDir, "content"), Nodes: profile.Indexes(), Proxies: profile.Proxies(), Terms: given.Terms, Log: base.Log,
 				})}
 			}
 			return types

@@ -80,12 +80,16 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 			}
 		}
 	}
-	if build := cfg.Types(swop.Given{})[task.MakeUserContainer]; build.Executor != nil || !strings.Contains(build.Refuses, "MAKE_USER_CONTAINER only with a container engine: start it with --ml-runtime docker") {
-		t.Errorf("a build on a host with processes: %+v", build)
+	for _, kind := range []string{task.MakeUserContainer, task.MakeSwarmUserContent} {
+		if got := cfg.Types(swop.Given{})[kind]; got.Executor != nil || !strings.Contains(got.Refuses, kind+" only with a container engine: start it with --ml-runtime docker") {
+			t.Errorf("%s on a host with processes: %+v", kind, got)
+		}
 	}
 	inContainers, err := swopOf(t, map[string]string{}, "--usr-dir", usrDir(t, "sn.example"), "--profile-file-name", "p.yaml", "--socket-path", "s", "--ml-runtime", "docker")
-	if err == nil && inContainers.Types(swop.Given{})[task.MakeUserContainer].Executor == nil {
-		t.Error("a host with an engine builds no images")
+	for _, kind := range []string{task.MakeUserContainer, task.MakeSwarmUserContent} {
+		if err == nil && inContainers.Types(swop.Given{})[kind].Executor == nil {
+			t.Errorf("a host with an engine does no %s", kind)
+		}
 	}
 	if err != nil || inContainers.Process || inContainers.Runtime != "process" {
 		t.Errorf("--ml-runtime docker: %v, %+v", err, inContainers)

@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/suggest", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/suggest", "internal/text", "internal/unpack", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0-a", []string{"internal/policy/sentence"}},                 // sentences are over patterns; the state decides by them too
 	{"0-+", []string{"consensus/task", "internal/policy/rights"}}, // the state has its steps in commands
 	{"0", []string{
@@ -31,8 +31,8 @@ var ranks = []struct {
 	{"1a", []string{"internal/work", "internal/work/hostpaths", "internal/work/taskenv"}}, // what a host does, by executors
 	{"1+", []string{"internal/reach/pairs", "internal/probe/board", "internal/rpc/quota", "internal/handshake", "internal/bridge/original", "internal/fetch", "internal/invited", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop", "internal/work/volume"}}, // what runs in containers stands on launch and the engine
 	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/permit", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                                                   // verifies as the audit does
-	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                               // the latter know the API, neither the other
-	{"2a", []string{"internal/swop", "internal/work/build", "internal/work/containers", "internal/work/image", "internal/work/runswarm"}}, // executors of internal/work, and what joins them with the swarm
+	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                                        // the latter know the API, neither the other
+	{"2a", []string{"internal/swop", "internal/work/build", "internal/work/containers", "internal/work/content", "internal/work/image", "internal/work/runswarm"}}, // executors of internal/work, and what joins them with the swarm
 	{"2+", []string{"internal/runner", "internal/admission", "internal/membership"}},
 	{"2++", []string{"internal/peering"}},
 	{"3", []string{"node"}},

@@ -25,6 +25,8 @@ type Request struct {
 	// Outcome is the name that the task gives to what it makes.
 	Outcome string
 	Image   Image // that it runs or fetches; the zero value: none
+	// ContentHost is HOST or HOST:PORT from which it has a file fetched; empty: none.
+	ContentHost string
 
 	Runtime string // docker, podman or process
 	Local   bool   // the host belongs to a swarm on one machine that swarmctl local started
@@ -59,7 +61,7 @@ func (r Request) known() map[string]string {
 	facts := map[string]string{
 		"task.type": r.Type, "task.name": r.Task, "task.digest": r.Digest, "task.outcome": r.Outcome,
 		"image.reference": r.Image.Name, "image.repository": repository(r.Image.Name), imageDigest: "",
-		"taskrunner": r.Taskrunner, "swarm": r.Swarm, "runtime": r.Runtime,
+		"content.host": r.ContentHost, "taskrunner": r.Taskrunner, "swarm": r.Swarm, "runtime": r.Runtime,
 	}
 	if all := r.Image.Values(); len(all) > 0 {
 		facts[imageDigest] = all[0]

@@ -2,6 +2,7 @@ package swop
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
@@ -53,8 +54,32 @@ func building(r policy.Request, b taskfile.MakeUserContainer) ([]policy.Request,
 	return all, nil
 }
 
-// decide has the policy judge requests. The decision that lets least through counts.
-func (o Owner) decide(all []policy.Request) consent.Verdict {
+// fetching are the requests of what fills a volume, one for each place that files are fetched from.
+func fetching(r policy.Request, b taskfile.MakeSwarmUserContent) ([]policy.Request, error) {
+	r.Held, r.Volumes = true, []string{r.Outcome}
+	var all []policy.Request
+	for i, op := range b.Ops {
+		if op.Operation != taskfile.Download {
+			continue
+		}
+		u, err := url.Parse(op.Target)
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("OpsList[%d]: Target %.200q is no URL with a host", i, op.Target)
+		}
+		r.ContentHost = u.Host
+		all = append(all, r)
+	}
+	if len(all) == 0 {
+		return []policy.Request{r}, nil
+	}
+	return all, nil
+}
+
+// decide has the policy judge requests, unless a task could not be read. The decision that lets least through counts.
+func (o Owner) decide(all []policy.Request, err error) consent.Verdict {
+	if err != nil {
+		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
+	}
 	least := o.Policy.Decide(all[0])
 	for _, r := range all[1:] {
 		if d := o.Policy.Decide(r); d.Verdict < least.Verdict {

@@ -45,7 +45,7 @@ func (o Owner) Words() string {
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
-		return unread(err)
+		return o.decide(nil, err)
 	}
 	r := o.request(by, h, t)
 	if image != nil {
@@ -53,11 +53,9 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 	}
 	switch b := body.(type) {
 	case taskfile.MakeUserContainer:
-		all, err := building(r, b)
-		if err != nil {
-			return unread(err)
-		}
-		return o.decide(all)
+		return o.decide(building(r, b))
+	case taskfile.MakeSwarmUserContent:
+		return o.decide(fetching(r, b))
 	case taskfile.RunSwarm:
 		if o.Process {
 			r.Runtime = policy.Process
@@ -78,10 +76,6 @@ func (o Owner) judged(r policy.Request) consent.Verdict {
 		}
 	}
 	return verdictOf(o.Policy.Decide(r))
-}
-
-func unread(err error) consent.Verdict {
-	return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
 }
 
 // request is what the policy gets to know of each task.

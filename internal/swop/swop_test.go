@@ -269,6 +269,10 @@ func build(steps string) *task.Task {
 	return &task.Task{Name: "t", Type: task.MakeUserContainer, Digest: strings.Repeat("a", 64), Definition: []byte("BuildContext : null\nBuildType : INLINE\nBuildSteps : " + steps + "\n")}
 }
 
+func content(target string) *task.Task {
+	return &task.Task{Name: "t", Type: task.MakeSwarmUserContent, Outcome: "vol", Digest: strings.Repeat("a", 64), Definition: []byte("ContentType : BUILDCONTENT\nOpsList : [{Operation: DOWNLOAD, Target: 'https://good/x', Options: null}, {Operation: DOWNLOAD, Target: '" + target + "', Options: null}]\n")}
+}
+
 // TestTheOwnersPolicyDecides holds what a policy gets to know of a task.
 func TestTheOwnersPolicyDecides(t *testing.T) {
 	dir := t.TempDir()
@@ -286,6 +290,10 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 	}
 	keys := &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "VOLUME", Src: "keys", SubPath: "k"}}}}}
 	builds, err := policy.Parse("b.yaml", []byte("sentences:\n- Allow "+ann+" to use host where image.repository in ('scratch', 'good')\nlimits: {cpus: 1, memory: 1g}\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents, err := policy.Parse("c.yaml", []byte("sentences:\n- Allow "+ann+" to use host where content.host in ('good', 'fine:8443')\nlimits: {volumes: [vol], hours: 1}\n"), "a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,6 +322,11 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"written, a build of images":      {builds, false, false, build("[FROM good:1 AS a, FROM good:2, 'COPY --from=a x y']"), consent.Allowed, "b.yaml:2"},
 		"written, a build of nothing":     {builds, false, false, build("[FROM scratch]"), consent.Allowed, "b.yaml:2"},
 		"written, one other image":        {builds, false, false, build("[FROM good, 'COPY --from=bad x y']"), consent.Refused, "image.repository is 'bad'"},
+		"null, content":                   {null, false, false, content("https://any/x"), consent.Allowed, "no policy"},
+		"written, content of two hosts":   {contents, false, false, content("https://fine:8443/x"), consent.Allowed, "c.yaml:2"},
+		"written, content of another":     {contents, false, false, content("https://bad/x"), consent.Refused, "content.host is 'bad'"},
+		"written, content in a volume":    {builds, false, false, content("https://bad/x"), consent.Refused, "image.repository"},
+		"content of nowhere":              {null, false, false, content("x"), consent.Refused, "OpsList[1]"},
 		"steps that can't be read":        {builds, false, false, build("[FROM good, RUM x]"), consent.Refused, "BuildSteps: line 2"},
 		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
 	} {

@@ -75,6 +75,14 @@ func (p *Profile) Unfilled() error { return asError(p.unfilled) }
 // Peers is for how many a host with the profile counts in RUN_SWARM.
 func (p *Profile) Peers() int { return len(p.Nodes) }
 
+// Indexes are those of the nodes.
+func (p *Profile) Indexes() (all []int) {
+	for i := range p.Nodes {
+		all = append(all, p.Nodes[i].Index)
+	}
+	return all
+}
+
 // SLEnv is the environment of a node's SL component: the profile's, in which the node's own holds.
 func (p *Profile) SLEnv(n *Node) []Var { return over(p.Env, n.SLEnv) }
 

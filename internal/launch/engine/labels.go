@@ -32,9 +32,10 @@ const (
 // Roles of containers, volumes and networks beside those of nodes, the values of LabelRole.
 const (
 	RoleSpireServer = "spire-server"
-	RoleML          = "ml"    // an ML program
-	RoleProbe       = "probe" // a check that lasts a second
-	RoleBuild       = "build" // has a volume open for a build; never started
+	RoleML          = "ml"      // an ML program
+	RoleProbe       = "probe"   // a check that lasts a second
+	RoleBuild       = "build"   // has a volume open for a build; never started
+	RoleContent     = "content" // the same for what fills it
 )
 
 // DefaultScope is the scope of everything unless SWARM_SCOPE says otherwise.

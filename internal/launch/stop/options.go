@@ -116,7 +116,7 @@ func (o Options) Wants(role, platform string) bool {
 	if role == engine.RoleML || role == engine.RoleProbe {
 		role = naming.RoleSL
 	}
-	if role == engine.RoleBuild {
+	if role == engine.RoleBuild || role == engine.RoleContent {
 		role = naming.RoleSWOP
 	}
 	if role == naming.RoleSL && (o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")) {
@@ -148,6 +148,8 @@ func title(role string) string {
 		return "probe"
 	case engine.RoleBuild:
 		return "build"
+	case engine.RoleContent:
+		return "content"
 	}
 	return cmp.Or(naming.RoleOf(role).Title, role)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
@@ -68,16 +69,18 @@ type Volume struct {
 	image     string
 }
 
-// Open opens a volume. Everything that it makes bears the labels. The caller closes it; what a process leaves that ends before is found by
+// Open opens a volume, which is made if it is not there. Everything that it makes bears the labels. The caller closes it; what a process leaves that ends before is found by
 // the labels.
 func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, labels map[string]string) (*Volume, error) {
+	own := maps.Clone(labels)
+	delete(own, engine.LabelRole) // a volume that stays is nobody's part
 	v := &Volume{engine: e, name: name}
 	var err error
 	if v.image, err = emptyImage(ctx, e, labels); err != nil {
 		return nil, err
 	}
 	made, err := e.ContainerCreate(ctx, &container.Config{Image: v.image, Cmd: []string{"/none"}, Labels: labels}, &container.HostConfig{
-		NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: target, ReadOnly: readOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
+		NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: target, ReadOnly: readOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: own}}},
 	}, nil, nil, "")
 	if err != nil {
 		_ = v.Close(ctx) // why it can't be opened is said
@@ -177,10 +180,7 @@ func ours(role, scope, node string) filters.Args {
 
 // Remove removes what a process that ended has left of opened volumes: containers with these labels, and images without a name.
 func Remove(ctx context.Context, e *engine.Engine, labels map[string]string) error {
-	args := filters.NewArgs()
-	for k, v := range labels {
-		args.Add("label", k+"="+v)
-	}
+	args := filtered(labels)
 	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
 	if err != nil {
 		return engine.Explain(fmt.Errorf("look for containers of tasks: %w", err))
@@ -202,4 +202,12 @@ func Remove(ctx context.Context, e *engine.Engine, labels map[string]string) err
 		}
 	}
 	return nil
+}
+
+func filtered(labels map[string]string) filters.Args {
+	args := filters.NewArgs()
+	for k, v := range labels {
+		args.Add("label", k+"="+v)
+	}
+	return args
 }
