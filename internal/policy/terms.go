@@ -8,8 +8,6 @@ type Terms struct {
 	Network bool
 	// Host is whether it may use the host's own network, and so reach what listens for this host alone: host stands under networks.
 	Host bool
-	// Written is whether the owner has written what the task may name of the host. Else it may name nothing that is more than it looks.
-	Written bool
 }
 
 // bridge is the network that engines give to what names none.
@@ -17,7 +15,7 @@ const bridge = "bridge"
 
 // Terms returns those of tasks that the policy does not refuse.
 func (p *Policy) Terms() Terms {
-	return Terms{Limits: p.limits.held, Network: p.kind != written || listed(p.limits.networks, bridge), Host: p.kind == written && listed(p.limits.networks, "host"), Written: p.kind == written}
+	return Terms{Limits: p.limits.held, Network: p.kind != written || listed(p.limits.networks, bridge), Host: p.kind == written && listed(p.limits.networks, "host")}
 }
 
 // Fetches reports whether an image may be fetched so that a task can be carried out: if a task of its own that fetches it were let through

@@ -115,11 +115,11 @@ func (o Owner) shared(ctx context.Context, r policy.Request, names []string) con
 func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, err error) {
 	g.Limits = o.Policy.Limits()
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
-	run, runs := body.(taskfile.RunSwarm)
-	if err != nil || !runs {
+	if err != nil {
 		return g, err
 	}
-	for _, v := range run.Shared(taskfile.Volume) {
+	run, _ := body.(taskfile.RunSwarm)
+	for _, v := range volumesOf(body, t.Outcome) {
 		if o.Policy.Names(v) {
 			g.Volumes = append(g.Volumes, v)
 		}
@@ -137,6 +137,19 @@ func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, err error
 		}
 	}
 	return g, nil
+}
+
+// volumesOf are the engine's volumes that a task names.
+func volumesOf(body taskfile.Body, outcome string) []string {
+	switch b := body.(type) {
+	case taskfile.RunSwarm:
+		return b.Shared(taskfile.Volume)
+	case taskfile.MakeUserContainer:
+		return []string{b.BuildContext}
+	case taskfile.MakeSwarmUserContent:
+		return []string{outcome}
+	}
+	return nil
 }
 
 func verdictOf(d policy.Decision) consent.Verdict {

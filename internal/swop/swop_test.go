@@ -453,3 +453,21 @@ func TestAHostSaysItsPolicyAsItIs(t *testing.T) {
 		}
 	}
 }
+
+// TestAVolumeIsGrantedByItsOwnName: what a * stands for nobody has looked at.
+func TestAVolumeIsGrantedByItsOwnName(t *testing.T) {
+	for limits, want := range map[string][]string{"volumes: [vol]": {"vol"}, "volumes: ['*']": nil} {
+		p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\nlimits: {"+limits+"}\n"), "a.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }}
+		from := build("[FROM a]")
+		from.Definition = []byte(strings.Replace(string(from.Definition), "null", "vol", 1))
+		for _, x := range []*task.Task{from, content("https://any/x"), runSwarm("[{Src: vol, Tgt: /x, MType: VOLUME}]")} {
+			if g, err := o.Grant(t.Context(), x); err != nil || !slices.Equal(g.Volumes, want) {
+				t.Errorf("%s, %s: %q, %v", limits, x.Type, g.Volumes, err)
+			}
+		}
+	}
+}

@@ -198,7 +198,7 @@ func TestABuildFails(t *testing.T) {
 // TestABuildIsHeldToTheOwnersTerms: no network, no more memory, no more processor than that, and none of the host.
 func TestABuildIsHeldToTheOwnersTerms(t *testing.T) {
 	l := newLab(t)
-	l.cfg.Terms = policy.Terms{Written: true, Limits: policy.Limits{CPUs: 0.5, Memory: 96 << 20}}
+	l.cfg.Terms = policy.Terms{Limits: policy.Limits{CPUs: 0.5, Memory: 96 << 20}}
 	s, err := l.run(build.New(l.cfg), made(l.outcome, "", "FROM "+enginetest.TestImage,
 		"RUN test \"$(ip -o link | grep -v -e ' lo:' -e NOARP | wc -l)\" = 0",
 		"RUN grep -qx 100663296 /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null",

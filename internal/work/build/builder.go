@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -73,7 +74,7 @@ func (b *Builder) Prepare(ctx context.Context, j work.Job) error {
 			}
 		}
 		if o.volume != "" {
-			if err := volume.Check(ctx, e, o.volume, b.cfg.Terms.Written); err != nil {
+			if err := volume.Check(ctx, e, o.volume, slices.Contains(j.Grant.Volumes, o.volume)); err != nil {
 				return fmt.Errorf("task %s: BuildContext: %w", j.Task.Name, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -73,25 +74,25 @@ func (f *Filler) Prepare(ctx context.Context, j work.Job) error {
 		return err
 	}
 	return f.with(ctx, func(e *engine.Engine) error {
-		if err := f.may(ctx, e, o); err != nil {
+		if err := f.may(ctx, e, o, j.Grant.Volumes); err != nil {
 			return fmt.Errorf("task %s: %w", j.Task.Name, err)
 		}
 		return f.room.Check(ctx, e)
 	})
 }
 
-// may refuses volumes that are not for tasks to fill.
-func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order) error {
+// may refuses volumes that are not for tasks to fill. named are those that the owner has named one by one.
+func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order, named []string) error {
 	for _, name := range o.volumes {
 		v, err := e.VolumeInspect(ctx, name)
 		switch {
 		case errdefs.IsNotFound(err):
 		case err != nil:
 			return engine.Explain(fmt.Errorf("look at volume %.200s: %w", name, err))
-		case v.Labels[engine.LabelTask] == "" && (o.own || !f.cfg.Terms.Written):
+		case v.Labels[engine.LabelTask] == "" && (o.own || !slices.Contains(named, name)):
 			return &engine.Error{Err: fmt.Errorf("there is a volume %.200s already, and no task made it", name), Help: "give the task another Outcome, or remove that volume"}
 		default:
-			if err := volume.Check(ctx, e, name, f.cfg.Terms.Written); err != nil {
+			if err := volume.Check(ctx, e, name, slices.Contains(named, name)); err != nil {
 				return err
 			}
 		}
@@ -115,7 +116,7 @@ func (f *Filler) Start(ctx context.Context, j work.Job) (s work.Status, err erro
 	defer stop()
 	err = f.with(ctx, func(e *engine.Engine) error {
 		go f.room.Watch(ctx, e, cancel)
-		if err := f.may(ctx, e, o); err != nil {
+		if err := f.may(ctx, e, o, j.Grant.Volumes); err != nil {
 			return fmt.Errorf("task %s: %w", j.Task.Name, err)
 		}
 		s, err = f.fill(ctx, e, o, j)

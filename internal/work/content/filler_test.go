@@ -176,6 +176,15 @@ func TestOthersVolumesStay(t *testing.T) {
 	if _, err := l.engine.VolumeCreate(t.Context(), dockervolume.CreateOptions{Name: l.name, Labels: map[string]string{engine.LabelScope: l.scope}}); err != nil {
 		t.Fatal(err)
 	}
+	bound := l.name + "-bound"
+	if _, err := l.engine.VolumeCreate(t.Context(), dockervolume.CreateOptions{
+		Name: bound, Labels: map[string]string{engine.LabelScope: l.scope, engine.LabelTask: "x"}, DriverOpts: map[string]string{"type": "none", "o": "bind", "device": t.TempDir()},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := content.New(l.cfg).Prepare(t.Context(), job(making(bound, "BUILDCONTENT", "[{Operation: EXTRACT, Target: x, Options: null}]"))); err == nil || !strings.Contains(err.Error(), "may be a directory of the host") {
+		t.Error(err)
+	}
 	tt := making(l.name, "BUILDCONTENT", "[{Operation: DOWNLOAD, Target: '"+s.URL+"/file', Options: null}]")
 	f := content.New(l.cfg)
 	if err := f.Prepare(t.Context(), job(tt)); err == nil || !strings.Contains(err.Error(), "already, and no task made it") {
@@ -184,8 +193,9 @@ func TestOthersVolumesStay(t *testing.T) {
 	if _, err := f.Start(t.Context(), job(tt)); err == nil {
 		t.Error("it starts")
 	}
-	l.cfg.Terms.Written = true
-	if _, err := l.run(content.New(l.cfg), tt); err != nil || len(l.has(l.name)) != 1 {
+	j := job(tt)
+	j.Grant.Volumes = []string{l.name}
+	if _, err := content.New(l.cfg).Start(t.Context(), j); err != nil || len(l.has(l.name)) != 1 {
 		t.Error(err)
 	}
 }

@@ -55,7 +55,7 @@ func Check(ctx context.Context, e *engine.Engine, name string, bound bool) error
 	case !bound && len(v.Options) > 0:
 		return &engine.Error{
 			Err:  fmt.Errorf("the volume %.200s has options by which it may be a directory of the host", name),
-			Help: "give the host a policy that names it under limits: volumes",
+			Help: "let the policy of the host name it, without *, under limits: volumes",
 		}
 	}
 	return nil
