@@ -111,7 +111,7 @@ func (s *sn) run(ctx context.Context) error {
 	}
 	var leader *planner.Planner
 	group, err := s.base.deps.OpenGroup(consensus.Config{
-		Name: s.cfg.Name, Address: s.member.Address(), Dir: s.cfg.StateDir, Network: raftNetwork{s.host}, Log: log,
+		Name: s.cfg.Name, Address: s.member.Address(), Dir: s.cfg.StateDir, Network: membership.Network{Host: s.host}, Log: log,
 		OnHeard: func(names []string) {
 			for _, n := range names {
 				leader.Touch(n)

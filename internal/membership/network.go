@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -9,18 +9,18 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
-// raftNetwork gives consensus its streams over the libp2p host.
-type raftNetwork struct{ host p2p.Network }
+// Network gives consensus its streams over the libp2p host.
+type Network struct{ Host p2p.Network }
 
-var _ consensus.Network = raftNetwork{}
+var _ consensus.Network = Network{}
 
 // Dial implements consensus.Network.
-func (n raftNetwork) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
+func (n Network) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
 	to, err := p2p.ParseAddr(address)
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.host.Dial(ctx, to, protocol, false, func(p p2p.Peer) error { return p.Is(identity.RoleSN) })
+	s, err := n.Host.Dial(ctx, to, protocol, false, func(p p2p.Peer) error { return p.Is(identity.RoleSN) })
 	if err != nil {
 		return nil, err
 	}
@@ -28,8 +28,8 @@ func (n raftNetwork) Dial(ctx context.Context, address, protocol string) (net.Co
 }
 
 // Handle implements consensus.Network.
-func (n raftNetwork) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
-	n.host.Handle(protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSN}}, func(_ context.Context, s p2p.Conn) {
+func (n Network) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
+	n.Host.Handle(protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSN}}, func(_ context.Context, s p2p.Conn) {
 		fn(raftConn{s}, raftPeer(s))
 	})
 }
