@@ -70,6 +70,10 @@ func FetchMessage(f Fetch) []byte {
 	return message("swarm fetch 1", []byte(f.SwarmID), []byte(f.Node), []byte(f.Contract), number(f.Run), number(f.Round), []byte(f.Model), []byte(f.By), number(uint64(f.AtMS))) //nolint:gosec // its bits
 }
 
+// LogsMessage is what the SVID key of a node signs that hands a log out: that what is sealed with an encapsulated key of HPKE is its answer to
+// an operator's request, which id stands for.
+func LogsMessage(id, encapsulated []byte) []byte { return message("swarm logs 1", id, encapsulated) }
+
 // RecoveryMessage is what an operator's SVID key signs to have the group of SNs founded anew: the ledger record's statement. It holds
 // no nonce, since there is no leader to give one: the epoch in it makes it good once.
 func RecoveryMessage(statement []byte) []byte { return message("swarm recovery 1", statement) }

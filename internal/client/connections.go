@@ -130,6 +130,7 @@ func newStubs(rt, heartbeats http.RoundTripper, sn string) *stubs {
 			swarmv1connect.NewModelServiceClient(h, url, opt),
 			swarmv1connect.NewBackupServiceClient(h, url, opt),
 			swarmv1connect.NewRightsServiceClient(h, url, opt),
+			swarmv1connect.NewLogServiceClient(h, url, opt),
 		},
 		heartbeat: swarmv1connect.NewSessionServiceClient(over(heartbeats), url, opt),
 		watch:     swarmv1connect.NewSessionServiceClient(h, url, opt, connect.WithAcceptCompression("gzip", nil, nil)),

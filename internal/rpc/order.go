@@ -71,8 +71,14 @@ func (s *orders) order(ctx context.Context, m asking) (state.Result, error) {
 	return s.orderBy(ctx, m, s.propose)
 }
 
-// View is for services that are packages of their own, as are Order and Follow.
+// View is for services that are packages of their own, as are Order, Follow, Speaker and Asker.
 func (s *orders) View() *state.State { return s.cfg.Core.View() }
+
+// Speaker is speaker.
+func (s *orders) Speaker(ctx context.Context) string { return speaker(ctx) }
+
+// Asker is callerID.
+func (s *orders) Asker(ctx context.Context) (identity.ID, error) { return callerID(ctx) }
 
 // Order is order.
 func (s *orders) Order(ctx context.Context, m tasks.Asking) error {

@@ -65,6 +65,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 	tellBans(view, req.Msg.GetBansSeen(), res)
 	s.tellWarnings(view, node, req.Msg, res)
 	s.probed(node.Name, req.Msg.GetProbe(), res)
+	res.Logs = s.logs.Of(node.Name)
 	if d := s.cfg.DialBack.Of(node); d.GetAtUnixMs() != req.Msg.GetDialBackSeenUnixMs() {
 		res.DialBack = d
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/probe/board"
+	"github.com/swarmd/swarmd/internal/rpc/logboard"
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/permit"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
@@ -87,6 +88,8 @@ type Config struct {
 	DialBack DialBack
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
+	// OwnLog is where this SN's own log is asked for; nil: it hands out none.
+	OwnLog *logboard.Own
 	// Origin tells what a backup says of this SN besides its name; nil: nothing.
 	Origin func() backup.Origin
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
@@ -145,6 +148,7 @@ type shared struct {
 	cfg      Config
 	rates    *quota.Rates
 	stopping chan struct{} // closed when this SN stops
+	logs     *logboard.Board
 
 	permits *permit.Rules
 }
@@ -168,7 +172,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now), stopping: make(chan struct{}), permits: permit.New()}
+	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now), stopping: make(chan struct{}), permits: permit.New(), logs: logboard.New()}
 	s := &Server{
 		shared: all, entrance: newEntrance(all),
 		orders: &orders{shared: all, nonces: nonce.New(cfg.Now)},
@@ -211,6 +215,7 @@ func (s *Server) newServices() *http.ServeMux {
 	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths}, opts...))
 	mux.Handle(swarmv1connect.NewContractServiceHandler(&contractService{shared: s.shared, orders: s.orders, healths: healths}, opts...))
 	mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks.New(s.orders), opts...))
+	mux.Handle(swarmv1connect.NewLogServiceHandler(logboard.NewService(s.orders, s.logs, s.cfg.OwnLog), opts...))
 	mux.Handle(swarmv1connect.NewRightsServiceHandler(permit.NewService(s.permits, s.cfg.Core, callerID, s.orders.setRights), opts...))
 	mux.Handle(swarmv1connect.NewModelServiceHandler(&modelService{s.shared}, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(&ledgerService{s.shared}, opts...))

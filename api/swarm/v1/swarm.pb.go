@@ -3062,7 +3062,8 @@ type ReportResponse struct {
 	ProbeRun       uint64             `protobuf:"varint,16,opt,name=probe_run,json=probeRun,proto3" json:"probe_run,omitempty"`                  // the probe that goes on; 0: none does
 	DialBack       *DialBack          `protobuf:"bytes,17,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`                   // only when it is another than dial_back_seen_unix_ms
 	// The part that the report names is to go on. A node that has not been told so for 60 s ends by itself.
-	PartWanted    bool `protobuf:"varint,18,opt,name=part_wanted,json=partWanted,proto3" json:"part_wanted,omitempty"`
+	PartWanted    bool        `protobuf:"varint,18,opt,name=part_wanted,json=partWanted,proto3" json:"part_wanted,omitempty"`
+	Logs          []*LogOrder `protobuf:"bytes,19,rep,name=logs,proto3" json:"logs,omitempty"` // that operators ask this node for, until it answers: at most 8
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3207,6 +3208,13 @@ func (x *ReportResponse) GetPartWanted() bool {
 		return x.PartWanted
 	}
 	return false
+}
+
+func (x *ReportResponse) GetLogs() []*LogOrder {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
 }
 
 // SessionWarnings are those about the contract of a session, for its program's log.
@@ -11637,6 +11645,651 @@ func (x *MemberReport) GetCleaned() bool {
 	return false
 }
 
+// LogPart says which log is asked for, and by whom it can be read.
+type LogPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                           // whose host is asked
+	Assignment    string                 `protobuf:"bytes,2,opt,name=assignment,proto3" json:"assignment,omitempty"`                               // its ID: what its programs have printed on that host; empty: the log of the node itself
+	Tail          uint32                 `protobuf:"varint,3,opt,name=tail,proto3" json:"tail,omitempty"`                                          // lines to begin with, the last ones that are there: at most 10,000
+	Follow        bool                   `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`                                      // go on with what is printed from then on
+	Key           []byte                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                                             // the operator's, made for this request: a public key of HPKE's KEM X-Wing (MLKEM768-X25519)
+	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // by the operator's clock; no host begins it later, nor if this is more than 10 minutes away
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogPart) Reset() {
+	*x = LogPart{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPart) ProtoMessage() {}
+
+func (x *LogPart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
+func (*LogPart) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+}
+
+func (x *LogPart) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *LogPart) GetAssignment() string {
+	if x != nil {
+		return x.Assignment
+	}
+	return ""
+}
+
+func (x *LogPart) GetTail() uint32 {
+	if x != nil {
+		return x.Tail
+	}
+	return 0
+}
+
+func (x *LogPart) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *LogPart) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *LogPart) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+// LogOrder is a LogPart as an operator's SVID has signed it, for the host to verify.
+type LogOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       []byte                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`                               // LogPart as it was encoded when it was signed, at most 4 KiB
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`                                   // the operator's own choice, 16 bytes: no two requests are the same
+	AskedUnixMs   int64                  `protobuf:"varint,3,opt,name=asked_unix_ms,json=askedUnixMs,proto3" json:"asked_unix_ms,omitempty"` // by the operator's clock
+	Signature     []byte                 `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`                           // over identity.OrderMessage of the method ReadLogs, without a ledger
+	Chain         [][]byte               `protobuf:"bytes,5,rep,name=chain,proto3" json:"chain,omitempty"`                                   // the SVID's certificates, DER, leaf first: at most 4 of 16 KiB together
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogOrder) Reset() {
+	*x = LogOrder{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogOrder) ProtoMessage() {}
+
+func (x *LogOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogOrder.ProtoReflect.Descriptor instead.
+func (*LogOrder) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
+}
+
+func (x *LogOrder) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *LogOrder) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *LogOrder) GetAskedUnixMs() int64 {
+	if x != nil {
+		return x.AskedUnixMs
+	}
+	return 0
+}
+
+func (x *LogOrder) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *LogOrder) GetChain() [][]byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+type ReadLogsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *LogPart               `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"` // the same as was signed
+	Order         *LogOrder              `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	Have          uint64                 `protobuf:"varint,3,opt,name=have,proto3" json:"have,omitempty"` // number of the last chunk that was read; 0: none
+	Done          bool                   `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"` // nothing more is to be read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLogsRequest) Reset() {
+	*x = ReadLogsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLogsRequest) ProtoMessage() {}
+
+func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
+func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
+}
+
+func (x *ReadLogsRequest) GetPart() *LogPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ReadLogsRequest) GetOrder() *LogOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *ReadLogsRequest) GetHave() uint64 {
+	if x != nil {
+		return x.Have
+	}
+	return 0
+}
+
+func (x *ReadLogsRequest) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+type ReadLogsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Opening       *LogOpening            `protobuf:"bytes,1,opt,name=opening,proto3" json:"opening,omitempty"` // unset until the host has answered
+	Chunks        []*LogChunk            `protobuf:"bytes,2,rep,name=chunks,proto3" json:"chunks,omitempty"`   // those after the one that was read last
+	Silent        bool                   `protobuf:"varint,3,opt,name=silent,proto3" json:"silent,omitempty"`  // nothing was heard of the host for long
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLogsResponse) Reset() {
+	*x = ReadLogsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLogsResponse) ProtoMessage() {}
+
+func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
+func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
+}
+
+func (x *ReadLogsResponse) GetOpening() *LogOpening {
+	if x != nil {
+		return x.Opening
+	}
+	return nil
+}
+
+func (x *ReadLogsResponse) GetChunks() []*LogChunk {
+	if x != nil {
+		return x.Chunks
+	}
+	return nil
+}
+
+func (x *ReadLogsResponse) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+// LogOpening is what a host begins with.
+type LogOpening struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Encapsulated  []byte                 `protobuf:"bytes,1,opt,name=encapsulated,proto3" json:"encapsulated,omitempty"` // HPKE's encapsulated key
+	Chain         [][]byte               `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"`               // the certificates of the node's SVID, DER, leaf first
+	Signature     []byte                 `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`       // by the SVID's key over the order and encapsulated
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogOpening) Reset() {
+	*x = LogOpening{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogOpening) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogOpening) ProtoMessage() {}
+
+func (x *LogOpening) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogOpening.ProtoReflect.Descriptor instead.
+func (*LogOpening) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
+}
+
+func (x *LogOpening) GetEncapsulated() []byte {
+	if x != nil {
+		return x.Encapsulated
+	}
+	return nil
+}
+
+func (x *LogOpening) GetChain() [][]byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *LogOpening) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// LogChunk is a part of a log, sealed with HPKE in the order of numbers.
+type LogChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1
+	Sealed        []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`  // LogText, at most 40 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogChunk) Reset() {
+	*x = LogChunk{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogChunk) ProtoMessage() {}
+
+func (x *LogChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
+func (*LogChunk) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
+}
+
+func (x *LogChunk) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LogChunk) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+// LogText is what is sealed.
+type LogText struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         []*LogLine             `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	Over          bool                   `protobuf:"varint,2,opt,name=over,proto3" json:"over,omitempty"`      // nothing follows
+	Refused       string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // of the last: why the host hands out nothing, or nothing more, in one line with a remedy; empty: there is no more
+	Denied        bool                   `protobuf:"varint,4,opt,name=denied,proto3" json:"denied,omitempty"`  // of the last: whoever asks may not have the log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogText) Reset() {
+	*x = LogText{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogText) ProtoMessage() {}
+
+func (x *LogText) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogText.ProtoReflect.Descriptor instead.
+func (*LogText) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
+}
+
+func (x *LogText) GetLines() []*LogLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *LogText) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+func (x *LogText) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *LogText) GetDenied() bool {
+	if x != nil {
+		return x.Denied
+	}
+	return false
+}
+
+type LogLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // what has printed it, such as the node of an SL; empty: the node that was asked
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // as it was printed: not safe to show
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogLine) Reset() {
+	*x = LogLine{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogLine) ProtoMessage() {}
+
+func (x *LogLine) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
+func (*LogLine) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
+}
+
+func (x *LogLine) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *LogLine) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type SendLogsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // SHA-256 of what the operator has signed
+	Opening       *LogOpening            `protobuf:"bytes,2,opt,name=opening,proto3" json:"opening,omitempty"`
+	Chunks        []*LogChunk            `protobuf:"bytes,3,rep,name=chunks,proto3" json:"chunks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendLogsRequest) Reset() {
+	*x = SendLogsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendLogsRequest) ProtoMessage() {}
+
+func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendLogsRequest.ProtoReflect.Descriptor instead.
+func (*SendLogsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
+}
+
+func (x *SendLogsRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *SendLogsRequest) GetOpening() *LogOpening {
+	if x != nil {
+		return x.Opening
+	}
+	return nil
+}
+
+func (x *SendLogsRequest) GetChunks() []*LogChunk {
+	if x != nil {
+		return x.Chunks
+	}
+	return nil
+}
+
+type SendLogsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Unknown       bool                   `protobuf:"varint,1,opt,name=unknown,proto3" json:"unknown,omitempty"` // nobody asks for it here
+	Have          uint64                 `protobuf:"varint,2,opt,name=have,proto3" json:"have,omitempty"`       // number of the last chunk that the operator has read
+	Kept          uint64                 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`       // number of the last chunk that is kept for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendLogsResponse) Reset() {
+	*x = SendLogsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendLogsResponse) ProtoMessage() {}
+
+func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendLogsResponse.ProtoReflect.Descriptor instead.
+func (*SendLogsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
+}
+
+func (x *SendLogsResponse) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
+func (x *SendLogsResponse) GetHave() uint64 {
+	if x != nil {
+		return x.Have
+	}
+	return 0
+}
+
+func (x *SendLogsResponse) GetKept() uint64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
 // ErrorReason travels as an error detail: clients match on it and never on text.
 type ErrorReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11648,7 +12301,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11660,7 +12313,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11673,7 +12326,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -11951,7 +12604,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05probe\x18\x0f \x01(\v2\x15.swarm.v1.ProbeReportR\x05probe\x120\n" +
 	"\amembers\x18\x05 \x03(\v2\x16.swarm.v1.MemberReportR\amembers\x12+\n" +
 	"\x11members_signature\x18\x06 \x01(\fR\x10membersSignature\x12\x12\n" +
-	"\x04part\x18\a \x01(\tR\x04part\"\xc2\x04\n" +
+	"\x04part\x18\a \x01(\tR\x04part\"\xea\x04\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -11971,7 +12624,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tprobe_run\x18\x10 \x01(\x04R\bprobeRun\x12/\n" +
 	"\tdial_back\x18\x11 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12\x1f\n" +
 	"\vpart_wanted\x18\x12 \x01(\bR\n" +
-	"partWanted\"Z\n" +
+	"partWanted\x12&\n" +
+	"\x04logs\x18\x13 \x03(\v2\x12.swarm.v1.LogOrderR\x04logs\"Z\n" +
 	"\x0fSessionWarnings\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12-\n" +
 	"\bwarnings\x18\x02 \x03(\v2\x11.swarm.v1.WarningR\bwarnings\"a\n" +
@@ -12671,7 +13325,55 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x12\n" +
 	"\x04code\x18\x05 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x18\n" +
-	"\acleaned\x18\a \x01(\bR\acleaned\"=\n" +
+	"\acleaned\x18\a \x01(\bR\acleaned\"\xa3\x01\n" +
+	"\aLogPart\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
+	"\n" +
+	"assignment\x18\x02 \x01(\tR\n" +
+	"assignment\x12\x12\n" +
+	"\x04tail\x18\x03 \x01(\rR\x04tail\x12\x16\n" +
+	"\x06follow\x18\x04 \x01(\bR\x06follow\x12\x10\n" +
+	"\x03key\x18\x05 \x01(\fR\x03key\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\"\x92\x01\n" +
+	"\bLogOrder\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\fR\arequest\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\"\n" +
+	"\rasked_unix_ms\x18\x03 \x01(\x03R\vaskedUnixMs\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\x12\x14\n" +
+	"\x05chain\x18\x05 \x03(\fR\x05chain\"\x8a\x01\n" +
+	"\x0fReadLogsRequest\x12%\n" +
+	"\x04part\x18\x01 \x01(\v2\x11.swarm.v1.LogPartR\x04part\x12(\n" +
+	"\x05order\x18\x02 \x01(\v2\x12.swarm.v1.LogOrderR\x05order\x12\x12\n" +
+	"\x04have\x18\x03 \x01(\x04R\x04have\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\bR\x04done\"\x86\x01\n" +
+	"\x10ReadLogsResponse\x12.\n" +
+	"\aopening\x18\x01 \x01(\v2\x14.swarm.v1.LogOpeningR\aopening\x12*\n" +
+	"\x06chunks\x18\x02 \x03(\v2\x12.swarm.v1.LogChunkR\x06chunks\x12\x16\n" +
+	"\x06silent\x18\x03 \x01(\bR\x06silent\"d\n" +
+	"\n" +
+	"LogOpening\x12\"\n" +
+	"\fencapsulated\x18\x01 \x01(\fR\fencapsulated\x12\x14\n" +
+	"\x05chain\x18\x02 \x03(\fR\x05chain\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\":\n" +
+	"\bLogChunk\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\"x\n" +
+	"\aLogText\x12'\n" +
+	"\x05lines\x18\x01 \x03(\v2\x11.swarm.v1.LogLineR\x05lines\x12\x12\n" +
+	"\x04over\x18\x02 \x01(\bR\x04over\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\x12\x16\n" +
+	"\x06denied\x18\x04 \x01(\bR\x06denied\"1\n" +
+	"\aLogLine\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"}\n" +
+	"\x0fSendLogsRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12.\n" +
+	"\aopening\x18\x02 \x01(\v2\x14.swarm.v1.LogOpeningR\aopening\x12*\n" +
+	"\x06chunks\x18\x03 \x03(\v2\x12.swarm.v1.LogChunkR\x06chunks\"T\n" +
+	"\x10SendLogsResponse\x12\x18\n" +
+	"\aunknown\x18\x01 \x01(\bR\aunknown\x12\x12\n" +
+	"\x04have\x18\x02 \x01(\x04R\x04have\x12\x12\n" +
+	"\x04kept\x18\x03 \x01(\x04R\x04kept\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x83\x03\n" +
@@ -12839,7 +13541,18 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit0\x012\x9e\x02\n" +
+	"\x05audit0\x012\x85\x02\n" +
+	"\n" +
+	"LogService\x12O\n" +
+	"\bReadLogs\x12\x19.swarm.v1.ReadLogsRequest\x1a\x1a.swarm.v1.ReadLogsResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12O\n" +
+	"\n" +
+	"ReadOwnLog\x12\x19.swarm.v1.ReadLogsRequest\x1a\x1a.swarm.v1.ReadLogsResponse\"\n" +
+	"\x82\xce\x18\x06\n" +
+	"\x04swci\x12U\n" +
+	"\bSendLogs\x12\x19.swarm.v1.SendLogsRequest\x1a\x1a.swarm.v1.SendLogsResponse\"\x12\x82\xce\x18\x0e\n" +
+	"\x02sl\n" +
+	"\x04swop\x10\x01 \x012\x9e\x02\n" +
 	"\rRightsService\x12W\n" +
 	"\tGetRights\x12\x1a.swarm.v1.GetRightsRequest\x1a\x1b.swarm.v1.GetRightsResponse\"\x11\x82\xce\x18\r\n" +
 	"\x04swci\n" +
@@ -12868,7 +13581,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 168)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 178)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -13037,8 +13750,18 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*HostedApproval)(nil),             // 164: swarm.v1.HostedApproval
 	(*HostedMember)(nil),               // 165: swarm.v1.HostedMember
 	(*MemberReport)(nil),               // 166: swarm.v1.MemberReport
-	(*ErrorReason)(nil),                // 167: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 168: google.protobuf.MethodOptions
+	(*LogPart)(nil),                    // 167: swarm.v1.LogPart
+	(*LogOrder)(nil),                   // 168: swarm.v1.LogOrder
+	(*ReadLogsRequest)(nil),            // 169: swarm.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),           // 170: swarm.v1.ReadLogsResponse
+	(*LogOpening)(nil),                 // 171: swarm.v1.LogOpening
+	(*LogChunk)(nil),                   // 172: swarm.v1.LogChunk
+	(*LogText)(nil),                    // 173: swarm.v1.LogText
+	(*LogLine)(nil),                    // 174: swarm.v1.LogLine
+	(*SendLogsRequest)(nil),            // 175: swarm.v1.SendLogsRequest
+	(*SendLogsResponse)(nil),           // 176: swarm.v1.SendLogsResponse
+	(*ErrorReason)(nil),                // 177: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 178: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -13074,215 +13797,229 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
 	10,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	45,  // 33: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
-	50,  // 34: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
-	51,  // 35: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
-	55,  // 36: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
-	53,  // 37: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
-	55,  // 38: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
-	62,  // 39: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	63,  // 40: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	66,  // 41: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	67,  // 42: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	61,  // 43: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	60,  // 44: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	58,  // 45: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
-	59,  // 46: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
-	80,  // 47: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	63,  // 48: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	64,  // 49: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	65,  // 50: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	59,  // 51: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
-	39,  // 52: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	79,  // 53: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	80,  // 54: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	78,  // 55: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	73,  // 56: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	75,  // 57: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	77,  // 58: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	70,  // 59: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	76,  // 60: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	74,  // 61: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
-	72,  // 62: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	72,  // 63: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	72,  // 64: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	67,  // 65: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	81,  // 66: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	82,  // 67: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	69,  // 68: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	89,  // 69: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	26,  // 70: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	69,  // 71: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	79,  // 72: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	26,  // 73: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	45,  // 74: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	73,  // 75: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	14,  // 76: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 77: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	98,  // 78: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	78,  // 79: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	101, // 80: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
-	14,  // 81: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
-	101, // 82: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
-	14,  // 83: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 84: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 85: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 86: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 87: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 88: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 89: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 90: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 91: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 92: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 93: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 94: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 95: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 96: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 97: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 98: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	120, // 99: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
-	14,  // 100: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 101: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	14,  // 102: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 103: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	133, // 104: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	158, // 105: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 106: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	14,  // 107: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 108: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	144, // 109: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 110: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 111: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 112: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	158, // 113: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 114: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 115: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 116: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 117: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 118: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 119: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 120: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 121: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	144, // 122: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	160, // 123: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	159, // 124: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	163, // 125: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	158, // 126: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	165, // 127: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 128: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	164, // 129: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 130: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	168, // 131: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 132: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 133: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 134: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 135: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 136: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 137: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 138: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 139: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 140: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 141: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 142: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 143: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 144: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 145: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 146: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 147: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 148: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 149: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 150: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 151: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 152: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 153: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 154: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	110, // 155: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	114, // 156: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	116, // 157: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	118, // 158: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	112, // 159: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	121, // 160: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	123, // 161: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	125, // 162: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	127, // 163: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	129, // 164: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	131, // 165: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	134, // 166: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	136, // 167: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	138, // 168: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	140, // 169: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	142, // 170: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	145, // 171: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	147, // 172: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	150, // 173: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	152, // 174: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	154, // 175: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	156, // 176: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	161, // 177: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 178: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 179: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 180: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	102, // 181: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	104, // 182: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	106, // 183: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	108, // 184: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 185: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 186: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 187: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 188: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 189: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 190: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 191: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 192: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 193: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 194: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 195: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 196: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 197: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 198: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 199: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 200: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 201: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 202: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 203: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 204: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 205: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 206: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	111, // 207: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	115, // 208: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	117, // 209: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	119, // 210: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	113, // 211: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	122, // 212: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	124, // 213: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	126, // 214: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	128, // 215: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	130, // 216: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	132, // 217: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	135, // 218: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	137, // 219: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	139, // 220: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	141, // 221: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	143, // 222: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	146, // 223: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	148, // 224: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	151, // 225: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	153, // 226: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	155, // 227: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	157, // 228: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	162, // 229: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 230: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 231: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 232: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	103, // 233: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 234: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 235: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 236: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	185, // [185:237] is the sub-list for method output_type
-	133, // [133:185] is the sub-list for method input_type
-	132, // [132:133] is the sub-list for extension type_name
-	131, // [131:132] is the sub-list for extension extendee
-	0,   // [0:131] is the sub-list for field type_name
+	168, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
+	45,  // 34: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
+	50,  // 35: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
+	51,  // 36: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
+	55,  // 37: swarm.v1.ProbeLink.result:type_name -> swarm.v1.ProbeResult
+	53,  // 38: swarm.v1.ProbeJob.targets:type_name -> swarm.v1.ProbeTarget
+	55,  // 39: swarm.v1.ProbeReport.results:type_name -> swarm.v1.ProbeResult
+	62,  // 40: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	63,  // 41: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	66,  // 42: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	67,  // 43: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	61,  // 44: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	60,  // 45: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	58,  // 46: swarm.v1.SessionReport.trained:type_name -> swarm.v1.Trained
+	59,  // 47: swarm.v1.SessionReport.unreached:type_name -> swarm.v1.Unreached
+	80,  // 48: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	63,  // 49: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	64,  // 50: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	65,  // 51: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	59,  // 52: swarm.v1.Failed.unreached:type_name -> swarm.v1.Unreached
+	39,  // 53: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	79,  // 54: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	80,  // 55: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	78,  // 56: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	73,  // 57: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	75,  // 58: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	77,  // 59: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	70,  // 60: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	76,  // 61: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	74,  // 62: swarm.v1.ContractView.halt:type_name -> swarm.v1.Halt
+	72,  // 63: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	72,  // 64: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	72,  // 65: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	67,  // 66: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	81,  // 67: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	82,  // 68: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	69,  // 69: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	89,  // 70: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	26,  // 71: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	69,  // 72: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	79,  // 73: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	26,  // 74: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	45,  // 75: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
+	73,  // 76: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	14,  // 77: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 78: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	98,  // 79: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	78,  // 80: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	101, // 81: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
+	14,  // 82: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
+	101, // 83: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
+	14,  // 84: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 85: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 86: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 87: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 88: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 89: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 90: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 91: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 92: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 93: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 94: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 95: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 96: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 97: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 98: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	120, // 99: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	120, // 100: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	14,  // 101: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 102: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	14,  // 103: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 104: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	133, // 105: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	158, // 106: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 107: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	14,  // 108: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 109: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	144, // 110: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 111: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 112: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 113: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	158, // 114: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 115: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 116: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 117: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 118: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 119: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 120: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 121: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 122: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	144, // 123: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	160, // 124: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	159, // 125: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	163, // 126: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	158, // 127: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	165, // 128: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 129: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	164, // 130: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 131: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	167, // 132: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	168, // 133: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	171, // 134: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	172, // 135: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	174, // 136: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	171, // 137: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	172, // 138: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	178, // 139: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 140: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 141: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 142: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 143: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 144: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 145: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 146: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 147: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 148: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 149: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 150: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 151: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 152: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 153: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 154: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 155: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 156: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 157: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 158: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 159: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 160: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 161: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 162: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	110, // 163: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	114, // 164: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	116, // 165: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	118, // 166: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	112, // 167: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	121, // 168: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	123, // 169: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	125, // 170: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	127, // 171: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	129, // 172: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	131, // 173: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	134, // 174: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	136, // 175: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	138, // 176: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	140, // 177: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	142, // 178: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	145, // 179: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	147, // 180: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	150, // 181: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	152, // 182: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	154, // 183: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	156, // 184: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	161, // 185: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 186: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 187: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 188: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	169, // 189: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	169, // 190: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	175, // 191: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	102, // 192: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	104, // 193: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	106, // 194: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	108, // 195: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 196: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 197: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 198: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 199: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 200: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 201: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 202: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 203: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 204: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 205: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 206: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 207: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 208: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 209: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 210: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 211: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 212: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 213: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 214: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 215: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 216: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 217: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	111, // 218: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	115, // 219: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	117, // 220: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	119, // 221: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	113, // 222: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	122, // 223: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	124, // 224: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	126, // 225: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	128, // 226: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	130, // 227: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	132, // 228: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	135, // 229: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	137, // 230: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	139, // 231: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	141, // 232: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	143, // 233: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	146, // 234: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	148, // 235: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	151, // 236: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	153, // 237: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	155, // 238: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	157, // 239: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	162, // 240: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 241: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 242: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 243: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	170, // 244: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	170, // 245: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	176, // 246: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	103, // 247: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 248: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 249: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 250: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	196, // [196:251] is the sub-list for method output_type
+	141, // [141:196] is the sub-list for method input_type
+	140, // [140:141] is the sub-list for extension type_name
+	139, // [139:140] is the sub-list for extension extendee
+	0,   // [0:139] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -13298,9 +14035,9 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   168,
+			NumMessages:   178,
 			NumExtensions: 1,
-			NumServices:   9,
+			NumServices:   10,
 		},
 		GoTypes:           file_api_swarm_v1_swarm_proto_goTypes,
 		DependencyIndexes: file_api_swarm_v1_swarm_proto_depIdxs,

@@ -79,7 +79,7 @@ func person(r identity.Role) bool { return r == identity.RoleSWCI || r == identi
 func resources() map[string]string {
 	return map[string]string{
 		"SwarmService": rights.Nodes, "NodeService": rights.Nodes, "ContractService": rights.Contracts, "TaskService": rights.Tasks,
-		"ModelService": rights.Models, "LedgerService": rights.Logs, "RightsService": rights.Rights,
+		"ModelService": rights.Models, "LedgerService": rights.Logs, "LogService": rights.Logs, "RightsService": rights.Rights,
 	}
 }
 
@@ -166,6 +166,9 @@ func facts(view *state.State, resource, method string, m proto.Message) map[stri
 	switch name := field("name"); resource {
 	case rights.Nodes:
 		known[rights.NodeName] = nodeName(view, name)
+	case rights.Logs:
+		known[rights.NodeName] = nodeName(view, field("node"))
+		assignment(view, field("assignment"), known)
 	case rights.Tasks:
 		if strings.HasSuffix(method, "Taskrunner") {
 			known[rights.TaskrunnerName] = name

@@ -33,7 +33,7 @@ func TestNeeds(t *testing.T) {
 		"ListNodes": "inspect nodes", "GetHealth": "read nodes", "StartProbe": "use nodes", "BanNode": "manage nodes", "InviteNode": "manage nodes",
 		"ListContracts": "inspect contracts", "GetContractStatus": "read contracts", "PauseContract": "use contracts", "EndContract": "manage contracts",
 		"ListTasks": "inspect tasks", "GetTask": "read tasks", "FinaliseTask": "manage tasks", "CreateTaskrunner": "manage tasks",
-		"ListModels": "inspect models", "ReadLedger": "read logs", "ReadBackup": "read all-resources", "SetRights": "manage rights",
+		"ListModels": "inspect models", "ReadLedger": "read logs", "ReadLogs": "read logs", "ReadOwnLog": "read logs", "ReadBackup": "read all-resources", "SetRights": "manage rights",
 	} {
 		if err := rules.Check(view("Allow spiffe://h.org/** to "+need), ann, method, nil); err != nil {
 			t.Errorf("%s by %s: %v", method, need, err)
@@ -86,12 +86,19 @@ func TestNames(t *testing.T) {
 		{"ApproveTask", "taskrunner.name='tr'", &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Taskrunner: "tr"}}, true},
 		{"RefuseTask", "task.name!='pull'", &swarmv1.RefuseTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "other"}}, false}, // it is of pull
 		{"RefuseTask", "task.name='pull'", &swarmv1.RefuseTaskRequest{}, false},
+		{"ReadLogs", "node.name='sl-1'", &swarmv1.ReadLogsRequest{Part: &swarmv1.LogPart{Node: "sl-1"}}, true},
+		{"ReadLogs", "node.name='sl-1'", &swarmv1.ReadLogsRequest{Part: &swarmv1.LogPart{Node: "sl-2"}}, false},
+		{"ReadLogs", "task.name='pull'", &swarmv1.ReadLogsRequest{Part: &swarmv1.LogPart{Node: "sl-1", Assignment: "7"}}, true},
+		{"ReadLogs", "task.name='pull'", &swarmv1.ReadLogsRequest{Part: &swarmv1.LogPart{Node: "sl-1"}}, false},
 		{"DeleteTaskrunner", "task.name='tr'", &swarmv1.DeleteTaskrunnerRequest{Name: "tr"}, false},
 		{"DeleteTaskrunner", "taskrunner.name='tr'", &swarmv1.DeleteTaskrunnerRequest{Name: "tr"}, true},
 	} {
 		resource := map[byte]string{'n': "nodes", 'c': "contracts", 't': "tasks"}[tt.where[0]]
-		if tt.method == "ListModels" {
+		switch tt.method {
+		case "ListModels":
 			resource = "models"
+		case "ReadLogs":
+			resource = "logs"
 		}
 		err := rules.Check(view("Allow spiffe://h.org/** to manage "+resource+" where "+tt.where), ann, tt.method, tt.m)
 		if (err == nil) != tt.ok {

@@ -40,6 +40,8 @@ const (
 	ModelServiceName = "swarm.v1.ModelService"
 	// LedgerServiceName is the fully-qualified name of the LedgerService service.
 	LedgerServiceName = "swarm.v1.LedgerService"
+	// LogServiceName is the fully-qualified name of the LogService service.
+	LogServiceName = "swarm.v1.LogService"
 	// RightsServiceName is the fully-qualified name of the RightsService service.
 	RightsServiceName = "swarm.v1.RightsService"
 	// BackupServiceName is the fully-qualified name of the BackupService service.
@@ -174,6 +176,12 @@ const (
 	// LedgerServiceReadLedgerProcedure is the fully-qualified name of the LedgerService's ReadLedger
 	// RPC.
 	LedgerServiceReadLedgerProcedure = "/swarm.v1.LedgerService/ReadLedger"
+	// LogServiceReadLogsProcedure is the fully-qualified name of the LogService's ReadLogs RPC.
+	LogServiceReadLogsProcedure = "/swarm.v1.LogService/ReadLogs"
+	// LogServiceReadOwnLogProcedure is the fully-qualified name of the LogService's ReadOwnLog RPC.
+	LogServiceReadOwnLogProcedure = "/swarm.v1.LogService/ReadOwnLog"
+	// LogServiceSendLogsProcedure is the fully-qualified name of the LogService's SendLogs RPC.
+	LogServiceSendLogsProcedure = "/swarm.v1.LogService/SendLogs"
 	// RightsServiceGetRightsProcedure is the fully-qualified name of the RightsService's GetRights RPC.
 	RightsServiceGetRightsProcedure = "/swarm.v1.RightsService/GetRights"
 	// RightsServiceSetRightsProcedure is the fully-qualified name of the RightsService's SetRights RPC.
@@ -1882,6 +1890,140 @@ type UnimplementedLedgerServiceHandler struct{}
 
 func (UnimplementedLedgerServiceHandler) ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LedgerService.ReadLedger is not implemented"))
+}
+
+// LogServiceClient is a client for the swarm.v1.LogService service.
+type LogServiceClient interface {
+	// ReadLogs has a host asked for logs and returns what has come of them since the last call. It is repeated, with the same signed request,
+	// until the last of it was read: what nobody reads for 15 seconds is forgotten, and the host ends it. A call waits for some seconds while
+	// there is nothing new. Refused with NODE_UNKNOWN, with NODE_DEAD while the node is not alive, with QUOTA beyond 16 such requests of one
+	// SPIFFE ID and with STATE_FULL beyond 64 in all.
+	ReadLogs(context.Context, *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error)
+	// ReadOwnLog is ReadLogs of the SN that is asked. Refused with NODE_UNKNOWN by every other one.
+	ReadOwnLog(context.Context, *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error)
+	// SendLogs brings what a host hands out, sealed. Idempotent by the chunks' numbers.
+	SendLogs(context.Context, *connect.Request[v1.SendLogsRequest]) (*connect.Response[v1.SendLogsResponse], error)
+}
+
+// NewLogServiceClient constructs a client for the swarm.v1.LogService service. By default, it uses
+// the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewLogServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) LogServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	logServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("LogService").Methods()
+	return &logServiceClient{
+		readLogs: connect.NewClient[v1.ReadLogsRequest, v1.ReadLogsResponse](
+			httpClient,
+			baseURL+LogServiceReadLogsProcedure,
+			connect.WithSchema(logServiceMethods.ByName("ReadLogs")),
+			connect.WithClientOptions(opts...),
+		),
+		readOwnLog: connect.NewClient[v1.ReadLogsRequest, v1.ReadLogsResponse](
+			httpClient,
+			baseURL+LogServiceReadOwnLogProcedure,
+			connect.WithSchema(logServiceMethods.ByName("ReadOwnLog")),
+			connect.WithClientOptions(opts...),
+		),
+		sendLogs: connect.NewClient[v1.SendLogsRequest, v1.SendLogsResponse](
+			httpClient,
+			baseURL+LogServiceSendLogsProcedure,
+			connect.WithSchema(logServiceMethods.ByName("SendLogs")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// logServiceClient implements LogServiceClient.
+type logServiceClient struct {
+	readLogs   *connect.Client[v1.ReadLogsRequest, v1.ReadLogsResponse]
+	readOwnLog *connect.Client[v1.ReadLogsRequest, v1.ReadLogsResponse]
+	sendLogs   *connect.Client[v1.SendLogsRequest, v1.SendLogsResponse]
+}
+
+// ReadLogs calls swarm.v1.LogService.ReadLogs.
+func (c *logServiceClient) ReadLogs(ctx context.Context, req *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error) {
+	return c.readLogs.CallUnary(ctx, req)
+}
+
+// ReadOwnLog calls swarm.v1.LogService.ReadOwnLog.
+func (c *logServiceClient) ReadOwnLog(ctx context.Context, req *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error) {
+	return c.readOwnLog.CallUnary(ctx, req)
+}
+
+// SendLogs calls swarm.v1.LogService.SendLogs.
+func (c *logServiceClient) SendLogs(ctx context.Context, req *connect.Request[v1.SendLogsRequest]) (*connect.Response[v1.SendLogsResponse], error) {
+	return c.sendLogs.CallUnary(ctx, req)
+}
+
+// LogServiceHandler is an implementation of the swarm.v1.LogService service.
+type LogServiceHandler interface {
+	// ReadLogs has a host asked for logs and returns what has come of them since the last call. It is repeated, with the same signed request,
+	// until the last of it was read: what nobody reads for 15 seconds is forgotten, and the host ends it. A call waits for some seconds while
+	// there is nothing new. Refused with NODE_UNKNOWN, with NODE_DEAD while the node is not alive, with QUOTA beyond 16 such requests of one
+	// SPIFFE ID and with STATE_FULL beyond 64 in all.
+	ReadLogs(context.Context, *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error)
+	// ReadOwnLog is ReadLogs of the SN that is asked. Refused with NODE_UNKNOWN by every other one.
+	ReadOwnLog(context.Context, *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error)
+	// SendLogs brings what a host hands out, sealed. Idempotent by the chunks' numbers.
+	SendLogs(context.Context, *connect.Request[v1.SendLogsRequest]) (*connect.Response[v1.SendLogsResponse], error)
+}
+
+// NewLogServiceHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewLogServiceHandler(svc LogServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	logServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("LogService").Methods()
+	logServiceReadLogsHandler := connect.NewUnaryHandler(
+		LogServiceReadLogsProcedure,
+		svc.ReadLogs,
+		connect.WithSchema(logServiceMethods.ByName("ReadLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
+	logServiceReadOwnLogHandler := connect.NewUnaryHandler(
+		LogServiceReadOwnLogProcedure,
+		svc.ReadOwnLog,
+		connect.WithSchema(logServiceMethods.ByName("ReadOwnLog")),
+		connect.WithHandlerOptions(opts...),
+	)
+	logServiceSendLogsHandler := connect.NewUnaryHandler(
+		LogServiceSendLogsProcedure,
+		svc.SendLogs,
+		connect.WithSchema(logServiceMethods.ByName("SendLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/swarm.v1.LogService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case LogServiceReadLogsProcedure:
+			logServiceReadLogsHandler.ServeHTTP(w, r)
+		case LogServiceReadOwnLogProcedure:
+			logServiceReadOwnLogHandler.ServeHTTP(w, r)
+		case LogServiceSendLogsProcedure:
+			logServiceSendLogsHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedLogServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedLogServiceHandler struct{}
+
+func (UnimplementedLogServiceHandler) ReadLogs(context.Context, *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LogService.ReadLogs is not implemented"))
+}
+
+func (UnimplementedLogServiceHandler) ReadOwnLog(context.Context, *connect.Request[v1.ReadLogsRequest]) (*connect.Response[v1.ReadLogsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LogService.ReadOwnLog is not implemented"))
+}
+
+func (UnimplementedLogServiceHandler) SendLogs(context.Context, *connect.Request[v1.SendLogsRequest]) (*connect.Response[v1.SendLogsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LogService.SendLogs is not implemented"))
 }
 
 // RightsServiceClient is a client for the swarm.v1.RightsService service.

@@ -1,0 +1,159 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Wanted is what of a log is asked for.
+type Wanted struct {
+	Assignment string // ID; empty: the node's own log
+	Tail       int    // lines to begin with
+	Follow     bool   // go on with those that come
+}
+
+// Line is one of a log.
+type Line struct {
+	From string // what has printed it; empty: the node itself
+	Text string
+}
+
+// Source has the logs of a host.
+type Source interface {
+	// Log hands the last lines to emit, which may be called by several goroutines at a time and blocks while the operator does not keep up, and
+	// with Follow those that come then. It returns nil when there is no more, or ctx has ended; an error is for the operator to read.
+	Log(ctx context.Context, w Wanted, emit func(Line) error) error
+}
+
+// Config is what a Host works with.
+type Config struct {
+	Verifier
+
+	Allow func(by string) error // why logs may not go to a SPIFFE ID; nil: they may
+	Logs  Source
+	Send  Send
+	Log   *slog.Logger
+}
+
+// Send brings an SN what is sealed.
+type Send func(ctx context.Context, req *swarmv1.SendLogsRequest) (*swarmv1.SendLogsResponse, error)
+
+// Bounds of what a host does at a time, and remembers.
+const (
+	maxStreams = 8
+	maxKnown   = 1024
+)
+
+// Host hands out the logs of a node. It is safe for concurrent use.
+type Host struct {
+	cfg   Config
+	asked chan *swarmv1.LogOrder
+
+	mu    sync.Mutex
+	known map[string]time.Time // requests that were answered, by ID, and until when they could be shown again
+	busy  int
+}
+
+// NewHost returns a host that answers nothing until Run.
+func NewHost(cfg Config) *Host {
+	return &Host{cfg: cfg, asked: make(chan *swarmv1.LogOrder, maxStreams), known: map[string]time.Time{}}
+}
+
+// Take takes what an SN says that operators ask for. It does not block: what there is no room for is shown again.
+func (h *Host) Take(orders []*swarmv1.LogOrder) {
+	for _, o := range orders[:min(len(orders), maxStreams)] {
+		select {
+		case h.asked <- o:
+		default:
+		}
+	}
+}
+
+// Run answers until ctx ends, and returns nil.
+func (h *Host) Run(ctx context.Context) error {
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case o := <-h.asked:
+			if id := ID(o, h.cfg.SwarmID()); h.begins(string(id), time.Now()) {
+				streams.Go(func() {
+					defer h.ends()
+					h.answer(ctx, id, o)
+				})
+			}
+		}
+	}
+}
+
+// begins notes a request, and reports whether it is to be answered now.
+func (h *Host) begins(id string, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for known, until := range h.known {
+		if now.After(until) {
+			delete(h.known, known)
+		}
+	}
+	if _, known := h.known[id]; known || h.busy >= maxStreams || len(h.known) >= maxKnown {
+		return false
+	}
+	h.known[id] = now.Add(2 * maxValid) // it has expired by then
+	h.busy++
+	return true
+}
+
+func (h *Host) ends() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy--
+}
+
+// answer answers one request. What can't be sealed for anybody gets no answer.
+func (h *Host) answer(ctx context.Context, id []byte, o *swarmv1.LogOrder) {
+	part, err := PartOf(o)
+	var s *sealer
+	if err == nil {
+		s, err = newSealer(h.cfg.Source, id, part.GetKey())
+	}
+	if err != nil {
+		h.cfg.Log.Warn("a request for a log can't be answered", "err", text.Line(err.Error()))
+		return
+	}
+	out := newOutbox(h.cfg.Send, id, s)
+	by, err := h.cfg.verify(o, part, time.Now())
+	if err == nil {
+		err = h.cfg.Allow(by.String())
+	}
+	facts := []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow()}
+	if err != nil {
+		h.cfg.Log.Warn("a log is not handed out", append(facts, "err", text.Line(err.Error()))...)
+		out.end(fmt.Errorf("%s hands out no log: %w", h.cfg.Node, err), true)
+	} else {
+		h.cfg.Log.Info("a log is handed out", facts...)
+		reading, stop := context.WithTimeout(ctx, maxLife)
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow()}
+			err := h.cfg.Logs.Log(reading, w, func(l Line) error { return out.add(reading, l) })
+			if reading.Err() != nil {
+				err = errLong // or nobody reads it
+			}
+			out.end(err, false)
+		})
+		defer reader.Wait()
+		defer stop()
+	}
+	if err := out.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		h.cfg.Log.Info("a log is not read to its end", append(facts, "err", text.Line(err.Error()))...)
+	}
+}

@@ -1,0 +1,226 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Bounds and times of one log that is handed out.
+const (
+	maxPending = 64 << 10               // bytes that wait to be sealed; whoever reads the log waits then
+	maxText    = 32 << 10               // bytes of lines in a chunk
+	maxRefused = 1 << 10                // bytes of why nothing is handed out
+	maxWindow  = 8                      // chunks that the operator has not read
+	perSend    = 2                      // chunks in a call
+	lull       = 20 * time.Millisecond  // before the first call: a short log is whole by then
+	gather     = 200 * time.Millisecond // between two calls while there is something to send
+	calm       = time.Second            // between two calls while there is not
+	callLimit  = 5 * time.Second
+	// lostLimit is for how long nobody may ask for the log, or no SN answer: the operator asks again each few seconds, and a new leader hears
+	// of it by that.
+	lostLimit = 15 * time.Second
+	maxLife   = 24 * time.Hour
+)
+
+var (
+	errUnread = errors.New("the operator reads no more")
+	errLong   = fmt.Errorf("a log is followed for %d hours at most: ask again", maxLife/time.Hour)
+)
+
+// outbox seals lines and sends them, until all was read.
+type outbox struct {
+	send   Send
+	id     []byte
+	sealer *sealer
+
+	mu      sync.Mutex
+	pending []*swarmv1.LogLine
+	bytes   int
+	over    bool   // nothing is added any more
+	refused string // why nothing follows; denied: whoever asks may not have it
+	denied  bool
+	room    chan struct{} // closed and replaced when some of pending was sealed
+	news    chan struct{} // has a value when there is something to send
+
+	window []*swarmv1.LogChunk // that the operator has not read, oldest first
+	last   uint64              // number of the chunk that ends the log; 0: it was not sealed yet
+	kept   uint64              // number of the last chunk that the SN keeps
+}
+
+func newOutbox(send Send, id []byte, s *sealer) *outbox {
+	return &outbox{send: send, id: id, sealer: s, room: make(chan struct{}), news: make(chan struct{}, 1)}
+}
+
+// add adds a line; one that is too long in pieces. It blocks while too much waits.
+func (o *outbox) add(ctx context.Context, l Line) error {
+	for {
+		piece, rest := l.Text, ""
+		if len(piece) > text.MaxLine {
+			piece, rest = piece[:text.MaxLine], piece[text.MaxLine:]
+		}
+		if err := o.put(ctx, &swarmv1.LogLine{From: strings.ToValidUTF8(l.From, "\uFFFD"), Text: strings.ToValidUTF8(piece, "\uFFFD")}); err != nil {
+			return err
+		}
+		if l.Text = rest; rest == "" {
+			return nil
+		}
+	}
+}
+
+func (o *outbox) put(ctx context.Context, l *swarmv1.LogLine) error {
+	for {
+		o.mu.Lock()
+		room := o.room
+		if o.bytes < maxPending {
+			o.pending = append(o.pending, l)
+			o.bytes += lineSize(l)
+			o.mu.Unlock()
+			o.wake()
+			return nil
+		}
+		o.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-room:
+		}
+	}
+}
+
+// lineSize is what a line takes of a chunk, and more.
+func lineSize(l *swarmv1.LogLine) int { return len(l.GetFrom()) + len(l.GetText()) + 16 }
+
+// end says that nothing follows: err is why not, for the operator to read; nil: there is no more.
+func (o *outbox) end(err error, denied bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over, o.denied = true, denied; err != nil {
+		o.refused = text.Clip(text.Line(strings.ToValidUTF8(err.Error(), "\uFFFD")), maxRefused)
+	}
+	o.wake()
+}
+
+func (o *outbox) wake() {
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until the operator has read all, or nobody asks for it any more. Only run has the window.
+func (o *outbox) run(ctx context.Context) error {
+	heard := time.Now()
+	if err := pause.For(ctx, lull); err != nil {
+		return err
+	}
+	for {
+		if err := o.fill(); err != nil {
+			return err
+		}
+		switch res, err := o.call(ctx); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && !res.GetUnknown():
+			heard = time.Now()
+			o.arrived(res)
+		case time.Since(heard) >= lostLimit && err != nil:
+			return err
+		case time.Since(heard) >= lostLimit:
+			return errUnread
+		}
+		if o.last > 0 && len(o.window) == 0 {
+			return nil
+		}
+		if err := o.rest(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// fill seals what there is room for.
+func (o *outbox) fill() error {
+	for o.last == 0 && len(o.window) < maxWindow {
+		t := o.take()
+		if t == nil {
+			return nil
+		}
+		c, err := o.sealer.seal(t)
+		if err != nil {
+			return err
+		}
+		o.window = append(o.window, c)
+		if t.GetOver() {
+			o.last = c.GetNumber()
+		}
+	}
+	return nil
+}
+
+// take returns what is to be sealed next; nil: nothing.
+func (o *outbox) take() *swarmv1.LogText {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, bytes := 0, 0
+	for ; n < len(o.pending) && (n == 0 || bytes+lineSize(o.pending[n]) <= maxText); n++ {
+		bytes += lineSize(o.pending[n])
+	}
+	t := &swarmv1.LogText{Lines: slices.Clone(o.pending[:n])}
+	o.pending, o.bytes = slices.Delete(o.pending, 0, n), o.bytes-bytes
+	close(o.room)
+	o.room = make(chan struct{})
+	if o.over && len(o.pending) == 0 {
+		t.Over, t.Refused, t.Denied = true, o.refused, o.denied
+	}
+	if n == 0 && !t.Over {
+		return nil
+	}
+	return t
+}
+
+// call sends what the SN does not keep yet.
+func (o *outbox) call(ctx context.Context) (*swarmv1.SendLogsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	req := &swarmv1.SendLogsRequest{Id: o.id, Opening: o.sealer.opening}
+	for _, c := range o.window {
+		if c.GetNumber() > o.kept && len(req.GetChunks()) < perSend {
+			req.Chunks = append(req.Chunks, c)
+		}
+	}
+	return o.send(ctx, req)
+}
+
+// arrived takes what an SN says: nothing more than was sealed has arrived.
+func (o *outbox) arrived(res *swarmv1.SendLogsResponse) {
+	have := min(res.GetHave(), o.sealer.number)
+	o.kept = min(max(res.GetKept(), have), o.sealer.number)
+	o.window = slices.DeleteFunc(o.window, func(c *swarmv1.LogChunk) bool { return c.GetNumber() <= have })
+}
+
+// rest waits for the next call.
+func (o *outbox) rest(ctx context.Context) error {
+	if err := pause.For(ctx, gather); err != nil {
+		return err
+	}
+	if len(o.window) > 0 && o.window[len(o.window)-1].GetNumber() > o.kept {
+		return nil
+	}
+	still := time.NewTimer(calm - gather)
+	defer still.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-still.C:
+	case <-o.news:
+	}
+	return nil
+}

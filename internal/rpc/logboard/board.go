@@ -1,0 +1,201 @@
+// Package logboard is the part of an SN's API that passes logs on from hosts to operators. What it keeps is sealed, little, and only in the
+// memory of the SN that leads: with another leader operator and host say all of it again.
+package logboard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/logs"
+)
+
+// Bounds of what a board keeps, and for how long.
+const (
+	maxInAll   = 64
+	maxPerID   = 16 // requests of one SPIFFE ID
+	maxPerNode = 8  // that a node is told of at a time
+	maxChunks  = 8  // of one request, of logs.MaxSealed bytes
+	perRead    = 3  // chunks in an answer
+	forgotten  = 15 * time.Second
+	silence    = 12 * time.Second // after which a host counts as silent: it says something each second
+	holdFor    = 2 * time.Second  // that a call waits for news
+)
+
+// Board has what operators ask for. It is safe for concurrent use.
+type Board struct {
+	news chan struct{} // has a value when something new was asked for
+
+	mu   sync.Mutex
+	asks map[key]*ask
+}
+
+// key is a request of a caller: nobody is in the way of another's.
+type key struct{ by, id string }
+
+// ask is a request, and what has come of it.
+type ask struct {
+	node    string
+	order   *swarmv1.LogOrder
+	opening *swarmv1.LogOpening
+	chunks  []*swarmv1.LogChunk // after have, without gaps
+	have    uint64              // number of the last chunk that was read
+	read    time.Time           // when the operator asked last
+	heard   time.Time           // when the host said something last, or the request was new
+	changed chan struct{}
+}
+
+// New returns an empty board.
+func New() *Board { return &Board{news: make(chan struct{}, 1), asks: map[key]*ask{}} }
+
+// Read notes what an operator asks for, and that it does, and returns what has come since. It waits for that, but not for long.
+func (b *Board) Read(ctx context.Context, by string, id []byte, req *swarmv1.ReadLogsRequest) (*swarmv1.ReadLogsResponse, error) {
+	until := time.NewTimer(holdFor)
+	defer until.Stop()
+	for {
+		res, changed, err := b.read(key{by, string(id)}, req, time.Now())
+		if err != nil || changed == nil || len(res.GetChunks()) > 0 || res.GetSilent() {
+			return res, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-until.C:
+			return res, nil
+		case <-changed:
+		}
+	}
+}
+
+// read is one look. changed is closed at the next change; nil: there is none to wait for.
+func (b *Board) read(k key, req *swarmv1.ReadLogsRequest, now time.Time) (res *swarmv1.ReadLogsResponse, changed <-chan struct{}, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweep(now)
+	if req.GetDone() {
+		delete(b.asks, k)
+		return &swarmv1.ReadLogsResponse{}, nil, nil
+	}
+	a := b.asks[k]
+	if a == nil {
+		if err := b.roomFor(k.by); err != nil {
+			return nil, nil, err
+		}
+		a = &ask{node: req.GetPart().GetNode(), order: proto.CloneOf(req.GetOrder()), have: req.GetHave(), heard: now, changed: make(chan struct{})}
+		b.asks[k] = a
+		select {
+		case b.news <- struct{}{}:
+		default:
+		}
+	}
+	a.read = now
+	a.drop(req.GetHave())
+	res = &swarmv1.ReadLogsResponse{Silent: now.Sub(a.heard) >= silence}
+	if a.opening != nil {
+		res.Opening, res.Chunks = a.opening, a.chunks[:min(len(a.chunks), perRead)]
+	}
+	return res, a.changed, nil
+}
+
+// roomFor holds callers to their bounds. The caller holds mu.
+func (b *Board) roomFor(by string) error {
+	own := 0
+	for k := range b.asks {
+		if k.by == by {
+			own++
+		}
+	}
+	if own >= maxPerID {
+		return &state.Error{Reason: state.ReasonQuota, Message: fmt.Sprintf("%s reads %d logs at a time already", by, own), Remedy: "end one of them first; one that was cut off is forgotten after 15 seconds"}
+	}
+	if len(b.asks) >= maxInAll {
+		return &state.Error{Reason: state.ReasonStateFull, Message: fmt.Sprintf("operators read %d logs at a time already", maxInAll), Remedy: "ask again in a moment"}
+	}
+	return nil
+}
+
+// drop forgets what was read.
+func (a *ask) drop(have uint64) {
+	for len(a.chunks) > 0 && a.chunks[0].GetNumber() <= have {
+		a.chunks = a.chunks[1:]
+	}
+	a.have = max(a.have, have)
+}
+
+// sweep forgets what nobody reads any more. The caller holds mu.
+func (b *Board) sweep(now time.Time) {
+	for k, a := range b.asks {
+		if now.Sub(a.read) >= forgotten {
+			delete(b.asks, k)
+		}
+	}
+}
+
+// Of returns what operators ask a node for that it has not answered; nil: nothing.
+func (b *Board) Of(node string) (orders []*swarmv1.LogOrder) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweep(time.Now())
+	for _, a := range b.asks {
+		if a.node == node && a.opening == nil && len(orders) < maxPerNode {
+			orders = append(orders, a.order)
+		}
+	}
+	return orders
+}
+
+// Send takes what a node hands out.
+func (b *Board) Send(node string, req *swarmv1.SendLogsRequest) (*swarmv1.SendLogsResponse, error) {
+	if err := fits(req); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.sweep(now)
+	for k, a := range b.asks {
+		if k.id != string(req.GetId()) || a.node != node {
+			continue
+		}
+		if a.opening != nil && !bytes.Equal(a.opening.GetEncapsulated(), req.GetOpening().GetEncapsulated()) {
+			break // another process of the node answers: the operator could not go on with it
+		}
+		a.take(req, now)
+		return &swarmv1.SendLogsResponse{Have: a.have, Kept: a.have + uint64(len(a.chunks))}, nil
+	}
+	return &swarmv1.SendLogsResponse{Unknown: true}, nil
+}
+
+// take keeps what comes next, as far as there is room.
+func (a *ask) take(req *swarmv1.SendLogsRequest, now time.Time) {
+	a.heard = now
+	news := a.opening == nil
+	a.opening = req.GetOpening()
+	for _, c := range req.GetChunks() {
+		if c.GetNumber() == a.have+uint64(len(a.chunks))+1 && len(a.chunks) < maxChunks {
+			a.chunks, news = append(a.chunks, c), true
+		}
+	}
+	if news {
+		close(a.changed)
+		a.changed = make(chan struct{})
+	}
+}
+
+// fits holds what a node sends to its bounds.
+func fits(req *swarmv1.SendLogsRequest) error {
+	bad := proto.Size(req.GetOpening()) > logs.MaxOpening || len(req.GetOpening().GetEncapsulated()) == 0
+	for _, c := range req.GetChunks() {
+		bad = bad || len(c.GetSealed()) > logs.MaxSealed
+	}
+	if bad {
+		return &state.Error{Reason: state.ReasonBadCommand, Message: "what a node sends of a log is out of its bounds", Remedy: "update the node to the version of the SNs"}
+	}
+	return nil
+}
