@@ -153,3 +153,11 @@ const (
 	maxPause   = 30 * time.Second
 	lease      = task.LeaseMS * time.Millisecond
 )
+
+// Printer is an executor that can show what its members print.
+type Printer interface {
+	// Print hands the last lines of what each program of a member has printed to emit, by the name of the SL or of whatever printed them, and
+	// with follow those that come then, until all of them have ended or ctx does. emit may be called by several goroutines at a time, and
+	// ends it with an error. It returns nil also if there is nothing.
+	Print(ctx context.Context, l Label, tail int, follow bool, emit func(from, line string) error) error
+}

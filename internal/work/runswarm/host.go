@@ -21,7 +21,7 @@ type Host struct {
 // node returns what an SL has by the profile: its name in the swarm, its address, its identity, and what others reach it by.
 func (h *Host) node(n *taskfile.Node) start.Node {
 	o := start.Node{
-		Name: fmt.Sprintf("%s-sl-%d", h.Name, n.Index), Host: h.Node.Host, TrustDomains: h.Node.TrustDomains, SPIFFEPrefix: h.Node.SPIFFEPrefix, SwarmID: h.Node.SwarmID,
+		Name: h.name(n.Index), Host: h.Node.Host, TrustDomains: h.Node.TrustDomains, SPIFFEPrefix: h.Node.SPIFFEPrefix, SwarmID: h.Node.SwarmID,
 	}
 	o.Roles = h.Node.Roles
 	return o
