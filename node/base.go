@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/probe"
@@ -85,6 +86,12 @@ func (b *base) register(ctx context.Context, sns []string, info client.NodeInfo)
 func (b *base) prober(host p2p.Network, role identity.Role, cfg probe.Config) *probe.Agent {
 	cfg.Network, cfg.Source, cfg.Domains, cfg.Version, cfg.Role, cfg.Log = host, b.source, b.domains, version.Read().Version, role, b.cfg.Log
 	return probe.New(cfg)
+}
+
+// logHost hands out this node's own log, by send.
+func (b *base) logHost(send logs.Send) (*logs.Host, error) {
+	v := logs.Verifier{Source: b.source, Domains: b.domains, Node: b.cfg.Name, SwarmID: b.swarm.SwarmID}
+	return logs.OfNode(v, b.cfg.LogsTo, b.cfg.OwnLog, send, b.cfg.Log)
 }
 
 func (b *base) close() {

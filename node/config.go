@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/policy"
@@ -34,6 +35,9 @@ type Common struct {
 	// closes the source. Nil: the Workload API at SocketPath.
 	OpenIdentity func(ctx context.Context, role identity.Role, name string) (identity.Provider, error)
 	Log          *slog.Logger
+	OwnLog       logs.Source // what Log has written last, for operators who ask for it; nil: nothing is kept
+	// LogsTo says to whom it goes, if no policy does: see logs.Readers.
+	LogsTo []string
 }
 
 // Identify opens the source of the node's identity and waits for the first one; ctx bounds only that. The caller closes the source.
@@ -58,6 +62,9 @@ func (c Common) Validate() error {
 		if err := identity.ValidSwarmID(c.SwarmID); err != nil {
 			errs = append(errs, fmt.Errorf("--swarm-id: %w", err))
 		}
+	}
+	if _, err := logs.Readers("own.example", c.LogsTo); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

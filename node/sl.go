@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/peering"
@@ -142,6 +143,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 	tasks.Go(func() error { return p.engine.Run(work) })
 	tasks.Go(func() error { return p.ways.Run(work, p.engine) })
 	tasks.Go(func() error { return p.probes.Run(work) })
+	tasks.Go(func() error { return p.logs.Run(work) })
 	tasks.Go(func() error {
 		select { // a program that has waited for this daemon calls at once
 		case <-p.engine.Running():
@@ -199,6 +201,7 @@ type parts struct {
 	guard  *trust.Guard
 	ways   *peering.Ways
 	probes *probe.Agent
+	logs   *logs.Host
 }
 
 // build makes the bridge and the engine, each of which needs the other. settled is the contract whose last training this node has
@@ -215,7 +218,13 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 	p.probes = s.base.prober(s.host, identity.RoleSL, probe.Config{
 		Allow: p.guard.Allowed, Known: known.Targets, Busy: func() string { return peering.Merging(p.engine.View()) },
 	})
-	control := peering.Control{Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes, Back: &peering.DialledBack{Log: s.cfg.Log}, Part: s.cfg.Part}
+	var err error
+	if p.logs, err = s.base.logHost(api.SendLogs); err != nil {
+		return nil, err
+	}
+	control := peering.Control{
+		Client: api, Health: s.base.health, Bans: s.bans, Ways: p.ways, Probes: p.probes, Logs: p.logs.Take, Back: &peering.DialledBack{Log: s.cfg.Log}, Part: s.cfg.Part,
+	}
 	config := session.Config{
 		ModelDir: s.cfg.modelsDir(),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.
@@ -241,7 +250,6 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		}
 		return st
 	}
-	var err error
 	p.bridge, err = s.base.deps.OpenBridge(files)
 	return p, err
 }

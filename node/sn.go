@@ -25,6 +25,7 @@ import (
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/rpc/dialback"
+	"github.com/swarmd/swarmd/internal/rpc/logboard"
 )
 
 // run runs an SN until ctx ends (nil) or something fails that no retry can mend.
@@ -64,7 +65,7 @@ func (cfg SNConfig) serve(ctx context.Context, deps Deps) error {
 	if err := errors.Join(recovery.Check(cfg.StateDir), restore.Check(cfg.StateDir)); err != nil {
 		return err
 	}
-	s := &sn{cfg: cfg, base: b, bind: bind, probes: board.New(nil), back: dialback.New(cfg.Name, nil), member: membership.New(membership.Config{
+	s := &sn{cfg: cfg, base: b, bind: bind, probes: board.New(nil), back: dialback.New(cfg.Name, nil), log: &logboard.Own{Node: cfg.Name, Board: logboard.New()}, member: membership.New(membership.Config{
 		Options: cfg.Options, Name: cfg.Name, Host: cfg.Host, StateDir: cfg.StateDir, SwarmID: cfg.SwarmID, IPs: ips, Lookup: deps.Lookup, Dial: deps.Dial,
 		Source: b.source, Domains: b.domains, Key: b.key, PeerID: b.peerID, Pin: b.swarm, Log: cfg.Log,
 	})}
@@ -94,6 +95,7 @@ type sn struct {
 	bind   string
 	probes *board.Board
 	back   *dialback.Desk
+	log    *logboard.Own
 }
 
 // refuse keeps out whom the swarm's state, as far as this SN knows it, has banned.
@@ -128,6 +130,10 @@ func (s *sn) run(ctx context.Context) error {
 	s.base.health.Leader(group.LeaderSeen)
 	s.base.health.Ledger(group.LedgerComplete)
 	s.member.ServeBundle(group)
+	own, err := s.base.logHost(s.log.Send)
+	if err != nil {
+		return err
+	}
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show, or before it
 	// is known that there can be none.
@@ -138,6 +144,7 @@ func (s *sn) run(ctx context.Context) error {
 	tasks.Go(func() error { return hosts.Run(ctx) })
 	tasks.Go(func() error { return s.probe(ctx, group) })
 	tasks.Go(func() error { return s.back.Run(ctx, s.host) })
+	tasks.Go(func() error { return s.log.Run(ctx, own) })
 	tasks.Go(func() error {
 		admission.CutBanned(ctx, group, s.host)
 		return nil
@@ -188,7 +195,7 @@ func (s *sn) vet(c state.Command) (state.Command, error) {
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, hosts *assign.Scheduler, entered <-chan struct{}) error {
 	api, err := s.base.deps.NewAPI(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
-		Quorum: group.Quorum, Hosts: hosts, Probes: s.probes, DialBack: s.back,
+		Quorum: group.Quorum, Hosts: hosts, Probes: s.probes, DialBack: s.back, OwnLog: s.log,
 		Health: func() *swarmv1.NodeHealth {
 			h := s.base.health.Report().Proto()
 			h.Links = s.member.Links(group.View())

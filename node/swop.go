@@ -40,7 +40,7 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base) error {
 	defer api.Close()
 	err = swop.Run(ctx, swop.Config{
 		Name: cfg.Name, StateDir: cfg.StateDir, API: api, Source: b.source, Domains: b.domains, SwarmID: b.swarm.SwarmID, Taskrunner: cfg.Offer.Taskrunner, Policy: owner, Place: cfg.Place,
-		Types: cfg.Types, Health: b.health, Log: cfg.Log,
+		Types: cfg.Types, OwnLog: cfg.OwnLog, Health: b.health, Log: cfg.Log,
 	})
 	leaving, reason := membership.Leaving{Log: cfg.Log}, membership.Stopped
 	if err != nil {

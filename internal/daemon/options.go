@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/invited"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/node"
@@ -33,6 +35,9 @@ func portFlag(name string, value start.Port, usage string) *cli.IntFlag {
 	return &cli.IntFlag{Name: name, Usage: usage, Value: int(value), EnvVars: env(name)}
 }
 
+// keptLog is how many bytes of a node's log are kept for operators who ask for it.
+const keptLog = 512 << 10
+
 // commonFlags are those of every node.
 func commonFlags() []cli.Flag {
 	return append([]cli.Flag{
@@ -49,6 +54,11 @@ func commonFlags() []cli.Flag {
 		stringFlag("log-level", "debug, info, warn or error"),
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 	}, slices.Concat(certFlags(), agentFlags(), containerFlags())...)
+}
+
+// logsToFlag is one of nodes that have no policy.
+func logsToFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "logs-to", EnvVars: env("logs-to"), Usage: "let operators of these SPIFFE IDs read this node's log with swarmctl get logs, such as spiffe://b.example/swarm/swci/* (repeatable; none: nobody; default: operators of the node's own trust domain)"}
 }
 
 // problems is what is wrong with a command's options, in the order in which it was looked for.
@@ -85,9 +95,10 @@ func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, po
 	wrong.add(o.CheckHost())
 	prefix, err := identity.ParsePrefix(o.SPIFFEPrefix)
 	wrong.add(err)
+	kept := logs.NewRing(keptLog)
 	cfg := node.Common{
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir,
-		Log: newLogger(e.Stderr, loggerOf(role), level),
+		Log: newLogger(io.MultiWriter(e.Stderr, kept), loggerOf(role), level), OwnLog: kept,
 	}
 	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
 	if cfg.StateDir == "" {

@@ -45,6 +45,7 @@ func slCommand(e Env) *cli.Command {
 		&cli.BoolFlag{Name: "attach", Usage: "start no program: print the variables for one that you start by hand, and wait for it"},
 		stringFlag("bridge-dir", "where the program's socket and weight files are made (default /dev/shm/swarmd/<name>)"),
 		stringFlag("max-model", "largest model that the program may declare, such as 512m or 8g (default: three quarters of what is free)"),
+		logsToFlag(),
 		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "merge only with SLs of these SPIFFE IDs, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as N peers are ready"},
 		stringFlag(checkinFlag, "what a program contributes after its training's end if it does not choose (checkinModelOnTrainEnd): snapshot, active, inactive or once (default snapshot; a rule of the contract wins)"),
@@ -131,6 +132,7 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	if o.Linger != nil {
 		cfg.Linger = time.Duration(*o.Linger)
 	}
+	cfg.LogsTo = o.LogsTo
 	cfg.AllowPeers, err = allowedPeers(o)
 	wrong.add(err)
 	cfg.Timeouts, err = timeouts(o)

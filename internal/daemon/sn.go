@@ -46,6 +46,7 @@ func snCommand(e Env) *cli.Command {
 		&cli.BoolFlag{Name: "no-found", Usage: "never found a swarm: end if this node has no state and would be the Sentinel of a new one", EnvVars: env("no-found")},
 		&cli.BoolFlag{Name: foundFlag, Usage: "found a swarm without listening first for one that lives; for swarms on one machine", Hidden: true, EnvVars: env(foundFlag)},
 		&cli.StringFlag{Name: invitedFlag, Usage: "what an invitation holds by which this SN claims that it is admitted", Hidden: true, EnvVars: env(invitedFlag)},
+		logsToFlag(),
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server, of the swarm to join; --sentinel-ip is not needed then (repeatable)"},
 	)
 	flags = append(flags, waitFlags()...)
@@ -115,6 +116,7 @@ func snProblems(c *cli.Context, e Env, o *start.SN) (node.SNConfig, problems) {
 	if o.P2PService != "" && len(wrong) == 0 {
 		base.Log.Info(passThrough, "host", o.Host, "ports", []start.Port{o.P2PPort.Or(start.P2PPort), o.FSPort.Or(start.FSPort)})
 	}
+	cfg.LogsTo = o.LogsTo
 	cfg.QuorumWait, cfg.StallGrace, err = waits(o.Waits, nil)
 	wrong.add(err)
 	return cfg, wrong

@@ -18,12 +18,13 @@ import (
 // Control gives the session engine the swarm's API.
 type Control struct {
 	Client *client.Client
-	Health *health.Monitor // goes along with heartbeats; nil: nothing does
-	Bans   *admission.Bans // kept up to date by heartbeats; nil: nobody asks
-	Ways   *Ways           // whom the node can't reach, which goes along with its health; nil: nothing does
-	Probes *probe.Agent    // probes when heartbeats are answered so; nil: nobody does
-	Back   *DialledBack    // hears what came of an SN's dial to this node; nil: nobody does
-	Part   *Part           // hears whether what the node was started for is wanted; nil: it was started for nothing
+	Health *health.Monitor           // goes along with heartbeats; nil: nothing does
+	Bans   *admission.Bans           // kept up to date by heartbeats; nil: nobody asks
+	Ways   *Ways                     // whom the node can't reach, which goes along with its health; nil: nothing does
+	Probes *probe.Agent              // probes when heartbeats are answered so; nil: nobody does
+	Logs   func([]*swarmv1.LogOrder) // hears which logs operators ask for; nil: nobody does
+	Back   *DialledBack              // hears what came of an SN's dial to this node; nil: nobody does
+	Part   *Part                     // hears whether what the node was started for is wanted; nil: it was started for nothing
 }
 
 var (
@@ -83,6 +84,9 @@ func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 	}
 	if c.Probes != nil {
 		c.Probes.Take(res.GetProbe())
+	}
+	if c.Logs != nil {
+		c.Logs(res.GetLogs())
 	}
 	c.Back.take(res.GetDialBack())
 	return onwire.Answer(res), nil

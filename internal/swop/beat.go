@@ -39,7 +39,8 @@ type Host interface {
 type Beats struct {
 	API    API
 	Host   Host
-	Health *health.Monitor // goes along; nil: nothing does
+	Health *health.Monitor           // goes along; nil: nothing does
+	Logs   func([]*swarmv1.LogOrder) // hears which logs operators ask for; nil: nobody does
 	Log    *slog.Logger
 
 	bans   string // digest of the bans that are known: a host has no peers, and needs no more
@@ -82,6 +83,9 @@ func (b *Beats) beat(ctx context.Context, told []task.MemberReport, sent time.Ti
 	b.bans = res.GetBansDigest()
 	if b.Health != nil {
 		b.Health.Seen()
+	}
+	if b.Logs != nil {
+		b.Logs(res.GetLogs())
 	}
 	b.Host.Heard(sent)
 	return b.API.Renew(ctx)

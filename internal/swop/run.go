@@ -3,6 +3,7 @@ package swop
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
@@ -33,6 +35,7 @@ type Config struct {
 	Taskrunner string                           // whose tasks the host takes
 	Policy     *policy.Policy                   // of the host's owner
 	Types      func(Given) map[string]work.Type // how tasks are carried out, by their type
+	OwnLog     logs.Source                      // the host's own log; nil: none is kept
 	Health     *health.Monitor
 	Log        *slog.Logger
 }
@@ -47,12 +50,13 @@ func Run(ctx context.Context, cfg Config) error {
 	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
-	given := owner.given(tasks, func(assignment string) string {
+	executors := cfg.Types(owner.given(tasks, func(assignment string) string {
 		e, _ := journal.Find(assignment)
 		return e.By
-	})
-	for name, t := range cfg.Types(given) {
-		types[name] = lines.Of(t)
+	}))
+	kept := &Kept{Dir: filepath.Join(cfg.StateDir, "logs"), Log: cfg.Log}
+	for name, t := range executors {
+		types[name] = lines.Of(kept.Of(t))
 	}
 	guard := consent.New(consent.Config{
 		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner}, SwarmID: cfg.SwarmID,
@@ -62,7 +66,11 @@ func Run(ctx context.Context, cfg Config) error {
 	host := work.New(work.Config{
 		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, Log: cfg.Log,
 	})
-	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Log: cfg.Log}
+	printed := logs.NewHost(logs.Config{
+		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo,
+		Logs: Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept}, Send: cfg.API.SendLogs, Log: cfg.Log,
+	})
+	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Logs: printed.Take, Log: cfg.Log}
 	parts, work := errgroup.WithContext(ctx)
 	parts.Go(func() error {
 		return swarm.WatchAssignments(work, func(all []task.Hosted) error {
@@ -71,6 +79,7 @@ func Run(ctx context.Context, cfg Config) error {
 		})
 	})
 	parts.Go(func() error { return beats.Run(work) })
+	parts.Go(func() error { return printed.Run(work) })
 	parts.Go(func() error { return host.Run(work) })
 	cfg.Health.Ready()
 	lines.Ready()

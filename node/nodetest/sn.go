@@ -150,7 +150,7 @@ func (r rogue) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) erro
 
 // common is what the nodes of a swarm have in common.
 func common(id nodeID, log *slog.Logger) node.Common {
-	return node.Common{Name: id.name, Host: id.name, StateDir: filepath.Join(id.dir, "state"), OpenIdentity: id.source.open, Log: log}
+	return node.Common{Name: id.name, Host: id.name, StateDir: filepath.Join(id.dir, "state"), OpenIdentity: id.source.open, Log: log, OwnLog: id.log}
 }
 
 // memoryDeps are the network and the machine of a node, in memory.

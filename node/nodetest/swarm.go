@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/node/nodetest/slots"
@@ -78,14 +79,13 @@ func (c Config) withDefaults() Config {
 
 // nodeID is who a node is, whichever incarnation it is in.
 type nodeID struct {
-	name   string
-	role   string
-	index  int
-	dir    string // of its files
-	key    crypto.PrivKey
-	peerID string
-	spiffe string
-	source *provider
+	name, role     string
+	index          int
+	dir            string // of its files
+	key            crypto.PrivKey
+	peerID, spiffe string
+	source         *provider
+	log            *logs.Ring // of its daemon, as far as it is handed out
 }
 
 // identities are those of a swarm, by name, for the test's goroutine.
@@ -186,7 +186,7 @@ func (s *Swarm) must(err error) {
 
 func (s *Swarm) identity(role string, i int) nodeID {
 	s.t.Helper()
-	id := nodeID{name: fmt.Sprintf("%s-%d", role, i), role: role, index: i}
+	id := nodeID{name: fmt.Sprintf("%s-%d", role, i), role: role, index: i, log: logs.NewRing(1 << 10)}
 	id.dir = filepath.Join(s.dir, id.name)
 	s.must(os.Mkdir(id.dir, 0o700))
 	var err error

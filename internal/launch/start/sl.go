@@ -46,6 +46,7 @@ type SL struct {
 	BridgeDir     string   `option:"bridge-dir,host"`
 	MaxModel      Size     `option:"max-model"`
 	AllowPeers    []string `option:"allow-peer"` // patterns of SPIFFE IDs
+	LogsTo        []string `option:"logs-to"`    // patterns of SPIFFE IDs, or logs.None
 	ExpectedPeers int      `option:"expected-peers"`
 	// CheckinDefault is one of those that state.ValidCheckin knows, in any case; "": none.
 	CheckinDefault string `option:"checkin-default"`

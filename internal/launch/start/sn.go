@@ -28,6 +28,7 @@ type SN struct {
 	NoFound         bool     `option:"no-found"`
 	FoundAtOnce     bool     `option:"found-at-once"`
 	Join            []string `option:"join"`
+	LogsTo          []string `option:"logs-to"` // patterns of SPIFFE IDs, or logs.None
 	// Admission is what an invitation holds by which the SN claims that it is admitted, in base64; "": nothing.
 	Admission string `option:"invitation-secret,secret"`
 	Waits

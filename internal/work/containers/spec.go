@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
@@ -101,7 +102,7 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 			Name: r.containerName("s", n, j), Hostname: cmp.Or(n.SLHostname, r.nodeName(n)), Network: r.Profile.Network, IP: n.SLAddress, Detach: true,
 			Env: pairs(r.Profile.SLEnv(n)), Labels: pairs(n.SLLabels), DNS: r.Profile.DNS,
 		},
-	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService, Part: j.Part()}
+	}, SNs: r.SNs, FSPort: start.Port(n.SLPort), FSService: n.SLFSService, Part: j.Part(), LogsTo: []string{logs.None}} // its host hands out what it prints, as the policy says
 	if !r.Profile.SetsSessionTimeout(n) {
 		o.SessionTimeout = r.SessionTimeout
 	}

@@ -61,7 +61,7 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	}
 	want := start.SL{
 		Node: start.Node{Name: "swop-sl-1", Host: "172.1.1.2", Identity: "embedded=/ca"}, SNs: []string{"sn"}, GPUs: "3,5", SessionTimeout: start.Limit(time.Hour),
-		Part: task.Part{Host: "swop", Assignment: "7", Epoch: 2, Member: 3},
+		Part: task.Part{Host: "swop", Assignment: "7", Epoch: 2, Member: 3}, LogsTo: []string{"none"},
 	}
 	want.Container.Name, want.Container.Hostname, want.Container.Network, want.Container.IP, want.Container.Detach = got.Container.Name, "sl1", "net", "172.1.1.2", true
 	want.Container.Env, want.Container.Labels, want.Container.DNS = []string{"A=1", "B=2"}, []string{"of=x"}, []string{"9.9.9.9"}

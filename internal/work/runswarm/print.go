@@ -50,7 +50,7 @@ func (p *Processes) ended(m *member, n slNode) bool {
 		return true
 	}
 	live, err := p.live()
-	return err == nil && !alive(live, n) && p.awaits(m.file(n, exitFile)) == nil
+	return err == nil && !p.runs(live, m, n)
 }
 
 // printed hands out the last lines of a file, and those that follow until over says that there are no more.

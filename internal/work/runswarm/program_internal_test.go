@@ -92,7 +92,7 @@ func TestTheProfileMakesTheSL(t *testing.T) {
 	}
 	want := start.SL{
 		Node: start.Node{Name: "swop-1-sl-1", Host: "10.0.0.1", Identity: "embedded=/run/a", SwarmID: "s", StateDir: "/state/sl/1"}, SNs: []string{"sn:1"}, FSPort: 30306, SessionTimeout: start.Limit(time.Minute),
-		ML: start.ML{Runtime: "process"}, DataDir: "/srv/data", ModelDir: "/disk/model", Program: "mnist.py", Python: "python3",
+		ML: start.ML{Runtime: "process"}, DataDir: "/srv/data", ModelDir: "/disk/model", Program: "mnist.py", Python: "python3", LogsTo: []string{"none"},
 	}
 	want.Container.Env = x.sl.Container.Env
 	if diff := cmp.Diff(x.sl, want); diff != "" {
