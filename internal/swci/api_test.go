@@ -30,6 +30,11 @@ type fake interface {
 	ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error)
 }
 
+// fakeHosts are those of a swarm whose nodes hand out logs.
+type fakeHosts interface {
+	Logs(t *testing.T, a *rpctest.Authority) swarmv1connect.LogServiceHandler
+}
+
 type fakeSNs interface {
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 	GetHealth(ctx context.Context) ([]client.SNHealth, error)
@@ -79,8 +84,15 @@ func answering(t *testing.T, swarm fake) client.Operator {
 			up = append(up, sn.Address)
 		}
 	}
+	if hosts, ok := swarm.(fakeHosts); ok {
+		sns.logs = hosts.Logs(t, authority)
+	}
+	domains, err := authority.Domains()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := client.New(client.Config{
-		SNs: slices.Concat(up, down), Source: source, Transport: sns, GiveUp: true, CallWait: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+		SNs: slices.Concat(up, down), Source: source, Domains: domains, Transport: sns, GiveUp: true, CallWait: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +104,7 @@ func answering(t *testing.T, swarm fake) client.Operator {
 type sns struct {
 	swarm  fake
 	health map[string]client.SNHealth // by address
+	logs   swarmv1connect.LogServiceHandler
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -112,6 +125,9 @@ func (s sns) RoundTrip(r *http.Request) (*http.Response, error) {
 		mux.Handle(swarmv1connect.NewTaskServiceHandler(tasks))
 	}
 	mux.Handle(swarmv1connect.NewRightsServiceHandler(h))
+	if s.logs != nil {
+		mux.Handle(swarmv1connect.NewLogServiceHandler(s.logs))
+	}
 	return rpctest.RoundTrip(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if all, err := s.swarm.GetSwarm(r.Context()); err == nil {
 			w.Header().Set(rpc.HeaderSwarmID, all.GetSwarmId())

@@ -1,0 +1,99 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/hostlogs"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+func logCommands() []*Command {
+	return []*Command{{
+		Pattern: "get logs NAME", Group: "Nodes", Shell: true,
+		Summary: "Show the log of a node, or what a task has printed",
+		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
+			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; what it hands out is sealed for this command alone, so that no SN reads it, and stands in the host's log. Control characters are left out.\n\n" +
+			"The log of an SN comes from that SN itself, which must be within reach.",
+		Example: "get logs train -f",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "assignment", Usage: "`ID` of the assignment, as the host logs it and the ledger has it"},
+			&cli.IntFlag{Name: "tail", Value: 100, Usage: "`LINES` to begin with, of each program: at most 10000"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is printed from now on"},
+		},
+		JSON: logsJSON{},
+		Run:  getLogs,
+	}}
+}
+
+// logsJSON is `get logs NAME -o json`.
+type logsJSON struct {
+	Assignment string        `json:"assignment" doc:"its ID; empty: these are logs of nodes themselves"`
+	Lines      []logLineJSON `json:"lines" doc:"those of one program in their order"`
+}
+
+type logLineJSON struct {
+	Host string `json:"host" doc:"node that has handed it out"`
+	From string `json:"from" doc:"SL that has printed it, as its host says; empty: the node itself"`
+	Text string `json:"text" doc:"as it was printed: it may have control characters"`
+}
+
+func getLogs(ctx context.Context, s *Session, args Args) error {
+	name, q := args.Value("NAME"), hostlogs.Query{Tail: args.Opts.Int("tail"), Follow: args.Opts.Bool("follow")}
+	switch {
+	case q.Tail < 0 || q.Tail > hostlogs.MaxTail:
+		return exit.New(exit.Usage, fmt.Sprintf("give at most --tail %d", hostlogs.MaxTail), "get logs %s: %d lines are not to be had", name, q.Tail)
+	case s.JSON && q.Follow:
+		return exit.New(exit.Usage, "leave out -f, or -o json", "get logs %s: what is followed has no end, and so no JSON", name)
+	}
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		hosts, assignment, err := hostlogs.Hosts(ctx, api, name, args.Opts.String("assignment"))
+		if err != nil {
+			return fmt.Errorf("get logs %s: %w", name, apiError(err))
+		}
+		q.Assignment = assignment
+		q.At = func(ctx context.Context, address string, ask func(client.Operator) error) error {
+			target, err := s.target(args.Opts)
+			if err != nil {
+				return err
+			}
+			target.SNs = []string{address}
+			return onSwarm(ctx, s, target, ask)
+		}
+		out := logsJSON{Assignment: assignment, Lines: []logLineJSON{}}
+		failed := q.Read(ctx, api, hosts, func(l hostlogs.Line) {
+			switch {
+			case s.JSON:
+				out.Lines = append(out.Lines, logLineJSON(l))
+			case assignment == "":
+				fmt.Fprintln(s.Env.Stdout, text.Plain(l.Text))
+			default:
+				fmt.Fprintf(s.Env.Stdout, "%s/%s: %s\n", text.Line(l.Host), text.Line(l.From), text.Plain(l.Text))
+			}
+		})
+		if s.JSON {
+			if err := printJSON(s.Env.Stdout, out); err != nil {
+				return err
+			}
+		}
+		return saidOfLogs(s, name, len(hosts), failed)
+	})
+}
+
+// saidOfLogs is the error of a host that was asked alone; of several each is said as it is.
+func saidOfLogs(s *Session, name string, hosts int, failed []error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	if hosts == 1 {
+		return fmt.Errorf("get logs %s: %w", name, apiError(failed[0]))
+	}
+	for _, err := range failed {
+		s.say(fmt.Sprintf("get logs %s: %v", name, err))
+	}
+	return exit.Said(exit.Code(apiError(failed[0])))
+}

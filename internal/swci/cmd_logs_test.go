@@ -1,0 +1,177 @@
+package swci_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/logs"
+	"github.com/swarmd/swarmd/internal/rpc/logboard"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// logsAPI is a swarm whose hosts h-0 and h-1 hand out logs; h-2 lets nobody have any.
+type logsAPI struct {
+	fakeAPI
+	swarmv1connect.UnimplementedTaskServiceHandler
+
+	ctx   context.Context //nolint:containedctx // of the test: its hosts end with it
+	board *logboard.Board
+}
+
+func (*logsAPI) names() []string { return []string{"h-0", "h-1", "h-2"} }
+
+func (a *logsAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	res := &swarmv1.ListNodesResponse{}
+	for _, name := range a.names() {
+		res.Nodes = append(res.Nodes, &swarmv1.Node{Name: name, Role: "swop", Live: true})
+	}
+	return res, nil
+}
+
+func (a *logsAPI) assigned() []*swarmv1.Assignment {
+	on := func(id, task string, nodes ...string) *swarmv1.Assignment {
+		x := &swarmv1.Assignment{Id: id, Task: task}
+		for _, n := range nodes {
+			x.Members = append(x.Members, &swarmv1.AssignmentMember{Node: n})
+		}
+		return x
+	}
+	return []*swarmv1.Assignment{on("6", "train", "h-1"), on("7", "train", "h-0", "h-1", "h-1"), on("8", "closed", "h-0", "h-2"), on("9", "placed")}
+}
+
+func (a *logsAPI) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
+	return answer(&swarmv1.ListAssignmentsResponse{Assignments: a.assigned()}, nil)
+}
+
+func (a *logsAPI) GetAssignment(_ context.Context, r *connect.Request[swarmv1.GetAssignmentRequest]) (*connect.Response[swarmv1.GetAssignmentResponse], error) {
+	all := a.assigned()
+	i := slices.IndexFunc(all, func(x *swarmv1.Assignment) bool { return x.GetId() == r.Msg.GetId() })
+	if i < 0 {
+		return nil, travelling(exit.New(exit.NotFound, "", "no such assignment"))
+	}
+	return answer(&swarmv1.GetAssignmentResponse{Assignment: all[i]}, nil)
+}
+
+// Log implements logs.Source: what the programs of an assignment print, and a host's own log.
+func (*logsAPI) Log(_ context.Context, w logs.Wanted, emit func(logs.Line) error) error {
+	all := []logs.Line{{Text: "began"}, {Text: "\x1b[2Jcleared\r"}, {Text: "ready"}}
+	if w.Assignment != "" {
+		all = []logs.Line{{From: "sl", Text: "of " + w.Assignment}, {From: "sl", Text: "\x1b]0;title\aloss 1"}}
+	}
+	for _, l := range all[max(len(all)-w.Tail, 0):] {
+		if err := emit(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Logs implements fakeHosts.
+func (a *logsAPI) Logs(t *testing.T, authority *rpctest.Authority) swarmv1connect.LogServiceHandler {
+	t.Helper()
+	a.ctx, a.board = t.Context(), logboard.New()
+	domains, err := authority.Domains()
+	hosts := map[string]*logs.Host{}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range a.names() {
+		source, err := authority.Issue("/swarm/swop/"+name, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := logs.NewHost(logs.Config{
+			Verifier: logs.Verifier{Source: source, Domains: domains, Node: name, SwarmID: func() string { return "s" }}, Logs: a, Log: slog.New(slog.DiscardHandler),
+			Allow: func(by string) error {
+				if name == "h-2" {
+					return errors.New("logs of this host do not go to " + by)
+				}
+				return nil
+			},
+			Send: func(_ context.Context, req *swarmv1.SendLogsRequest) (*swarmv1.SendLogsResponse, error) {
+				return a.board.Send(name, req)
+			},
+		})
+		go func() { _ = host.Run(a.ctx) }()
+		hosts[name] = host
+	}
+	return logsService{logboard.NewService(a, a.board, nil), hosts}
+}
+
+// logsService shows hosts at once what they hear by their heartbeats else.
+type logsService struct {
+	*logboard.Service
+
+	hosts map[string]*logs.Host
+}
+
+func (s logsService) ReadLogs(ctx context.Context, req *connect.Request[swarmv1.ReadLogsRequest]) (*connect.Response[swarmv1.ReadLogsResponse], error) {
+	s.hosts[req.Msg.GetPart().GetNode()].Take([]*swarmv1.LogOrder{req.Msg.GetOrder()})
+	return s.Service.ReadLogs(ctx, req)
+}
+
+// View implements logboard.SN, as do Speaker and Asker.
+func (a *logsAPI) View() *state.State {
+	s := state.New()
+	s.SwarmID = "s"
+	for _, name := range a.names() {
+		s.Nodes[name] = &state.Node{Name: name, Role: "swop", Live: true}
+	}
+	return s
+}
+
+func (*logsAPI) Speaker(context.Context) string { return "" }
+
+func (*logsAPI) Asker(context.Context) (identity.ID, error) {
+	return identity.ParseIDString("spiffe://a.example/swarm/swci")
+}
+
+// TestGetLogs: a node's log, and those of a task, are shown without what a terminal would obey; a host that refuses is said.
+func TestGetLogs(t *testing.T) {
+	for _, tt := range []struct {
+		words, out, beside, err string
+		code                    int
+	}{
+		{words: "get logs h-0", out: "began\ncleared\nready\n"},
+		{words: "get logs h-0 --tail 1", out: "ready\n"},
+		{words: "get logs h-0 -f --tail 1", out: "ready\n"},
+		{words: "get logs h-1 --assignment 7", out: "h-1/sl: loss 1\nh-1/sl: of 7\n"},
+		{words: "GET LOGS train", out: "h-0/sl: loss 1\nh-0/sl: of 7\nh-1/sl: loss 1\nh-1/sl: of 7\n"},
+		{words: "get logs train --assignment 6", out: "h-1/sl: loss 1\nh-1/sl: of 6\n"},
+		{words: "get logs h-2", err: "get logs h-2: h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci", code: exit.Denied},
+		{words: "get logs closed", out: "h-0/sl: loss 1\nh-0/sl: of 8\n", beside: "swarmctl: get logs closed: h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci\n", err: "ended with an error", code: exit.Denied},
+		{words: "get logs x", err: "get logs x: no node is called x, and no task of that name was assigned", code: exit.NotFound},
+		{words: "get logs placed", err: "get logs placed: assignment 9 of task placed is on no host yet", code: exit.NotFound},
+		{words: "get logs train --assignment 8", err: "get logs train: assignment 8 is of task closed, not of train", code: exit.NotFound},
+		{words: "get logs train --assignment 5", err: "get logs train: no such assignment", code: exit.NotFound},
+		{words: "get logs h-0 --tail 10001", err: "get logs h-0: 10001 lines are not to be had", code: exit.Usage},
+		{words: "get logs h-0 --tail -1", err: "get logs h-0: -1 lines are not to be had", code: exit.Usage},
+		{words: "-o json get logs h-0 -f", err: "get logs h-0: what is followed has no end, and so no JSON", code: exit.Usage},
+		{words: "-o json get logs h-0 --tail 1", out: "{\n  \"assignment\": \"\",\n  \"lines\": [\n    {\n      \"host\": \"h-0\",\n      \"from\": \"\",\n      \"text\": \"ready\"\n    }\n  ]\n}\n"},
+	} {
+		out, beside, err := on(t, &logsAPI{}, "", append([]string{"--sn=10.0.0.1"}, strings.Fields(tt.words)...)...)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if lines := strings.SplitAfter(out, "\n"); strings.Contains(out, "/sl: ") { // several hosts hand out at a time
+			slices.Sort(lines)
+			out = strings.Join(lines, "")
+		}
+		if out != tt.out || beside != tt.beside || said != tt.err || exit.Code(err) != tt.code {
+			t.Errorf("%s: code %d, %v\n%s\n%s", tt.words, exit.Code(err), err, beside, out)
+		}
+	}
+}
