@@ -21,14 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/taskfile"
-	"github.com/swarmd/swarmd/internal/version"
-	"github.com/swarmd/swarmd/internal/work"
-	"github.com/swarmd/swarmd/internal/work/build"
-	"github.com/swarmd/swarmd/internal/work/containers"
-	"github.com/swarmd/swarmd/internal/work/content"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
-	"github.com/swarmd/swarmd/internal/work/image"
-	"github.com/swarmd/swarmd/internal/work/runswarm"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -145,45 +138,8 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},
-		Types: func(given swop.Given) map[string]work.Type {
-			lent := o.Node
-			if socket := agentSocket(&o.Node, e, base.StateDir); socket != "" {
-				lent.SocketPath = socket
-			}
-			getenv := o.Getenv(e.Getenv)
-			open := func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, getenv("DOCKER_HOST")) }
-			runner := &containers.Runner{
-				Paths: paths, Profile: profile, Node: base.Name, Host: o.Node, SNs: sns, Tasks: given.Tasks, Open: open, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: getenv, Version: version.Read().Version}, Keep: o.Keep, Log: base.Log,
-			}
-			puller := &image.Puller{Open: open, UsrDir: o.UsrDir, Own: []string{o.Container.Image}, Log: base.Log}
-			run := work.Type{Executor: runner, Image: runner.Image}
-			if ml == start.Process {
-				run = work.Type{Executor: &runswarm.Processes{
-					Host: runswarm.Host{Profile: profile, Name: base.Name, Node: lent, SNs: sns, SessionTimeout: o.SessionTimeout.Or(start.DefaultSession)}, Dir: dir, Swarmd: swarmd,
-					Scope: engine.Scope(e.Getenv), Getenv: e.Getenv, Log: base.Log,
-				}}
-			}
-			run.Limit = time.Duration(o.PrepareTimeout.Or(start.DefaultPrepare))
-			types := map[string]work.Type{
-				task.PullImage: {Limit: run.Limit, Repeats: true, Executor: puller, Image: puller.Image}, task.RunSwarm: run,
-				task.MakeUserContainer: withoutEngine(task.MakeUserContainer), task.MakeSwarmUserContent: withoutEngine(task.MakeSwarmUserContent),
-			}
-			if ml == start.Docker {
-				types[task.MakeUserContainer] = work.Type{Limit: run.Limit, Repeats: true, Executor: build.New(build.Config{
-					Open: open, Node: base.Name, Scope: engine.Scope(getenv), Proxies: profile.Proxies(), Terms: given.Terms, Fetches: given.Fetches, Images: puller, Log: base.Log,
-				})}
-				types[task.MakeSwarmUserContent] = work.Type{Limit: run.Limit, Repeats: true, Executor: content.New(content.Config{
-					Open: open, Node: base.Name, Scope: engine.Scope(getenv), Dir: filepath.Join(base.StateDir, "content"), Nodes: profile.Indexes(), Proxies: profile.Proxies(), Terms: given.Terms, Log: base.Log,
-				})}
-			}
-			return types
-		},
+		Types: (&taskTypes{o: o, env: e, base: base, profile: profile, sns: sns, paths: paths, swarmd: swarmd, dir: dir, process: ml == start.Process}).all,
 	}, nil
-}
-
-// withoutEngine is how a host that runs tasks as processes meets those that need an engine.
-func withoutEngine(taskType string) work.Type {
-	return work.Type{Refuses: fmt.Sprintf("this host runs tasks as processes, and carries out %s only with a container engine: start it with --ml-runtime docker", taskType)}
 }
 
 // hostPaths sees the host on which tasks run: this one, or that of the engine.
