@@ -75,16 +75,10 @@ func fetching(r policy.Request, b taskfile.MakeSwarmUserContent) ([]policy.Reque
 	return all, nil
 }
 
-// decide has the policy judge requests, unless a task could not be read. The decision that lets least through counts.
+// decide is judged, unless a task could not be read.
 func (o Owner) decide(all []policy.Request, err error) consent.Verdict {
 	if err != nil {
 		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
 	}
-	least := o.Policy.Decide(all[0])
-	for _, r := range all[1:] {
-		if d := o.Policy.Decide(r); d.Verdict < least.Verdict {
-			least = d
-		}
-	}
-	return verdictOf(least)
+	return o.judged(all...)
 }

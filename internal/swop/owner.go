@@ -3,7 +3,6 @@ package swop
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -68,14 +67,21 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 	return o.judged(r)
 }
 
-// judged is what the policy says. Volumes with identities of this host's SLs it gives to nobody.
-func (o Owner) judged(r policy.Request) consent.Verdict {
+// judged is what the policy says to requests, of which the one counts that it lets least through. Volumes with identities of this host's SLs are
+// given to nobody.
+func (o Owner) judged(all ...policy.Request) consent.Verdict {
 	for _, v := range o.Profile.IdentityVolumes() {
-		if slices.Contains(r.Volumes, v) {
+		if slices.Contains(all[0].Volumes, v) { // all name the same
 			return consent.Verdict{Decision: consent.Refused, Sentence: fmt.Sprintf("it asks for the volume %.200q, which has the identity of an SL of this host: name another volume in the task", v)}
 		}
 	}
-	return verdictOf(o.Policy.Decide(r))
+	least := o.Policy.Decide(all[0])
+	for _, r := range all[1:] {
+		if d := o.Policy.Decide(r); d.Verdict < least.Verdict {
+			least = d
+		}
+	}
+	return verdictOf(least)
 }
 
 // request is what the policy gets to know of each task.
@@ -166,17 +172,6 @@ func verdictOf(d policy.Decision) consent.Verdict {
 // Approves implements consent.Policy.
 func (o Owner) Approves(approver, submitter string) error {
 	return o.Policy.Approves(approver, submitter)
-}
-
-// onHost is a path of this host that a task names, without symbolic links as far as it is there.
-func onHost(path string) []string {
-	if path == "" {
-		return nil
-	}
-	if followed, err := filepath.EvalSymlinks(path); err == nil {
-		path = followed
-	}
-	return []string{filepath.Clean(path)}
 }
 
 // Guard has a host ask who asked for an assignment, and its owner.
