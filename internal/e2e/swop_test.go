@@ -118,11 +118,7 @@ func TestSWOPThatDoesNotComeBack(t *testing.T) {
 			return err == nil && got.GetPhase() == "over"
 		}},
 	} {
-		for deadline := time.Now().Add(2 * e2etest.Timeout); !what.is(); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("no %s", what.name)
-			}
-		}
+		w.UntilWithin(2*e2etest.Timeout, what.name, what.is)
 	}
 	for sl := range 2 {
 		if code, err := os.ReadFile(noted(sl)); err != nil || string(code) == "0" {

@@ -354,8 +354,11 @@ func TestPeerStatusHasTheSLsOfAHost(t *testing.T) {
 		"UPDATE_TS                 : 1970-01-01 00:00:07", "SWOP_PEER_INDEX           : 0", "SWOP_PEER_STATUS          : RUNNING", "SWOP_PEER_STATUS_DESC     : started",
 	}
 	for i, x := range [][3]string{
-		{"h-0-sl-2", "RUNNING", "it takes part in the swarm"}, {"h-0-sl-3", "COMPLETE", "training is over"}, {"h-0-sl-4", "ERROR", "it is not heard any more"},
-		{"h-0-sl-5", "ASSIGNED", "it has not joined the swarm since the task was assigned"}, {"h-0-sl-10", "ERROR", "failed: no CUDA"},
+		{"h-0-sl-2", "RUNNING", "it takes part in the swarm"},
+		{"h-0-sl-3", "COMPLETE", "training is over"},
+		{"h-0-sl-4", "ERROR", "it is not heard any more"},
+		{"h-0-sl-5", "ASSIGNED", "it has not joined the swarm since the task was assigned"},
+		{"h-0-sl-10", "ERROR", "failed: no CUDA"},
 	} {
 		want = append(want, fmt.Sprintf("SL_PEER_INDEX             : %d", i), "SL_NAME                   : "+x[0], "SL_UID                    : 12D3"+x[0],
 			"SL_PEER_STATUS            : "+x[1], "SL_PEER_STATUS_DESC       : "+x[2])

@@ -26,7 +26,7 @@ type logsAPI struct {
 	fakeAPI
 	swarmv1connect.UnimplementedTaskServiceHandler
 
-	ctx   context.Context //nolint:containedctx // of the test: its hosts end with it
+	ctx   context.Context // of the test: its hosts end with it
 	board *logboard.Board
 }
 

@@ -36,7 +36,7 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 		}
 		return l.Own.Log(ctx, w, emit)
 	}
-	print := func(from, line string) error { return emit(logs.Line{From: from, Text: line}) }
+	say := func(from, line string) error { return emit(logs.Line{From: from, Text: line}) }
 	seen := map[work.Label]bool{}
 	all, printing := errgroup.WithContext(ctx)
 	for {
@@ -50,7 +50,7 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 				continue
 			}
 			seen[f.label] = true
-			all.Go(func() error { return f.printer.Print(printing, f.label, w.Tail, w.Follow, print) })
+			all.Go(func() error { return f.printer.Print(printing, f.label, w.Tail, w.Follow, say) })
 		}
 		if !w.Follow || !hosted || printing.Err() != nil || !l.again(ctx) {
 			break
@@ -59,7 +59,7 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 	if err := all.Wait(); err != nil || len(seen) > 0 || ctx.Err() != nil {
 		return err
 	}
-	if kept, err := l.Kept.Print(w.Assignment, w.Tail, print); kept || err != nil {
+	if kept, err := l.Kept.Print(w.Assignment, w.Tail, say); kept || err != nil {
 		return err
 	}
 	return l.nothing(w.Assignment)

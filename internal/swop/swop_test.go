@@ -445,7 +445,9 @@ func TestAHostSaysItsPolicyAsItIs(t *testing.T) {
 		process, local bool
 		want           string
 	}{
-		{null, true, true, "runs programs on it as processes"}, {null, true, false, "runs no processes outside containers"}, {null, false, true, "runs no processes outside containers"},
+		{null, true, true, "runs programs on it as processes"},
+		{null, true, false, "runs no processes outside containers"},
+		{null, false, true, "runs no processes outside containers"},
 		{ask, true, true, "asks about every task"},
 	} {
 		if got := (swop.Owner{Policy: tt.of, Place: swop.Place{Process: tt.process, Local: tt.local}}).Words(); !strings.Contains(got, tt.want) {

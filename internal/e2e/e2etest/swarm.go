@@ -264,14 +264,20 @@ func (w *Swarm) Status(i int) map[string]any {
 // Until polls what no line tells.
 func (w *Swarm) Until(what string, is func() bool) {
 	w.T.Helper()
+	w.UntilWithin(Timeout, what, is)
+}
+
+// UntilWithin is Until for what takes its time.
+func (w *Swarm) UntilWithin(limit time.Duration, what string, is func() bool) {
+	w.T.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(Timeout)
+	deadline := time.After(limit)
 	for !is() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.T.Fatalf("no %s within %s", what, Timeout)
+			w.T.Fatalf("no %s within %s", what, limit)
 		}
 	}
 }

@@ -16,7 +16,8 @@ func TestAnIdentityInVolumes(t *testing.T) {
 	o := start.SL{Node: start.Node{Name: "sl", Host: "10.0.0.1"}, SNs: []string{"sn"}, ML: start.ML{Runtime: start.Docker, Image: "i", Cmd: start.Words{"x"}}}
 	err := o.TakeMounted([]taskfile.Attribute{
 		{Kind: "KEY", MountType: "VOLUME", Src: "swarm-keys", Tgt: "/swarm-cert/key.pem", SubPath: "sl/key.pem"},
-		{Kind: "CERT", MountType: "Volume", Src: "swarm-keys", SubPath: "sl/cert.pem"}, {Kind: "CAPATH", MountType: "VOLUME", Src: "cas"},
+		{Kind: "CERT", MountType: "Volume", Src: "swarm-keys", SubPath: "sl/cert.pem"},
+		{Kind: "CAPATH", MountType: "VOLUME", Src: "cas"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -77,10 +77,10 @@ func (r *Runner) Find(ctx context.Context) ([]work.Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	maps.DeleteFunc(r.ready, func(id string, _ bool) bool { return !contains(found, id) })
-	maps.DeleteFunc(r.kept, func(l work.Label, _ bool) bool { return found[l] == nil })
-	r.mu.Unlock()
+	r.known.mu.Lock()
+	maps.DeleteFunc(r.known.ready, func(id string, _ bool) bool { return !contains(found, id) })
+	maps.DeleteFunc(r.known.kept, func(l work.Label, _ bool) bool { return found[l] == nil })
+	r.known.mu.Unlock()
 	var all []work.Found
 	for l, cs := range found {
 		if r.stays(l, cs) {
@@ -106,9 +106,9 @@ func contains(found map[work.Label][]container.Summary, id string) bool {
 
 // stays reports whether containers are there only because the owner wants to keep them.
 func (r *Runner) stays(l work.Label, cs []container.Summary) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kept[l] && !slices.ContainsFunc(cs, func(c container.Summary) bool { return !ended(c) })
+	r.known.mu.Lock()
+	defer r.known.mu.Unlock()
+	return r.known.kept[l] && !slices.ContainsFunc(cs, func(c container.Summary) bool { return !ended(c) })
 }
 
 func ended(c container.Summary) bool {
@@ -133,9 +133,9 @@ func (r *Runner) status(ctx context.Context, e *engine.Engine, l work.Label, cs 
 			ready = ready && r.serves(ctx, e, c)
 		}
 	}
-	r.mu.Lock()
-	whole := r.whole[l]
-	r.mu.Unlock()
+	r.known.mu.Lock()
+	whole := r.known.whole[l]
+	r.known.mu.Unlock()
 	switch {
 	case begun < parts && whole:
 		return work.Status{State: task.Exited, Code: unknownErr, Text: "a container of it was removed by somebody else"}, nil
@@ -181,10 +181,10 @@ func lastLines(ctx context.Context, e *engine.Engine, id string) []string {
 
 // serves reports whether the SL in a container is ready, by its own word.
 func (r *Runner) serves(ctx context.Context, e *engine.Engine, c container.Summary) bool {
-	r.mu.Lock()
-	known := r.ready[c.ID]
-	r.mu.Unlock()
-	if known {
+	r.known.mu.Lock()
+	seen := r.known.ready[c.ID]
+	r.known.mu.Unlock()
+	if seen {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
@@ -197,12 +197,12 @@ func (r *Runner) serves(ctx context.Context, e *engine.Engine, c container.Summa
 	if err != nil || json.Unmarshal(raw, &health) != nil || !health.Ready {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ready == nil {
-		r.ready = map[string]bool{}
+	r.known.mu.Lock()
+	defer r.known.mu.Unlock()
+	if r.known.ready == nil {
+		r.known.ready = map[string]bool{}
 	}
-	r.ready[c.ID] = true
+	r.known.ready[c.ID] = true
 	return true
 }
 

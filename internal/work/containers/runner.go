@@ -41,6 +41,11 @@ type Runner struct {
 	Log  *slog.Logger
 
 	pin   pin
+	known known
+}
+
+// known is what a runner remembers of members.
+type known struct {
 	mu    sync.Mutex
 	whole map[work.Label]bool // members whose start has succeeded
 	kept  map[work.Label]bool // members that have ended and whose containers stay
@@ -94,13 +99,13 @@ func (r *Runner) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	if err != nil {
 		return work.Status{}, err
 	}
-	r.note(&r.whole, j.Label)
+	r.note(&r.known.whole, j.Label)
 	return work.Status{State: task.Started}, nil
 }
 
 func (r *Runner) note(in *map[work.Label]bool, l work.Label) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.known.mu.Lock()
+	defer r.known.mu.Unlock()
 	if *in == nil {
 		*in = map[work.Label]bool{}
 	}
@@ -178,13 +183,13 @@ func (r *Runner) Clean(ctx context.Context, l work.Label) error {
 }
 
 func (r *Runner) forget(l work.Label) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.whole, l)
+	r.known.mu.Lock()
+	defer r.known.mu.Unlock()
+	delete(r.known.whole, l)
 	if r.Keep {
-		if r.kept == nil {
-			r.kept = map[work.Label]bool{}
+		if r.known.kept == nil {
+			r.known.kept = map[work.Label]bool{}
 		}
-		r.kept[l] = true
+		r.known.kept[l] = true
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // do carries out one step beside the volumes.
-func (f *Filler) do(ctx context.Context, e *engine.Engine, w *web, root *os.Root, x op, o *order, j work.Job, left *unpack.Budget) error {
+func (f *Filler) do(ctx context.Context, w *web, root *os.Root, x op, j work.Job, left *unpack.Budget) error {
 	if x.from != nil {
 		file, err := create(root, x.out)
 		if err != nil {

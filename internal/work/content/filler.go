@@ -146,7 +146,7 @@ func (f *Filler) fill(ctx context.Context, e *engine.Engine, o *order, j work.Jo
 	left := unpack.Budget{Entries: maxEntries, Bytes: maxBytes}
 	w := newWeb(f.cfg.Proxies, f.cfg.Terms.Host)
 	for i, x := range o.ops {
-		if err := f.do(ctx, e, w, root, x, o, j, &left); err != nil {
+		if err := f.do(ctx, w, root, x, j, &left); err != nil {
 			return s, fmt.Errorf("task %s: OpsList[%d]: %w", j.Task.Name, i, err)
 		}
 	}

@@ -76,7 +76,7 @@ func opOf(x taskfile.Operation) (o op, err error) {
 	case err != nil:
 		return o, err
 	case !filepath.IsLocal(o.out) || o.from != nil && (o.out == "." || strings.HasSuffix(x.Out, "/")):
-		return o, fmt.Errorf("bad Out %.200q: name a file or a directory in the volume, without / before it and without ..", x.Out)
+		return o, fmt.Errorf("bad Out %.200q: name a file or a directory in the volume, whose path does not begin with / and has no .. in it", x.Out)
 	}
 	return o, nil
 }

@@ -293,7 +293,7 @@ func TestPrepareFindsWhatIsWrong(t *testing.T) {
 		"none.py": func(j *work.Job) {
 			j.Task.Definition = []byte(strings.ReplaceAll(string(j.Task.Definition), "works.py", "none.py"))
 		},
-		"sets LD_PRELOAD": func(j *work.Job) {
+		"set LD_PRELOAD": func(j *work.Job) {
 			j.Task.Definition = []byte(strings.ReplaceAll(string(j.Task.Definition), "TASK_SECRET", "LD_PRELOAD"))
 		},
 		"python9": func(j *work.Job) {

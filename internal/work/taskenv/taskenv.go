@@ -43,11 +43,11 @@ func Check(vars []taskfile.Var, process bool) error {
 	for _, v := range vars {
 		switch {
 		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0):
-			return fmt.Errorf("Envvars of the task: %.80q is no name of a variable with a value", v.Name)
+			return fmt.Errorf("the task's Envvars: %.80q is no name of a variable with a value", v.Name)
 		case hasName(gpus, v.Name):
-			return fmt.Errorf("Envvars of the task sets %.80s, which says which GPUs of this host a program has: leave it out, the host's profile says it", v.Name)
+			return fmt.Errorf("the task's Envvars set %.80s, which says which GPUs of this host a program has: leave it out, the host's profile says it", v.Name)
 		case process && hasName(loaders, v.Name):
-			return fmt.Errorf("Envvars of the task sets %.80s, by which a process could run other code than its program: leave it out, or have the host's owner set it as usrenvvars in the profile", v.Name)
+			return fmt.Errorf("the task's Envvars set %.80s, by which a process could run other code than its program: leave it out, or have the host's owner set it as usrenvvars in the profile", v.Name)
 		}
 	}
 	return nil
