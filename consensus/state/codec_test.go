@@ -186,6 +186,15 @@ var everyCommand = []state.Command{
 		Sentences: []string{"Allow spiffe://a.example/swarm/swci/** to manage all-resources", "Allow spiffe://b.example/** to use contracts where contract.name='study'"},
 		By:        "spiffe://a.example/swarm/swci", AtMS: 74, Order: anOrder("SetRights"),
 	},
+	// A host joins what a taskrunner carries out, and the record says whom an assignment needs and until when.
+	state.AssignTask{Assignment: task.Request{
+		ID: "9", Task: "pull", Digest: pullDigest, Taskrunner: "tr", Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99, Joins: "8",
+	}, AtMS: 75, Order: anOrder("AssignTask"), Whole: true},
+	state.RegisterNode{
+		Node: state.Node{Name: "swop-1", Role: naming.RoleSWOP, PeerID: "12D3", Offer: &task.Offer{
+			Taskrunner: "tr", Peers: 2, Group: "grp", CPUs: 8, MemoryBytes: 1 << 30, GPUs: 1, Labels: []string{"site=a"},
+		}}, TokenHash: hexOf("b", 64), AtMS: 76,
+	},
 }
 
 // pullDigest is what the task of everyCommand comes to.
