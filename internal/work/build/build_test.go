@@ -187,7 +187,7 @@ func TestAnImageIsBuilt(t *testing.T) {
 func TestABuildFails(t *testing.T) {
 	l := newLab(t)
 	s, err := l.run(build.New(l.cfg), made(l.outcome, "", "FROM "+enginetest.TestImage, "RUN echo first > /f", "RUN printf 'the reason\\033[31m\\n'; exit 3"))
-	if err != nil || s.State != task.Exited || s.Code != 3 || !strings.Contains(s.Text, "the reason") || !strings.Contains(s.Text, "returned a non-zero code: 3") || strings.ContainsAny(s.Text, "\x1b\n") {
+	if err != nil || s.State != task.Exited || s.Code != 3 || !strings.Contains(s.Said, "the reason") || !strings.Contains(s.Text, "returned a non-zero code: 3") || strings.ContainsAny(s.Text+s.Said, "\x1b\n") {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, ok := l.there(); ok {
@@ -208,7 +208,7 @@ func TestABuildIsHeldToTheOwnersTerms(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	s, err = l.run(build.New(l.cfg), made(l.outcome, "", "FROM "+enginetest.TestImage, "RUN false"))
-	if err != nil || s.Code != 1 || !strings.Contains(s.Text, "the build had no network: the host's policy gives it one by networks: [bridge] under limits") {
+	if err != nil || s.Code != 1 || !strings.Contains(s.Text, "the build had no network, which the host's policy gives by networks: [bridge] under limits") {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -182,7 +182,7 @@ func (b *Builder) follow(ctx context.Context, stream io.Reader, j work.Job) (wor
 	return work.Status{State: task.Exited}, nil
 }
 
-// failed is how a build ended that did not come to its end.
+// failed is how a build ended that did not come to its end. What its steps printed may be data, and why they failed is not.
 func (b *Builder) failed(last []string, m message) work.Status {
 	s := work.Status{State: task.Exited, Code: m.ErrorDetail.Code}
 	if s.Code == 0 {
@@ -193,9 +193,10 @@ func (b *Builder) failed(last []string, m message) work.Status {
 	if errors.As(engine.Explain(errors.New(why)), &known) && known.Help != "" {
 		why += ": " + known.Help
 	}
+	s.Said, s.Text = work.LastLines(last), why
 	if !b.cfg.Terms.Network {
-		last = append(last, "the build had no network: the host's policy gives it one by networks: [bridge] under limits")
+		s.Text = "the build had no network, which the host's policy gives by networks: [bridge] under limits: " + why
 	}
-	s.Text = work.LastLines(append(last, why))
+	s.Text = work.LastLines([]string{s.Text})
 	return s
 }
