@@ -168,11 +168,32 @@ func TestAHostJoinsATaskrunner(t *testing.T) {
 				t.Errorf("assignment %+v", a)
 			}
 			s.hosts[0].up = false
-			if a := s.over("8", 5*time.Minute); a.Verdict != task.Failed || a.Reason != "assignment 7, which it joined, ended without success" {
+			if a := s.over("8", 5*time.Minute); a.Verdict != task.Failed || a.Reason != "assignment 7, which it joined, has ended" {
 				t.Errorf("assignment %+v", a)
 			}
 		})
 	}
+}
+
+// TestWhoJoinsTooLate: what has not started when the other one has succeeded is ended, so that the taskrunner is idle.
+func TestWhoJoinsTooLate(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		s.hosts[0].fate, s.hosts[1].up = hang, false
+		s.assign("7", 1)
+		s.run(20 * time.Second)
+		s.assign("8", 1, func(q *task.Request) { q.Joins, q.Hosts = "7", []string{"swop-001"} })
+		s.run(20 * time.Second)
+		if a := s.assignment("8"); a.Phase != task.Waiting {
+			t.Fatalf("assignment %+v", a)
+		}
+		s.hosts[0].fate = nil
+		if a := s.over("7", 5*time.Minute); a.Verdict != task.Succeeded {
+			t.Fatalf("assignment %+v", a)
+		}
+		if a := s.over("8", time.Minute); a.Verdict != task.Failed || a.Reason != "assignment 7, which it joined, has ended" {
+			t.Errorf("assignment %+v", a)
+		}
+	})
 }
 
 // TestNextEpochGoesAroundWhoFailed: a host that refuses or dies is replaced, and nothing of the old epoch runs beside the new one.

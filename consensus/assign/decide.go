@@ -72,7 +72,7 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 			m.Do = task.Close
 		}
 	case d.orphaned(a):
-		d.judge(m, false, "assignment "+a.Joins+", which it joined, ended without success")
+		d.judge(m, false, "assignment "+a.Joins+", which it joined, has ended")
 	case d.late(a):
 		d.judge(m, a.Met(), fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a)))
 	case a.Phase == task.Waiting && a.ExpiresMS > 0 && d.nowMS() >= a.ExpiresMS:
@@ -88,13 +88,17 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 	}
 }
 
-// orphaned reports whether an assignment joins one that was cancelled or has failed: nobody waits for it any more.
+// orphaned reports whether an assignment joins one that has ended, and nobody waits for it any more: what runs beside one that has succeeded
+// goes on to its end, and what has not started by then has come too late. One that is not kept any more has succeeded.
 func (d *decision) orphaned(a *task.Assignment) bool {
 	if a.Joins == "" {
 		return false
 	}
 	main := d.board.Assignments[a.Joins]
-	return main == nil || main.Verdict == task.Failed || main.Verdict == task.Cancelled
+	if main == nil || main.Verdict == task.Succeeded {
+		return a.Phase == task.Waiting || a.Phase == task.Preparing
+	}
+	return !main.Open()
 }
 
 // judge gives the verdict.

@@ -15,13 +15,23 @@ func Joined(b *Board, id string) (all []*Assignment) {
 	return all
 }
 
+// StatusOf is the state of a taskrunner in the original's words. It is not done before what has joined its assignment is over: it takes no other
+// one until then.
+func StatusOf(b *Board, taskrunner string) string {
+	a := b.AssignmentOf(taskrunner)
+	if a != nil && !a.Open() && len(Joined(b, a.ID)) > 0 {
+		return "RUNNING"
+	}
+	return a.Status()
+}
+
 // takenBy refuses a request for a taskrunner that is busy, unless it joins what that carries out.
 func takenBy(b *Board, q *Request, t *Task) error {
 	if q.Joins == "" {
 		return b.busy(q.Taskrunner)
 	}
 	main := b.Assignments[q.Joins]
-	if main == nil || main.Taskrunner != q.Taskrunner || main.Joins != "" || !main.Open() {
+	if main == nil || main.Taskrunner != q.Taskrunner || main.Joins != "" || main.Phase != Preparing && main.Phase != Running {
 		return illegal(Stale, "assign the task anew", "taskrunner %s carries out no assignment %s that could be joined", q.Taskrunner, clipped(q.Joins))
 	}
 	if main.Task != t.Name || main.Digest != t.Digest {

@@ -27,12 +27,18 @@ func TestAHostJoinsATaskrunner(t *testing.T) {
 	if _, err := assign("9", task.DefaultTaskrunner, 1)(b); cause(err) != task.Busy {
 		t.Errorf("what joined it runs, and it takes another: %v", err)
 	}
+	if got := task.StatusOf(b, task.DefaultTaskrunner); got != "RUNNING" {
+		t.Errorf("what joined it runs, and it is %s", got)
+	}
 	if _, err := join("9", "h-3")(b); cause(err) != task.Stale {
 		t.Errorf("it is over, and is joined: %v", err)
 	}
 	b = after(t, b, all("8", task.Exited, true), judged("8", task.Succeeded), do("8", task.Close), assign("9", task.DefaultTaskrunner, 1))
 	if b.AssignmentOf(task.DefaultTaskrunner).ID != "9" {
 		t.Error("it does not take another")
+	}
+	if _, err := assigning(func() task.Request { q := joining("10", "h-3"); q.Joins = "9"; return q }())(b); cause(err) != task.Stale {
+		t.Errorf("it waits for hosts itself, and is joined: %v", err)
 	}
 }
 

@@ -189,7 +189,7 @@ func getTaskrunnerPeer(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("get taskrunner %s: %w", args.Value("NAME"), err)
 		}
 		nodes, err := api.By.ListNodes(ctx)
-		if err != nil {
+		if err != nil && client.Reason(err) != "NO_RIGHT" { // who may read tasks alone sees no SLs
 			return fmt.Errorf("list nodes: %w", err)
 		}
 		a, peer := tasks.Whole(r), args.Value("PEER")

@@ -34,7 +34,7 @@ func showTaskrunner(b *task.Board, name string) *swarmv1.Taskrunner {
 	if r == nil {
 		return nil
 	}
-	return &swarmv1.Taskrunner{Name: r.Name, Status: b.AssignmentOf(name).Status(), CreatedUnixMs: r.CreatedMS}
+	return &swarmv1.Taskrunner{Name: r.Name, Status: task.StatusOf(b, name), CreatedUnixMs: r.CreatedMS}
 }
 
 // showTaskrunners shows all taskrunners: the default one, then the others by name.

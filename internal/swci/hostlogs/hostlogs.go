@@ -89,7 +89,7 @@ func assigned(ctx context.Context, api client.Tasks, name, id string) (*swarmv1.
 			return nil, err
 		}
 		for _, a := range slices.Backward(all) {
-			if a.GetTask() == name {
+			if a.GetTask() == name && a.GetJoins() == "" { // what joined another one is read by its own ID
 				id = a.GetId()
 				break
 			}

@@ -69,11 +69,13 @@ func Register(ctx context.Context, api Author, t *taskfile.Task) (*swarmv1.Task,
 	}
 	made, wrote, err := writeBody(ctx, api, t)
 	if err == nil {
-		shown, err := Look(ctx, api, t.Name)
-		if err == nil {
+		var shown *Shown
+		if shown, err = Look(ctx, api, t.Name); err == nil {
 			err = shown.Same(t)
 		}
-		return made, wrote, err
+	}
+	if err == nil {
+		return made, wrote, nil
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWait)
 	defer cancel()
