@@ -180,7 +180,7 @@ func (h *Host) work(ctx context.Context, m *member, limit time.Duration, do func
 		case <-ctx.Done():
 		case h.done <- func() {
 			h.count++
-			m.worker, m.since = nil, h.count
+			m.worker, m.due.since = nil, h.count
 			then(time.Now())
 		}:
 		}

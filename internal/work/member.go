@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -23,7 +24,6 @@ type member struct {
 	looked bool    // what there was of it was adopted
 	worker *worker // that does something for it; nil: nobody does
 	due    pace
-	since  int // the host's count when the last worker ended: looks from before tell nothing
 }
 
 // outcome is what has become of a member.
@@ -31,7 +31,8 @@ type outcome struct {
 	state   task.State // empty: nothing was done yet
 	code    int32
 	text    string
-	cleaned bool // nothing of it is left
+	gone    bool // nothing of it runs or is left to remove
+	cleaned bool // and its guard knows, if it was the last of its epoch
 }
 
 // pace says when something is due for a member.
@@ -41,6 +42,7 @@ type pace struct {
 	next     time.Time // not before this is anything done
 	cleanAt  time.Time // not before this is it cleaned
 	failed   int       // tries to clean it
+	since    int       // the host's count when the last worker ended: looks from before tell nothing
 }
 
 // worker does something for a member.
@@ -329,44 +331,58 @@ func (h *Host) end(ctx context.Context, m *member, now time.Time) {
 	if now.Before(m.due.cleanAt) {
 		return
 	}
+	if m.gone {
+		h.tellEnd(ctx, m)
+		return
+	}
 	kind := m.kind
 	h.work(ctx, m, cleanLimit, func(ctx context.Context) func(time.Time) {
 		err := h.clean(ctx, m.label, kind)
 		return func(now time.Time) {
-			if err == nil {
-				err = h.ended(m)
-			}
-			if err == nil {
-				m.cleaned, m.due.failed = true, 0
-				if !m.over() {
-					m.state, m.code, m.text = task.Stopped, 0, ""
-				}
+			if err != nil {
+				m.putOff(h.cfg.Log, now, err)
 				return
 			}
-			if m.due.failed++; m.due.failed == 1 {
-				h.cfg.Log.Warn("can't remove yet what is left of an assignment", "assignment", m.label.Assignment, "epoch", m.label.Epoch, "err", err)
+			m.due.failed = 0
+			if m.gone = true; !m.over() {
+				m.state, m.code, m.text = task.Stopped, 0, ""
 			}
-			m.due.cleanAt = now.Add(min(cleanPause<<min(m.due.failed-1, 8), maxPause))
 		}
 	})
 	m.worker.cleans = true
 }
 
-// ended tells the guard, when nothing is left of the last member of an epoch.
-func (h *Host) ended(m *member) error {
+// putOff has the end of a member tried again later.
+func (m *member) putOff(log *slog.Logger, now time.Time, err error) {
+	if m.due.failed++; m.due.failed == 1 {
+		log.Warn("can't remove yet what is left of an assignment", "assignment", m.label.Assignment, "epoch", m.label.Epoch, "err", err)
+	}
+	m.due.cleanAt = now.Add(min(cleanPause<<min(m.due.failed-1, 8), maxPause))
+}
+
+// tellEnd tells the guard when nothing is left of the last member of an epoch: beside the loop, as the guard may have to wait.
+func (h *Host) tellEnd(ctx context.Context, m *member) {
 	for l, other := range h.members {
-		if other != m && !other.cleaned && l.Assignment == m.label.Assignment && l.Epoch == m.label.Epoch {
-			return nil
+		if other != m && !other.gone && l.Assignment == m.label.Assignment && l.Epoch == m.label.Epoch {
+			m.cleaned = true
+			return
 		}
 	}
-	words := "ended by its host"
-	if m.over() {
-		words = fmt.Sprintf("%s with code %d: %s", m.state, m.code, m.text)
+	words := fmt.Sprintf("%s with code %d: %s", m.state, m.code, m.text)
+	if m.state == task.Stopped && m.text == "" {
+		words = "ended by its host"
 	}
-	if err := h.cfg.Guard.Ended(m.label.Assignment, m.label.Epoch, words); err != nil {
-		return fmt.Errorf("keep that it has ended: %w", err)
-	}
-	return nil
+	h.work(ctx, m, 0, func(context.Context) func(time.Time) {
+		err := h.cfg.Guard.Ended(m.label.Assignment, m.label.Epoch, words)
+		return func(now time.Time) {
+			if err != nil {
+				m.putOff(h.cfg.Log, now, fmt.Errorf("keep that it has ended: %w", err))
+				return
+			}
+			m.cleaned = true
+		}
+	})
+	m.worker.cleans = true
 }
 
 // clean has the executor of a type clean up, or all if the type is not known.

@@ -62,8 +62,8 @@ func (h *Host) saw(kind string, at int, found []Found, err error) {
 		if m.kind == "" {
 			m.kind = kind
 		}
-		if m.cleaned && at >= m.since {
-			m.cleaned = false // it came late, such as from an engine that was asked before
+		if m.gone && at >= m.due.since {
+			m.gone, m.cleaned = false, false // it came late, such as from an engine that was asked before
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (h *Host) seen(m *member) (found *Found, sure bool) {
 		if m.kind != "" && m.kind != kind {
 			continue
 		}
-		if !s.ok || s.at < m.since {
+		if !s.ok || s.at < m.due.since {
 			sure = false
 			continue
 		}

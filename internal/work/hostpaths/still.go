@@ -38,7 +38,7 @@ func Bindable(ctx context.Context, r Resolver, judged map[string]string, owned [
 			return nil, fmt.Errorf("path %.200q led to %.200q when this host's policy was asked, and leads to %.200q now: assign the task again", name, at, now[name])
 		}
 		for _, other := range others {
-			if inside(at, other) || inside(other, at) {
+			if at != other && Overlap(at, other) {
 				return nil, fmt.Errorf("of %.200q and %.200q one lies in the other, so that a program could exchange it before it is bound for the next: name directories apart from each other", at, other)
 			}
 		}
@@ -46,6 +46,9 @@ func Bindable(ctx context.Context, r Resolver, judged map[string]string, owned [
 	}
 	return now, nil
 }
+
+// Overlap reports whether two clean paths are the same, or one lies in the other.
+func Overlap(a, b string) bool { return a == b || inside(a, b) || inside(b, a) }
 
 // inside reports whether a clean path lies in a directory, and is another.
 func inside(p, dir string) bool {

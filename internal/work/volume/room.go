@@ -30,7 +30,12 @@ func (r Room) Check(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{dir, r.Dir} {
+	return r.full(dir)
+}
+
+// full is an error when there is no room on the engine's disk or on that of r.Dir.
+func (r Room) full(engines string) error {
+	for _, dir := range []string{engines, r.Dir} {
 		if dir == "" {
 			continue
 		}
@@ -48,6 +53,10 @@ func (r Room) Check(ctx context.Context, e *engine.Engine) error {
 
 // Watch ends work, by its cancel function, when it leaves too little room. It returns when ctx ends.
 func (r Room) Watch(ctx context.Context, e *engine.Engine, cancel context.CancelCauseFunc) {
+	dir, err := disk(ctx, e)
+	if err != nil {
+		dir = "" // an engine that does not answer ends no work: the work itself will
+	}
 	ticks := time.NewTicker(spacePause)
 	defer ticks.Stop()
 	for {
@@ -55,7 +64,7 @@ func (r Room) Watch(ctx context.Context, e *engine.Engine, cancel context.Cancel
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			if err := r.Check(ctx, e); err != nil && ctx.Err() == nil {
+			if err := r.full(dir); err != nil {
 				cancel(err)
 				return
 			}
