@@ -116,6 +116,9 @@ func (f *File) take(l line) error {
 	return err
 }
 
+// heredocs are the steps in which some builders read << as the beginning of a document, whose lines are then no steps to them.
+var heredocs = []string{"RUN", "COPY", "ADD", "ONBUILD"}
+
 // stepOf takes a line apart.
 func stepOf(l line) (step, error) {
 	text := strings.TrimSpace(l.text)
@@ -135,6 +138,8 @@ func stepOf(l line) (step, error) {
 		return s, fmt.Errorf("%s says nothing", s.word)
 	case strings.HasSuffix(s.rest, `\`):
 		return s, fmt.Errorf("%s ends with a backslash: leave it out", s.word)
+	case slices.Contains(heredocs, s.word) && strings.Contains(s.rest, "<<"):
+		return s, fmt.Errorf("%s has <<, which builders may take for a document of several lines: write it without", s.word)
 	}
 	return s, nil
 }
@@ -149,11 +154,23 @@ func (s *step) check() error {
 			return fmt.Errorf("options of RUN, such as %.40q, are not taken: leave them out", firstWord(s.rest))
 		}
 	case "LABEL":
-		if strings.Contains(strings.ToLower(s.rest), "io.swarmd") {
-			return errors.New("labels that begin with io.swarmd are swarmd's own: choose another name")
-		}
+		return s.labels()
 	case "ONBUILD":
 		return CheckTrigger(s.rest)
+	}
+	return nil
+}
+
+// labels refuses those that are swarmd's own, however they are written.
+func (s *step) labels() error {
+	plain := strings.NewReplacer(`"`, "", `'`, "").Replace(strings.ToLower(s.rest))
+	if strings.Contains(plain, "io.swarmd") {
+		return errors.New("labels that begin with io.swarmd are swarmd's own: choose another name")
+	}
+	for _, pair := range strings.Fields(plain) {
+		if key, _, _ := strings.Cut(pair, "="); strings.ContainsAny(key, `$\`) {
+			return fmt.Errorf("LABEL with %.80q: write the label's name as it is, without $ and backslash", key)
+		}
 	}
 	return nil
 }

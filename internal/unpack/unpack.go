@@ -101,6 +101,8 @@ func (t target) tar(from io.Reader) error {
 			return errors.New("it is no archive that is known: use tar, tar.gz, tar.bz2 or zip")
 		case err != nil:
 			return fmt.Errorf("bad archive: %w", err)
+		case t.ctx.Err() != nil:
+			return t.ctx.Err()
 		}
 		switch h.Typeflag {
 		case tar.TypeReg:
@@ -112,6 +114,7 @@ func (t target) tar(from io.Reader) error {
 		case tar.TypeLink:
 			err = t.link(h.Name, h.Linkname)
 		case tar.TypeXGlobalHeader:
+			err = t.budget.Take(0)
 		default:
 			err = errors.New("it is no file, directory or link")
 		}
@@ -264,15 +267,19 @@ func (t target) symlink(name, to string) error {
 
 func (t target) link(name, to string) error {
 	at, err := t.place(name)
-	if err == nil {
-		err = t.budget.Take(0)
-	}
 	if err != nil {
 		return err
 	}
 	from, err := t.place(to)
 	if err != nil {
 		return fmt.Errorf("it is a link to %.200q, out of the archive", to)
+	}
+	info, err := t.root.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if err := t.budget.Take(info.Size()); err != nil { // whoever reads the directory reads the file once more
+		return err
 	}
 	if err := t.clear(at); err != nil {
 		return err

@@ -147,6 +147,7 @@ func TestWhatIsNotUnpacked(t *testing.T) {
 		{tarred(t, reg("d/x", 0), reg("d", 0)), "directory not empty"},
 		{tarred(t, many...), "more than is taken"},
 		{tarred(t, reg("big", 1<<16+1)), "more than is taken"},
+		{tarred(t, reg("big", 1<<15+1), tar.Header{Name: "again", Typeflag: tar.TypeLink, Linkname: "big"}), "more than is taken"},
 		{gzipped(tarred(t, reg("a", 1<<15), reg("b", 1<<15+1))), "more than is taken"},
 		{zipped(t, zip.FileHeader{Name: "../x"}), "leads out"},
 		{zipped(t, link), "out of the archive"},
