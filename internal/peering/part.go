@@ -18,8 +18,15 @@ type Part struct {
 	log  *slog.Logger
 
 	mu     sync.Mutex
-	wanted time.Time // when a heartbeat was sent that was answered so
+	began  time.Time
+	wanted time.Time // when a heartbeat was sent that was answered so; zero: none was answered yet
 }
+
+// leaseLook is how often a lease is looked at, which may have become shorter.
+const leaseLook = 5 * time.Second
+
+// firstLease is for how long a node may go on before a leader has answered a heartbeat of it: it has to get its identity and to register first.
+const firstLease = 5 * time.Minute
 
 // NewPart returns the lease of a part; nil for none.
 func NewPart(p task.Part, log *slog.Logger) *Part {
@@ -39,11 +46,14 @@ func (p *Part) String() string {
 
 // heard takes what a leader has answered to a heartbeat.
 func (p *Part) heard(sent time.Time, wanted bool) {
-	if p == nil || !wanted {
+	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !wanted {
+		sent = p.began // as if it had been wanted then: the first lease is no longer than others
+	}
 	if sent.After(p.wanted) {
 		p.wanted = sent
 	}
@@ -53,6 +63,9 @@ func (p *Part) heard(sent time.Time, wanted bool) {
 func (p *Part) ends() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.wanted.IsZero() {
+		return p.began.Add(firstLease)
+	}
 	return p.wanted.Add(task.LeaseMS * time.Millisecond)
 }
 
@@ -61,7 +74,9 @@ func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, e
 	if p == nil {
 		return run(ctx)
 	}
-	p.heard(time.Now(), true) // the first lease begins
+	p.mu.Lock()
+	p.began = time.Now()
+	p.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := fmt.Errorf("this node is a part of assignment %s on %s, and for %v no leader of the swarm has said that it is to go on", p.part.Assignment, p.part.Host, task.LeaseMS*time.Millisecond)
 	var watch sync.WaitGroup
@@ -70,7 +85,7 @@ func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, e
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(left):
+			case <-time.After(min(left, leaseLook)):
 			}
 		}
 		p.log.Warn("ends, since nobody wants it any more", "assignment", p.part.Assignment, "host", p.part.Host)

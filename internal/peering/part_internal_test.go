@@ -59,6 +59,27 @@ func TestPartEndsWithItsLease(t *testing.T) {
 	})
 }
 
+// TestTheFirstLease: a node that has yet to register has longer, and none that a leader does not want.
+func TestTheFirstLease(t *testing.T) {
+	for refused, want := range map[bool]time.Duration{false: firstLease, true: task.LeaseMS * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			p := NewPart(task.Part{Host: "h", Assignment: "7", Epoch: 1}, slog.New(slog.DiscardHandler))
+			_, err := p.Within(t.Context(), func(ctx context.Context) (int, error) {
+				time.Sleep(30 * time.Second)
+				if refused {
+					p.heard(time.Now(), false)
+				}
+				<-ctx.Done()
+				return 0, ctx.Err()
+			})
+			if took := time.Since(begun); err == nil || took != want {
+				t.Errorf("it ended after %v with %v", took, err)
+			}
+		})
+	}
+}
+
 // TestNoPartHasNoEnd holds that nodes that no host of tasks has started say and heed nothing.
 func TestNoPartHasNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
