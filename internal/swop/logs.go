@@ -38,11 +38,15 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 	}
 	say := func(from, line string) error { return emit(logs.Line{From: from, Text: line}) }
 	seen := map[work.Label]bool{}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	all, printing := errgroup.WithContext(ctx)
 	for {
 		hosted := l.hosted(w.Assignment) // before what there is: nothing is started after it is gone
 		found, err := l.find(ctx, w.Assignment)
 		if err != nil {
+			stop()
+			_ = all.Wait() // none prints any more when this returns
 			return err
 		}
 		for _, f := range found {

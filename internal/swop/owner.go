@@ -3,6 +3,7 @@ package swop
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -106,6 +107,9 @@ func (o Owner) shared(ctx context.Context, r policy.Request, names []string) con
 		return consent.Verdict{Decision: consent.Refused, Sentence: err.Error()}
 	}
 	for _, name := range names {
+		if own := o.identityIn(leads[name]); own != "" {
+			return consent.Verdict{Decision: consent.Refused, Sentence: fmt.Sprintf("it asks for the directory %.200q, and %.200q is of the identity of an SL of this host: name another directory in the task", name, own)}
+		}
 		r.Paths = []string{leads[name]}
 		if d := o.Policy.Decide(r); d.Verdict == policy.Refused && leads[name] != name {
 			d.Reason += fmt.Sprintf("; it names it as %.200q", name)
@@ -115,6 +119,16 @@ func (o Owner) shared(ctx context.Context, r policy.Request, names []string) con
 		}
 	}
 	return v
+}
+
+// identityIn returns a file or directory of the identities of this host's SLs that a path has in it, or lies in; empty: there is none.
+func (o Owner) identityIn(at string) string {
+	for _, own := range o.Profile.IdentityFiles() {
+		if hostpaths.Overlap(filepath.Clean(own), at) {
+			return own
+		}
+	}
+	return ""
 }
 
 // Grant is what a task has of the host that was consented to. It looks anew where paths lead: what it grants the policy gives.
@@ -138,7 +152,7 @@ func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, err error
 		return work.Grant{}, err
 	}
 	for name, at := range g.Paths {
-		if !o.Policy.Gives(at) {
+		if !o.Policy.Gives(at) || o.identityIn(at) != "" {
 			return work.Grant{}, fmt.Errorf("path %.200q leads to %.200q now, which this host does not give: assign the task again", name, at)
 		}
 	}

@@ -340,6 +340,28 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 	}
 }
 
+// TestIdentitiesInFilesAreKept: a directory that the owner gives is not given if an SL's key is in it.
+func TestIdentitiesInFilesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"keys", "data"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\nlimits:\n  paths: ["+dir+"]\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: dir + "/keys/sl.pem"}}}}}
+	o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: true, Profile: profile, Paths: hostpaths.Here{}}, Recent: hostpaths.Here{}}
+	for path, want := range map[string]consent.Decision{dir + "/keys": consent.Refused, dir: consent.Refused, dir + "/data": consent.Allowed} {
+		x := runSwarm("[{Src: " + path + ", Tgt: /x, MType: BIND}]")
+		if got := o.Decide(t.Context(), ann, &task.Hosted{}, x, nil); got.Decision != want || want == consent.Refused && !strings.Contains(got.Sentence, "identity of an SL") {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
 // blind looks at no host.
 type blind struct{ t *testing.T }
 

@@ -98,6 +98,18 @@ func (p *Profile) IdentityVolumes() (all []string) {
 	return all
 }
 
+// IdentityFiles are the paths of the host under which the SLs have their identities.
+func (p *Profile) IdentityFiles() (all []string) {
+	for i := range p.Nodes {
+		for _, a := range p.Nodes[i].Identity {
+			if !strings.EqualFold(a.MountType, Volume) && a.Src != "" && !slices.Contains(all, a.Src) {
+				all = append(all, a.Src)
+			}
+		}
+	}
+	return all
+}
+
 // SetsSessionTimeout reports whether the profile says how long a node's program may be without a session.
 func (p *Profile) SetsSessionTimeout(n *Node) bool {
 	return slices.ContainsFunc(p.SLEnv(n), func(v Var) bool { return v.Name == "SWARM_SESSION_TIMEOUT" })
