@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,12 +71,15 @@ func (*policy) Approves(approver, submitter string) error {
 
 // images are those of the host's engine, where a name stands for another one each time.
 type images struct {
+	mu    sync.Mutex
 	found int
 	now   func() (*owners.Image, error) // nil: tasks have none
 }
 
 func (i *images) find(context.Context, *task.Task) (*owners.Image, error) {
+	i.mu.Lock()
 	i.found++
+	i.mu.Unlock()
 	if i.now == nil {
 		return nil, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,13 +121,13 @@ func TestAnImageThatIsNotThere(t *testing.T) {
 func TestOthersDoNotWaitForARegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		slow := true
+		var looks atomic.Int32
 		w.images.now = func() (*owners.Image, error) {
-			if slow {
-				slow = false
+			n := int(looks.Add(1))
+			if n == 1 {
 				time.Sleep(time.Minute)
 			}
-			return owners.NewImage("a:1", digestOf(w.images.found))
+			return owners.NewImage("a:1", digestOf(n)) // another one each time
 		}
 		g, h := w.guard(), w.assigned(request(), ann)
 		first := make(chan consent.Answer)

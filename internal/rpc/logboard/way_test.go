@@ -24,6 +24,24 @@ import (
 
 const swarmID = "swarm-1"
 
+// kept is what a host logs, while others read it.
+type kept struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (k *kept) Write(b []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.b.Write(b)
+}
+
+func (k *kept) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.b.String()
+}
+
 // way is the way of a log: an operator, the SN that leads, and a host.
 type way struct {
 	t         *testing.T
@@ -34,7 +52,7 @@ type way struct {
 	mu    sync.Mutex
 	board *logboard.Board // of the SN that leads
 	gone  bool            // the host is
-	log   bytes.Buffer    // the host's
+	log   kept            // the host's
 	host  *logs.Host
 }
 
