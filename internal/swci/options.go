@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -132,6 +133,10 @@ func options(l cmdline.Line, flags []cli.Flag, c *Command) (*cli.Context, error)
 	return opts, nil
 }
 
+// parsing is held while flags are parsed: urfave/cli keeps what it finds in the flags themselves, which commands that run beside each other share.
+// The values that a command reads are its own.
+var parsing sync.Mutex
+
 // parseFlags lets urfave/cli turn the normalised options into values, without its help, its output or its exits.
 func parseFlags(flags []cli.Flag, argv []string) (*cli.Context, error) {
 	var got *cli.Context
@@ -142,6 +147,8 @@ func parseFlags(flags []cli.Flag, argv []string) (*cli.Context, error) {
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return err },
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
+	parsing.Lock()
+	defer parsing.Unlock()
 	if err := app.Run(argv); err != nil {
 		if bad, ok := cmdline.Bad(err, flags...); ok {
 			hint := ""
