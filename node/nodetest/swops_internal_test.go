@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/policy"
 	hosting "github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/node"
 )
@@ -60,7 +61,7 @@ func (n *swop) start() error {
 		return err
 	}
 	n.host, n.killed = n.swarm.Network.attach(n.id), new(bool)
-	cfg := node.SWOPConfig{Common: common(n.id, n.swarm.logger.With("on", n.id.name)), Offer: n.offer, Policy: n.policy, Runtime: "docker"}
+	cfg := node.SWOPConfig{Common: common(n.id, n.swarm.logger.With("on", n.id.name)), Offer: n.offer, Policy: n.policy, Runtime: "docker", Place: hosting.Place{Profile: &taskfile.Profile{}}}
 	cfg.StateDir, cfg.SwarmID = n.state.path, SwarmID
 	for _, sn := range n.swarm.SNs.all {
 		cfg.SNs = append(cfg.SNs, net.JoinHostPort(sn.id.name, strconv.Itoa(portAPI)))
