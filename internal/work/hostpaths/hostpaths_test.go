@@ -70,7 +70,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, target string) {
 		root := t.TempDir()
 		if os.MkdirAll(filepath.Join(root, "a/b"), 0o700) != nil || os.Symlink(target, filepath.Join(root, "a/link")) != nil || os.Symlink(target, filepath.Join(root, "link")) != nil {
-			t.Skip()
+			return
 		}
 		at, err := hostpaths.Walk(root, name)
 		if err != nil {
