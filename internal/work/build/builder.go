@@ -140,7 +140,7 @@ func (b *Builder) Start(ctx context.Context, j work.Job) (s work.Status, err err
 
 // built finds the image that was built for a job; empty: there is none.
 func (b *Builder) built(ctx context.Context, e *engine.Engine, j work.Job) (string, error) {
-	all, err := e.ImageList(ctx, image.ListOptions{Filters: labelled(b.outcomeLabels(j))})
+	all, err := e.ImageList(ctx, image.ListOptions{Filters: volume.Filtered(b.outcomeLabels(j))})
 	if err != nil {
 		return "", engine.Explain(fmt.Errorf("look for the image of task %s: %w", j.Task.Name, err))
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -75,12 +74,4 @@ func (b *Builder) outcomeLabels(j work.Job) map[string]string {
 	delete(labels, engine.LabelRole)
 	labels[engine.LabelTask], labels[engine.LabelBuild] = j.Task.Digest, ""
 	return labels
-}
-
-func labelled(labels map[string]string) filters.Args {
-	args := filters.NewArgs()
-	for k, v := range labels {
-		args.Add("label", k+"="+v)
-	}
-	return args
 }

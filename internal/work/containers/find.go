@@ -23,6 +23,7 @@ import (
 	programs "github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
 const (
@@ -42,7 +43,7 @@ func (r *Runner) list(ctx context.Context, e *engine.Engine) (map[work.Label][]c
 	}
 	found := map[work.Label][]container.Summary{}
 	for _, c := range all {
-		l, ok := labelOf(c.Labels)
+		l, ok := volume.Member(c.Labels)
 		if !ok || l.Node != r.Node || c.Labels[engine.LabelScope] != r.scope() {
 			continue
 		}
@@ -53,16 +54,6 @@ func (r *Runner) list(ctx context.Context, e *engine.Engine) (map[work.Label][]c
 		}
 	}
 	return found, nil
-}
-
-// labelOf reads a member's labels.
-func labelOf(labels map[string]string) (l work.Label, ok bool) {
-	epoch, err := strconv.ParseUint(labels[engine.LabelEpoch], 10, 32)
-	member, err2 := strconv.ParseUint(labels[engine.LabelMember], 10, 32)
-	l = work.Label{
-		Swarm: labels[engine.LabelSwarm], Node: labels[engine.LabelHost], Assignment: labels[engine.LabelAssignment], Epoch: uint32(epoch), Member: uint32(member),
-	}
-	return l, err == nil && err2 == nil && l.Assignment != ""
 }
 
 // Find tells members by their containers. A host looks first when it starts, which is when the image of SLs is found, too.

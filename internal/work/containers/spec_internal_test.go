@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
 func runner() *Runner {
@@ -198,13 +199,13 @@ func TestTheTaskBeforeNamesTheImage(t *testing.T) {
 
 func TestLabelsAreReadBack(t *testing.T) {
 	want := job().Label
-	if got, ok := labelOf(marks(want, 2)); !ok || got != want {
+	if got, ok := volume.Member(marks(want, 2)); !ok || got != want {
 		t.Errorf("%+v", got)
 	}
 	for _, bad := range []string{"", "-1", "x", "99999999999"} {
 		m := marks(want, 2)
 		m["io.swarmd.epoch"] = bad
-		if _, ok := labelOf(m); ok {
+		if _, ok := volume.Member(m); ok {
 			t.Errorf("epoch %q", bad)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 
 // Discard is Remove that removes the volumes too that are open, if they were made for the member whose labels these are.
 func Discard(ctx context.Context, e *engine.Engine, labels map[string]string) error {
-	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filtered(labels)})
+	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: Filtered(labels)})
 	if err != nil {
 		return engine.Explain(fmt.Errorf("look for containers of tasks: %w", err))
 	}
-	of, _ := member(labels)
+	of, _ := Member(labels)
 	var names []string
 	for _, c := range all {
 		for _, m := range c.Mounts {
@@ -26,7 +26,7 @@ func Discard(ctx context.Context, e *engine.Engine, labels map[string]string) er
 			case err != nil:
 				return engine.Explain(fmt.Errorf("look at volume %.200s: %w", m.Name, err))
 			default:
-				if made, ok := member(v.Labels); ok && made == of && v.Labels[engine.LabelScope] == labels[engine.LabelScope] {
+				if made, ok := Member(v.Labels); ok && made == of && v.Labels[engine.LabelScope] == labels[engine.LabelScope] {
 					names = append(names, m.Name)
 				}
 			}

@@ -33,8 +33,8 @@ func Labels(l work.Label, role, scope string) map[string]string {
 	}
 }
 
-// member reads those labels.
-func member(labels map[string]string) (l work.Label, ok bool) {
+// Member reads those labels, also those of a member's other parts.
+func Member(labels map[string]string) (l work.Label, ok bool) {
 	epoch, err := strconv.ParseUint(labels[engine.LabelEpoch], 10, 32)
 	index, err2 := strconv.ParseUint(labels[engine.LabelMember], 10, 32)
 	l = work.Label{
@@ -167,7 +167,7 @@ func Opened(ctx context.Context, e *engine.Engine, role, scope, node string) ([]
 	}
 	var found []work.Label
 	for _, c := range all {
-		if l, ok := member(c.Labels); ok && c.Labels[engine.LabelRole] == role {
+		if l, ok := Member(c.Labels); ok && c.Labels[engine.LabelRole] == role {
 			found = append(found, l)
 		}
 	}
@@ -180,7 +180,7 @@ func ours(role, scope, node string) filters.Args {
 
 // Remove removes what a process that ended has left of opened volumes: containers with these labels, and images without a name.
 func Remove(ctx context.Context, e *engine.Engine, labels map[string]string) error {
-	args := filtered(labels)
+	args := Filtered(labels)
 	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
 	if err != nil {
 		return engine.Explain(fmt.Errorf("look for containers of tasks: %w", err))
@@ -204,7 +204,8 @@ func Remove(ctx context.Context, e *engine.Engine, labels map[string]string) err
 	return nil
 }
 
-func filtered(labels map[string]string) filters.Args {
+// Filtered are the filters for what has all labels.
+func Filtered(labels map[string]string) filters.Args {
 	args := filters.NewArgs()
 	for k, v := range labels {
 		args.Add("label", k+"="+v)
