@@ -29,6 +29,7 @@ func TestRefusesBadTasks(t *testing.T) {
 		{"no UTF-8", "Name: \xff\n", "f:1: it is no YAML: invalid leading UTF-8 octet"},
 		{"two documents", pull + "  Tag: t\n  Auth: null\n---\nName: y\n", "f:11: a second document begins: give each task a file of its own"},
 		{"unknown type", strings.Replace(pull, "PULL_IMAGE", "PULL_IMAGES", 1), `f:2: TaskType "PULL_IMAGES" is not known: did you mean PULL_IMAGE?`},
+		{"no type", strings.Replace(pull, "PULL_IMAGE", "", 1), `f:2: TaskType is empty: use MAKE_SWARM_USER_CONTENT, MAKE_USER_CONTAINER, PULL_IMAGE or RUN_SWARM`},
 		{"far from any type", strings.Replace(pull, "PULL_IMAGE", "x", 1), `f:2: TaskType "x" is not known: use MAKE_SWARM_USER_CONTENT, MAKE_USER_CONTAINER, PULL_IMAGE or RUN_SWARM`},
 		{"unknown field", strings.Replace(pull, "Author", "Athor", 1), "f:3: unknown field Athor: did you mean Author?"},
 		{"unknown field of a body", pull + "  Tagg: t\n", "f:9: unknown field Tagg in Body: did you mean Tag?"},

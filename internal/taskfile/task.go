@@ -88,7 +88,7 @@ func (d *document) task(data []byte) *Task {
 	}
 	t := &Task{
 		Name:    f.named("Name"),
-		Type:    f.get("TaskType", broken).kindOfTask(),
+		Type:    f.kindOfTask(),
 		Author:  f.want("Author", rule{free: true}),
 		Prereq:  f.named("Prereq"),
 		Outcome: f.want("Outcome", rule{}),
@@ -117,8 +117,13 @@ func (d *document) task(data []byte) *Task {
 	return t
 }
 
-func (v value) kindOfTask() string {
-	if v.null() {
+func (f *fields) kindOfTask() string {
+	v := f.get("TaskType", broken)
+	switch {
+	case !f.has("TaskType"):
+		return ""
+	case v.null():
+		v.find(broken, "%s is empty%s", v.name, meant("", Types))
 		return ""
 	}
 	return v.oneOf(Types...)
