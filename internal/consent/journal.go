@@ -14,13 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/atomicfile"
-	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // JournalName is the name of the journal in a host's state directory.
@@ -41,92 +37,6 @@ const (
 	// keepMS is how long an assignment is kept at least after it has expired: the clock may be set back.
 	keepMS = 24 * 3600 * 1000
 )
-
-// Decision is what a host has decided on an assignment.
-type Decision string
-
-// The decisions.
-const (
-	Allowed  Decision = "allowed"
-	Asked    Decision = "asked" // not yet: somebody is to approve it
-	Refused  Decision = "refused"
-	Approved Decision = "approved" // after it was asked
-)
-
-// Entry is what a host has had to do with an assignment. Times are Unix milliseconds by the host's clock; 0: it did not happen.
-type Entry struct {
-	Assignment string `json:"assignment"`
-	Order      string `json:"order"` // hex SHA-256 of all that was signed
-	By         string `json:"by"`    // SPIFFE ID of who asked, as proven when it was received
-	Task       string `json:"task"`
-	Digest     string `json:"digest"` // of the task
-	Taskrunner string `json:"taskrunner,omitempty"`
-	ReceivedMS int64  `json:"received_ms"`
-	ExpiresMS  int64  `json:"expires_ms"`
-
-	Decision  Decision `json:"decision"`
-	Sentence  string   `json:"sentence,omitempty"` // of the owner's policy, or the approver's reason
-	Approver  string   `json:"approver,omitempty"` // SPIFFE ID of who approved or refused it; empty: the policy alone
-	DecidedMS int64    `json:"decided_ms"`
-	// Image is the one that the decision is about; nil: the task has none. It does not change once it is known.
-	Image *policy.Image `json:"image,omitempty"`
-
-	Epoch   uint32 `json:"epoch,omitempty"` // the last one that was begun; 0: none
-	BeganMS int64  `json:"began_ms,omitempty"`
-	EndedMS int64  `json:"ended_ms,omitempty"` // of that epoch
-	Words   string `json:"words,omitempty"`    // how it ended
-}
-
-// check holds an entry to its bounds, and its steps to their order.
-func (e *Entry) check() error {
-	for _, s := range []string{e.Order, e.By, e.Task, e.Digest, e.Taskrunner, e.Sentence, e.Approver, e.Words} {
-		if len(s) > maxText || !utf8.ValidString(s) {
-			return errors.New("a text is out of bounds")
-		}
-	}
-	switch {
-	case !task.ValidID(e.Assignment):
-		return errors.New("its assignment has no ID")
-	case e.Order == "" || e.By == "" || e.Task == "" || e.Digest == "" || e.ReceivedMS <= 0 || e.ExpiresMS <= 0 || e.DecidedMS <= 0:
-		return errors.New("it lacks what every entry has")
-	case !slices.Contains([]Decision{Allowed, Asked, Refused, Approved}, e.Decision), e.Decision == Approved && e.Approver == "":
-		return fmt.Errorf("decision %.20q, without an approver", e.Decision)
-	case (e.Epoch == 0) != (e.BeganMS == 0) || e.BeganMS < 0 || e.EndedMS < 0 || e.EndedMS > 0 && e.BeganMS == 0:
-		return errors.New("it has ended or begun out of order")
-	case e.Image != nil:
-		return e.Image.Check()
-	}
-	return nil
-}
-
-// knowsImage reports whether its image was found. One that could not be told is looked for again with the next decision, but not while
-// somebody is asked.
-func (e *Entry) knowsImage() bool {
-	return e.Image != nil && (e.Image.Unknown == "" || e.Decision == Asked)
-}
-
-// imageText is its image in words; empty: it has none.
-func (e *Entry) imageText() string {
-	if e.Image == nil {
-		return ""
-	}
-	return "image " + e.Image.String()
-}
-
-// decided notes a decision, if it is another one.
-func (e *Entry) decided(d Decision, approver, sentence string, now time.Time) {
-	if e.Decision != d || e.Approver != approver || e.Sentence != sentence {
-		e.Decision, e.Approver, e.Sentence, e.DecidedMS = d, approver, sentence, now.UnixMilli()
-	}
-}
-
-// begin notes that an epoch begins.
-func (e *Entry) begin(epoch uint32, now time.Time) {
-	e.Epoch, e.BeganMS, e.EndedMS, e.Words = epoch, now.UnixMilli(), 0, ""
-}
-
-// running reports whether its epoch was begun and has not ended.
-func (e *Entry) running() bool { return e.BeganMS > 0 && e.EndedMS == 0 }
 
 // Journal is the file of the assignments that a host has received. It is safe for concurrent use.
 type Journal struct {
