@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,11 +44,9 @@ type Journal struct {
 	path string
 	log  *slog.Logger
 
-	mu    sync.Mutex
-	file  *os.File
-	size  int64
-	lines int
-	all   map[string]Entry // by assignment
+	mu   sync.Mutex
+	file *lineFile
+	all  map[string]Entry // by assignment: what the file has
 }
 
 // OpenJournal opens the journal in a host's state directory, or makes an empty one. A last line that a crash has left incomplete is cut off.
@@ -82,7 +81,7 @@ func (j *Journal) open(f *os.File) error {
 	if err := atomicfile.SyncDir(filepath.Dir(j.path)); err != nil {
 		return fmt.Errorf("open journal of assignments: %w", err)
 	}
-	j.file, j.size, j.lines, j.all = f, whole, lines, all
+	j.file, j.all = newLineFile(f, j.path, whole, lines), all
 	return nil
 }
 
@@ -169,53 +168,54 @@ func (j *Journal) put(e Entry, nowMS int64) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, known := j.all[e.Assignment]; !known {
-		if err := j.makeRoomLocked(&e, nowMS); err != nil {
-			return err
-		}
+	if err := j.putLocked(&e, line, nowMS); err != nil {
+		return fmt.Errorf("write journal of assignments: %w", err)
 	}
-	if j.lines >= 2*len(j.all)+spareLines {
-		if err := j.rewriteLocked(); err != nil {
-			return err
-		}
-	}
-	if _, err = j.file.WriteAt(line, j.size); err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
-		// What was written of it is cut off now if it can be, else at the next start.
-		return fmt.Errorf("write journal of assignments: %w: free space on its disk", errors.Join(err, j.file.Truncate(j.size)))
-	}
-	j.size, j.lines = j.size+int64(len(line)), j.lines+1
-	j.all[e.Assignment] = e
 	return nil
 }
 
-// rewriteLocked has the file hold a line for each assignment.
-func (j *Journal) rewriteLocked() error {
-	var all []Entry
-	for _, e := range j.all {
-		all = append(all, e)
+func (j *Journal) putLocked(e *Entry, line []byte, nowMS int64) error {
+	if err := j.file.look(); err != nil {
+		return err
 	}
-	slices.SortFunc(all, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(a.ReceivedMS, b.ReceivedMS), cmp.Compare(a.Assignment, b.Assignment))
-	})
+	left := j.all
+	if _, known := j.all[e.Assignment]; !known {
+		var err error
+		if left, err = roomFor(e, j.all, nowMS); err != nil {
+			return err
+		}
+	}
+	if len(left) < len(j.all) || j.file.doubtful || j.file.lines >= 2*len(left)+spareLines {
+		doubtful := j.file.doubtful
+		if err := j.rewriteLocked(left); err != nil {
+			return err
+		}
+		if doubtful {
+			j.log.Warn("wrote the journal of assignments anew: its file was gone, or something could not be written to it", "path", j.path)
+		}
+	}
+	if err := j.file.add(line); err != nil {
+		return fmt.Errorf("%w: free space on its disk", err)
+	}
+	j.all[e.Assignment] = *e
+	return nil
+}
+
+// rewriteLocked has the file hold a line for each of some assignments, and the journal them alone.
+func (j *Journal) rewriteLocked(left map[string]Entry) error {
 	var b bytes.Buffer
-	for _, e := range all {
+	for _, e := range slices.SortedFunc(maps.Values(left), func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.ReceivedMS, b.ReceivedMS), cmp.Compare(a.Assignment, b.Assignment))
+	}) {
 		line, err := json.Marshal(e)
 		if err != nil {
-			return fmt.Errorf("write journal of assignments: %w", err)
+			return err
 		}
 		b.Write(append(line, '\n'))
 	}
-	if err := atomicfile.Replace(j.path, b.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write journal of assignments: %w", err)
+	done, err := j.file.replace(b.Bytes(), len(left))
+	if done {
+		j.all = left
 	}
-	f, err := os.OpenFile(j.path, os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("write journal of assignments: %w", err)
-	}
-	_ = j.file.Close() // the old file has no name any more
-	j.file, j.size, j.lines = f, int64(b.Len()), len(all)
-	return nil
+	return err
 }

@@ -2,6 +2,7 @@ package consent_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -234,6 +235,57 @@ func TestManyLinesOfFew(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+}
+
+// TestAJournalThatLosesItsName: a file without a name would be gone after a restart, so nothing is written to it.
+func TestAJournalThatLosesItsName(t *testing.T) {
+	w := newWorld(t)
+	g := w.guard()
+	if got := g.Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
+		t.Fatal(got)
+	}
+	path, aside := filepath.Join(w.dir, consent.JournalName), w.dir+".aside"
+	next := func(id string) consent.Answer {
+		q := request()
+		q.ID = id
+		return g.Ask(t.Context(), w.assigned(q, ann), pull())
+	}
+	if err := os.Rename(w.dir, aside); err != nil {
+		t.Fatal(err)
+	}
+	if got := next("8"); got.Decision != consent.Asked || !strings.Contains(got.Words, "waits: write journal of assignments") {
+		t.Errorf("without its directory: %v", got)
+	}
+	if err := os.Rename(aside, w.dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := next("8"); got.Decision != consent.Allowed {
+		t.Errorf("with it again: %v", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := next("9"); got.Decision != consent.Allowed {
+		t.Errorf("a file that was removed: %v", got)
+	}
+	if err := errors.Join(os.Rename(path, path+".mine"), os.WriteFile(path, []byte("another's"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := next("10"); got.Decision != consent.Asked || !strings.Contains(got.Words, "another file is at") {
+		t.Errorf("another's file: %v", got)
+	}
+	if raw, err := os.ReadFile(path); string(raw) != "another's" {
+		t.Errorf("another's file has %q, %v", raw, err)
+	}
+	if err := os.Rename(path+".mine", path); err != nil {
+		t.Fatal(err)
+	}
+	w.guard()
+	for id, want := range map[string]bool{"7": true, "8": true, "9": true, "10": false} {
+		if _, known := w.journal.Find(id); known != want {
+			t.Errorf("after a restart assignment %s: known %t", id, known)
+		}
+	}
 }
 
 // FuzzJournal: whatever the file has, a journal opens with entries that keep their bounds, and opens the same again; or it does not open.

@@ -3,13 +3,15 @@ package consent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// makeRoomLocked makes room for a new entry, in the share of who asked, in that of its trust domain, and in all.
-func (j *Journal) makeRoomLocked(e *Entry, nowMS int64) error {
-	domain := domainOf(e.By)
+// roomFor returns what is left of all entries once there is room for a new one, in the share of who asked, in that of its trust domain, and in
+// all. It changes nothing.
+func roomFor(e *Entry, all map[string]Entry, nowMS int64) (map[string]Entry, error) {
+	left, domain := all, domainOf(e.By)
 	for _, share := range []struct {
 		whose string
 		most  int
@@ -19,46 +21,48 @@ func (j *Journal) makeRoomLocked(e *Entry, nowMS int64) error {
 		{"operators of " + domain, MaxOfDomain, func(other *Entry) bool { return domainOf(other.By) == domain }},
 		{"all operators", MaxEntries, func(*Entry) bool { return true }},
 	} {
-		var all []Entry
-		for _, other := range j.all {
+		var of []Entry
+		for _, other := range left {
 			if share.in(&other) {
-				all = append(all, other)
+				of = append(of, other)
 			}
 		}
-		if len(all) < share.most {
+		if len(of) < share.most {
 			continue
 		}
-		if !j.forgetLocked(all, share.most/4, nowMS) {
-			return fmt.Errorf("this host has begun %d assignments of %s that have not expired, and can't forget them: wait until some have, and let new ones expire sooner", len(all), share.whose)
+		over := len(of) - share.most
+		gone := forgotten(of, over+1, over+share.most/4, nowMS)
+		if len(of)-len(gone) >= share.most {
+			return nil, fmt.Errorf("this host has begun %d assignments of %s that have not expired, and can't forget them: wait until some have, and let new ones expire sooner", len(of)-len(gone), share.whose)
 		}
-		if err := j.rewriteLocked(); err != nil {
-			return err
+		left = maps.Clone(left)
+		for _, id := range gone {
+			delete(left, id)
 		}
 	}
-	return nil
+	return left, nil
 }
 
-// forgetLocked forgets at most n of some entries, and reports whether it did any: first those that have expired long ago and of which nothing
-// runs, else those that were never begun and that no operator has approved or refused, which are proven anew when they are shown again. Those
-// go first that were received first.
-func (j *Journal) forgetLocked(of []Entry, n int, nowMS int64) bool {
+// forgotten are the IDs of at most so many of some entries, to be forgotten: those that have expired long ago and of which nothing runs, and
+// if these are not enough, those that were never begun and that no operator has approved or refused, which are proven anew when they are
+// shown again. Those go first that were received first.
+func forgotten(of []Entry, enough, most int, nowMS int64) (ids []string) {
+	old := func(e *Entry) bool { return !e.running() && e.ExpiresMS+keepMS < nowMS }
 	slices.SortFunc(of, func(a, b Entry) int { return cmp.Compare(a.ReceivedMS, b.ReceivedMS) })
 	for _, may := range []func(e *Entry) bool{
-		func(e *Entry) bool { return !e.running() && e.ExpiresMS+keepMS < nowMS },
-		func(e *Entry) bool { return e.BeganMS == 0 && e.Approver == "" },
+		old,
+		func(e *Entry) bool { return !old(e) && e.BeganMS == 0 && e.Approver == "" },
 	} {
-		gone := 0
 		for _, e := range of {
-			if gone < n && may(&e) {
-				delete(j.all, e.Assignment)
-				gone++
+			if len(ids) < most && may(&e) {
+				ids = append(ids, e.Assignment)
 			}
 		}
-		if gone > 0 {
-			return true
+		if len(ids) >= enough {
+			break
 		}
 	}
-	return false
+	return ids
 }
 
 // domainOf is the trust domain of a SPIFFE ID.
