@@ -35,6 +35,8 @@ const (
 	maxText = 2 << 10   // of a text in an entry, in bytes; as it is encoded it may take six times as many
 	// spareLines is how many lines the file has at most, beside two for each assignment, before it is written anew.
 	spareLines = 1024
+	// maxRead is of how many assignments a file is read: it never has more lines after a step.
+	maxRead = 2*MaxEntries + spareLines
 	// keepMS is how long an assignment is kept at least after it has expired: the clock may be set back.
 	keepMS = 24 * 3600 * 1000
 )
@@ -103,15 +105,19 @@ func readJournal(r io.Reader) (all map[string]Entry, lines int, whole int64, err
 		case err != nil:
 			return all, lines, whole, err
 		}
+		n, holes := len(line), bytes.IndexByte(line, 0) >= 0 // before Peek takes the line away
 		e, err := parseEntry(line)
 		if err != nil {
+			if _, more := in.Peek(1); holes && errors.Is(more, io.EOF) {
+				return all, lines, whole, nil // of its blocks the last came to the disk, and others did not
+			}
 			return all, lines, whole, err
 		}
 		all[e.Assignment] = e
-		if len(all) > MaxEntries {
-			return all, lines, whole, fmt.Errorf("more than %d assignments", MaxEntries)
+		if len(all) > maxRead {
+			return all, lines, whole, fmt.Errorf("more than %d assignments", maxRead)
 		}
-		lines, whole = lines+1, whole+int64(len(line))
+		lines, whole = lines+1, whole+int64(n)
 	}
 }
 

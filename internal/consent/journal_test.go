@@ -21,7 +21,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func TestACrashLeavesPartOfALine(t *testing.T) {
 	for name, part := range map[string]string{
 		"half a line": `{"assignment":"8","ord`, "zeros": strings.Repeat("\x00", 4096), "a whole entry without its end": "again",
-		"a long part": strings.Repeat("x", 128<<10),
+		"a long part": strings.Repeat("x", 128<<10), "a line of which a block is missing": `{"assignment":"8","ord` + strings.Repeat("\x00", 512) + `"decided_ms":1}` + "\n",
 	} {
 		w := newWorld(t)
 		if got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Allowed {
@@ -167,6 +167,8 @@ func TestAFullJournal(t *testing.T) {
 		"refused by an approver":       {n: consent.MaxOfOne, by: annID, rest: `"decision":"refused","approver":"bob"`, left: consent.MaxOfOne, oldest: true, want: "that have not expired"},
 		"one less of the same":         {n: consent.MaxOfOne - 1, by: annID, rest: begun, left: consent.MaxOfOne - 1, oldest: true},
 		"refused, of an older version": {n: consent.MaxEntries, by: other, rest: `"decision":"refused"`, left: consent.MaxEntries * 3 / 4},
+		"more than there is room for":  {n: consent.MaxEntries + 100, by: other, rest: asked, left: consent.MaxEntries * 3 / 4},
+		"more, and all of them begun":  {n: consent.MaxEntries + 1, by: other, rest: begun, left: consent.MaxEntries + 1, oldest: true, want: "has begun 4097 assignments of all operators"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
