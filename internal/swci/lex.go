@@ -12,7 +12,7 @@ func (g *Grammar) lex(line string) ([]string, error) {
 	line = strings.TrimSpace(line)
 	c := g.named(strings.Fields(line))
 	if c == nil || !c.Verbatim {
-		return shellwords.Split(withoutComment(line))
+		return shellwords.Split(withoutComment(plainBlanks(line)))
 	}
 	words, rest, ok := cutWords(line, len(c.compiled.parts)-1)
 	if !ok {
@@ -23,6 +23,9 @@ func (g *Grammar) lex(line string) ([]string, error) {
 	}
 	return append(words, rest), nil
 }
+
+// plainBlanks makes blanks of those that a page of the web does not break: who copies a command from one can't see which they are.
+func plainBlanks(line string) string { return strings.ReplaceAll(line, "\u00a0", " ") }
 
 // withoutComment returns what of a line stands before a # that is a word by itself, outside of quotes. A value may begin with #.
 func withoutComment(line string) string {

@@ -29,6 +29,8 @@ func TestLex(t *testing.T) {
 		strings.TrimSuffix(body, " "):          {"append", "task", "body", "t", "3"},
 		"append task body t":                   {"append", "task", "body", "t"},
 		"reset contract c # as new # now":      {"reset", "contract", "c"},
+		"list\u00a0 nodes":                     {"list", "nodes"},
+		body + "a\u00a0b":                      {"append", "task", "body", "t", "3", "a\u00a0b"},
 		"list nodes\t# all":                    {"list", "nodes"},
 		"set context env COLOUR #fff":          {"set", "context", "env", "COLOUR", "#fff"},
 		"set context env a 'x # y' # z":        {"set", "context", "env", "a", "x # y"},

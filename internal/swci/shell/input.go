@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -77,6 +78,9 @@ func (s *script) next(prompt string) (string, error) {
 		return "", err
 	}
 	line := s.lines.Text()
+	if s.n == 1 && (strings.HasPrefix(line, "\xff\xfe") || strings.HasPrefix(line, "\xfe\xff")) {
+		return "", exit.New(exit.Usage, "save it as UTF-8", "%s: the script is in UTF-16", s.place())
+	}
 	if s.n == 1 {
 		line = strings.TrimPrefix(line, "\ufeff") // editors of Windows begin a file with it
 	}

@@ -125,7 +125,7 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 			return err
 		}
 		s.lines++
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+		if line = typedLine(line); line == "" || line[0] == '#' {
 			continue
 		}
 		err = s.execute(ctx, line, in.place())
@@ -142,6 +142,15 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 		}
 	}
 	return nil
+}
+
+// pasted matches the prompt before a command that was copied from a transcript.
+var pasted = regexp.MustCompile(`^SWCI:\d+ >(\s|$)`)
+
+// typedLine is a line without what is no part of the command.
+func typedLine(line string) string {
+	line = strings.TrimSpace(line)
+	return strings.TrimSpace(line[len(pasted.FindString(line)):])
 }
 
 // execute runs one command line and shows its results. place is where it stands, "" if somebody has typed it.

@@ -109,6 +109,38 @@ and more; usage: fail
 	}
 }
 
+// TestPastedPrompts runs what was copied from a transcript, prompts and all.
+func TestPastedPrompts(t *testing.T) {
+	f := setup("SWCI:7 > say one\n  SWCI:8 >\tsay two\nSWCI:9 > # three\nSWCI:10 >\nsay SWCI:1 > four\nSWCI:x > say\n")
+	if err := f.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `SWCI:0 > SWCI:7 > say one
+    one
+SWCI:1 >   SWCI:8 > say two
+    two
+SWCI:2 > SWCI:9 > # three
+SWCI:2 > SWCI:10 >
+SWCI:2 > say SWCI:1 > four
+    SWCI:1|>|four
+SWCI:3 > SWCI:x > say
+`
+	if diff := cmp.Diff(want, f.out.String()); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+}
+
+func TestUTF16ScriptIsRefused(t *testing.T) {
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		f := setup(mark + "l\x00s\x00\n\x00")
+		f.cfg.Name = "a.cmd"
+		err := f.start(t.Context())
+		if err == nil || err.Error() != "a.cmd:1: the script is in UTF-16" || exit.Hint(err) != "save it as UTF-8" || f.out.Len() > 0 {
+			t.Errorf("%q: %v, %q", mark, err, f.out.String())
+		}
+	}
+}
+
 // TestDo asks for single lines, as web mode does.
 func TestDo(t *testing.T) {
 	f := setup("never read")
