@@ -66,6 +66,12 @@ func (s *Session) help(words []string) error {
 		return err
 	case len(found) == 1:
 		explain(s.Env.Stdout, found[0])
+		for i, c := range s.Grammar.longer(found[0]) {
+			if i == 0 {
+				fmt.Fprint(s.Env.Stdout, "\nSee also\n")
+			}
+			fmt.Fprintf(s.Env.Stdout, "  swarmctl %s\n", c.Pattern)
+		}
 	default:
 		for _, c := range found {
 			printRow(s.Env.Stdout, c.Pattern, c.Summary, 36)
@@ -92,6 +98,17 @@ func (g *Grammar) about(words []string) ([]*Command, error) {
 		return nil, exit.New(exit.Usage, g.suggest(words), "unknown command %.200q", strings.Join(words, " "))
 	}
 	return found, nil
+}
+
+// longer returns the commands whose names go on where c's ends, such as "wait for taskrunner" of "wait for".
+func (g *Grammar) longer(c *Command) (all []*Command) {
+	name := strings.Join(c.compiled.keywords(), " ") + " "
+	for _, other := range g.commands {
+		if strings.HasPrefix(strings.Join(other.compiled.keywords(), " "), name) {
+			all = append(all, other)
+		}
+	}
+	return all
 }
 
 // helpWidth is how many columns help takes.

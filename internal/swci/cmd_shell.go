@@ -96,7 +96,7 @@ const maxSleep = 7 * 24 * 3600
 func sleep(ctx context.Context, _ *Session, args Args) error {
 	seconds, err := strconv.ParseFloat(args.Value("SECONDS"), 64)
 	if err != nil || !(seconds >= 0 && seconds <= maxSleep) {
-		return exit.New(exit.Usage, "", "%q is no number of seconds up to %d", args.Value("SECONDS"), maxSleep)
+		return exit.New(exit.Usage, "give seconds, such as 10 or 0.5", "%.80q is no number of seconds up to %d", args.Value("SECONDS"), maxSleep)
 	}
 	return pause.For(ctx, time.Duration(seconds*float64(time.Second)))
 }

@@ -58,7 +58,7 @@ func waitFor(ctx context.Context, s *Session, args Args, defaultPort string) err
 	tries := defaultTries
 	if given := args.Value("RETRIES"); given != "" {
 		if tries, err = strconv.Atoi(given); err != nil || tries < 1 || tries > maxTries {
-			return exit.New(exit.Usage, "", "%.80q is no number of tries up to %d", given, maxTries)
+			return exit.New(exit.Usage, "the host, its port, then how often it is asked: wait for ip sn1 30304 60", "%.80q is no number of tries up to %d", given, maxTries)
 		}
 	}
 	target, err := s.targetAt(args.Opts, sn)

@@ -84,17 +84,25 @@ func (g *Grammar) find(words []string) (*Command, Args, error) {
 	return named, args, nil
 }
 
-// nearestCommand is the command whose keywords have two mistakes at most in what was typed; "" for none. Behind them arguments may stand.
-func nearestCommand(words, names []string) string {
+// nearestCommand is the command whose keywords have so many mistakes at most in what was typed; "" for none. Behind them arguments may stand.
+// A first word that is right counts for more than others.
+func nearestCommand(words, names []string, mistakes int) string {
 	for n := min(len(words), 4); n > 1; n-- {
-		var long []string
+		var long, begun []string
 		for _, name := range names {
-			if strings.Count(name, " ")+1 == n {
-				long = append(long, name)
+			if strings.Count(name, " ")+1 != n {
+				continue
+			}
+			long = append(long, name)
+			if first, _, _ := strings.Cut(name, " "); strings.EqualFold(first, words[0]) {
+				begun = append(begun, name)
 			}
 		}
-		if near := suggest.Word(strings.Join(words[:n], " "), long); near != "" && suggest.Distance(strings.Join(words[:n], " "), near) <= 2 {
-			return near
+		typed := strings.Join(words[:n], " ")
+		for _, of := range [][]string{begun, long} {
+			if near := suggest.Word(typed, of); near != "" && suggest.Distance(typed, near) <= mistakes {
+				return near
+			}
 		}
 	}
 	return ""
@@ -114,10 +122,13 @@ func (g *Grammar) suggest(words []string) string {
 			same = append(same, name)
 		}
 	}
+	if near := nearestCommand(words, same, 1); near != "" && len(words) == strings.Count(near, " ")+1 {
+		return "did you mean \"swarmctl " + near + "\"?" // list context means list contexts, though list context env goes on
+	}
 	if len(begun) > 0 {
 		return "it goes on: swarmctl " + strings.Join(begun, ", swarmctl ")
 	}
-	if near := nearestCommand(words, names); near != "" {
+	if near := nearestCommand(words, names, 2); near != "" {
 		return "did you mean \"swarmctl " + near + "\"?"
 	}
 	if len(same) > 1 {

@@ -361,6 +361,8 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"a word of other tools", "up", `unknown command "up"`, `did you mean "swarmctl local up"?`, exit.Usage},
 		{"one with several meanings", "status", `unknown command "status"`, `did you mean "swarmctl get contract status", "swarmctl list nodes" or "swarmctl get health"?`, exit.Usage},
 		{"one with no near spelling", "init", `unknown command "init"`, `"swarmctl local run"`, exit.Usage},
+		{"a list in the singular", "list task", `unknown command "list task"`, `did you mean "swarmctl list tasks"?`, exit.Usage},
+		{"another command goes on", "list context", `unknown command "list context"`, `did you mean "swarmctl list contexts"?`, exit.Usage},
 		{"half a command", "get contract", "unknown command", "it goes on: swarmctl get contract status NAME", exit.Usage},
 		{"missing name", "get contract status", "NAME is missing", "swarmctl help get contract status", exit.Usage},
 		{"word too many", "list nodes now", `"now" is one word too many`, "help list nodes", exit.Usage},

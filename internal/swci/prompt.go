@@ -216,6 +216,14 @@ func (s *Session) promptHelp(words []string) error {
 			printFlags(&b, c.Flags)
 		}
 	}
+	if len(found) == 1 {
+		for i, c := range s.Grammar.longer(found[0]) {
+			if i == 0 {
+				b.WriteString("\nSee also\n")
+			}
+			fmt.Fprintf(&b, "  %s\n", original(c))
+		}
+	}
 	b.WriteString("\n")
 	s.prompt.shell.Print(s.Env.Stdout, b.String())
 	return nil

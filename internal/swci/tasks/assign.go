@@ -35,7 +35,7 @@ func ParseWhom(words []string) (w Whom, err error) {
 	}
 	n, err := strconv.ParseUint(words[1], 10, 32)
 	if err != nil || n == 0 || n > math.MaxInt32 {
-		return w, exit.New(exit.Usage, "", "%q is no number of peers", words[1])
+		return w, exit.New(exit.Usage, "give a number from 1, or: with all peers", "%.80q is no number of peers", words[1])
 	}
 	return Whom{Peers: uint32(n)}, nil
 }
