@@ -46,6 +46,8 @@ type Assigned struct {
 	TimeoutMS int64   `json:"timeout_ms,omitempty"` // from the request to the verdict; 0: none
 	ExpiresMS int64   `json:"expires_ms,omitempty"` // no host begins it later; 0: it does not expire
 	Order     *Order  `json:"order,omitempty"`
+	// Joins is the assignment beside which it carries out the same task; empty: none. Records of before it was kept have none either.
+	Joins string `json:"joins,omitempty"`
 }
 
 // Group is members of one kind that an assignment needs.
@@ -93,4 +95,7 @@ type Member struct {
 	PeerID string `json:"peer_id"`
 	State  string `json:"state"`
 	Code   int32  `json:"code,omitempty"` // exit code
+	// Group is the one that it was in, and Peers are for how many it counts there. Records of before they were kept have neither.
+	Group string `json:"group,omitempty"`
+	Peers uint32 `json:"peers,omitempty"`
 }

@@ -15,17 +15,26 @@ type AssignTask struct {
 	Order      *ledger.Order `json:"order,omitempty"`
 	// Whole has the ledger keep groups, retries, time-out and expiry. Entries of before have it not, and records of other bytes.
 	Whole bool `json:"whole,omitempty"`
+	// Detailed has it keep what the assignment joins, and of members their groups, which entries of before do not.
+	Detailed bool `json:"detailed,omitempty"`
 }
 
 // Type implements Command.
 func (AssignTask) Type() string { return "assign_task" }
 
 func (a AssignTask) apply(s *State) (Result, error) {
-	return onBoard(s, func(b *task.Board) (*task.Board, error) { return b.Assign(a.Assignment, a.Order, a.AtMS) })
+	return onBoard(s, func(b *task.Board) (*task.Board, error) {
+		next, err := b.Assign(a.Assignment, a.Order, a.AtMS)
+		if err == nil && next != b.Whole() {
+			next.Assignments[a.Assignment.ID].Detailed = a.Detailed // it was made here, and nobody else has it yet
+		}
+		return next, err
+	})
 }
 
 func (a AssignTask) records(_, next *State) (int64, []ledger.Body) {
-	q := next.Tasks.Assignments[a.Assignment.ID].Request
+	made := next.Tasks.Assignments[a.Assignment.ID]
+	q := made.Request
 	body := ledger.Assigned{
 		Assignment: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, By: q.By, Order: a.Order,
 	}
@@ -34,6 +43,9 @@ func (a AssignTask) records(_, next *State) (int64, []ledger.Body) {
 		for _, g := range q.Groups {
 			body.Groups = append(body.Groups, ledger.Group(g))
 		}
+	}
+	if made.Detailed {
+		body.Joins = q.Joins
 	}
 	return a.AtMS, []ledger.Body{body}
 }
@@ -94,7 +106,11 @@ func endedBodies(old, next *task.Board, order *ledger.Order) (bodies []ledger.Bo
 		}
 		body := ledger.EndedAssignment{Assignment: id, Task: a.Task, Digest: a.Digest, Verdict: string(a.Verdict), Reason: a.Reason, Order: order}
 		for _, m := range a.Members {
-			body.Members = append(body.Members, ledger.Member{Node: m.Node, PeerID: m.PeerID, State: string(m.State), Code: m.Code})
+			one := ledger.Member{Node: m.Node, PeerID: m.PeerID, State: string(m.State), Code: m.Code}
+			if a.Detailed {
+				one.Group, one.Peers = m.Group, m.Peers
+			}
+			body.Members = append(body.Members, one)
 		}
 		bodies = append(bodies, body)
 	}

@@ -195,6 +195,10 @@ var everyCommand = []state.Command{
 			Taskrunner: "tr", Peers: 2, Group: "grp", CPUs: 8, MemoryBytes: 1 << 30, GPUs: 1, Labels: []string{"site=a"},
 		}}, TokenHash: hexOf("b", 64), AtMS: 76,
 	},
+	// The records of an assignment say what it joins, and of members their groups.
+	state.AssignTask{Assignment: task.Request{
+		ID: "10", Task: "pull", Digest: pullDigest, Taskrunner: "tr", Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99, Joins: "8",
+	}, AtMS: 77, Order: anOrder("AssignTask"), Whole: true, Detailed: true},
 }
 
 // pullDigest is what the task of everyCommand comes to.

@@ -92,6 +92,29 @@ func TestAssignmentStandsWholeInTheLedger(t *testing.T) {
 	}
 }
 
+// TestRecordsSayWhatIsJoined, and in which groups members were, if the entry says so: those of before have records that keep their bytes.
+func TestRecordsSayWhatIsJoined(t *testing.T) {
+	for _, detailed := range []bool{false, true} {
+		pull := pullDigestOf(t)
+		join := state.AssignTask{Assignment: task.Request{
+			ID: "8", Task: "pull", Taskrunner: "tr", Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, Joins: "7",
+		}, AtMS: 9, Detailed: detailed}
+		on := task.Move{Assignment: "8", Do: task.Place, Members: []task.Placement{{Node: "swop-1", Group: "peers", Peers: 1}}}
+		_, lines, _ := chained(t, append(assigned(), moves(placed("swop-0")), join, moves(on), state.CancelAssignment{Assignment: "8", AtMS: 10})...)
+		wantJoin := ledger.Assigned{Assignment: "8", Task: "pull", Digest: pull, Taskrunner: "tr", Hosts: []string{"swop-1"}}
+		wantEnd := ledger.EndedAssignment{Assignment: "8", Task: "pull", Digest: pull, Verdict: "cancelled", Members: []ledger.Member{{Node: "swop-1", PeerID: "key-swop-1", State: "placed"}}}
+		if detailed {
+			wantJoin.Joins, wantEnd.Members[0].Group, wantEnd.Members[0].Peers = "7", "peers", 1
+		}
+		for i, want := range []ledger.Body{wantJoin, wantEnd} {
+			_, got, err := ledger.Parse(lines[len(lines)-2+i])
+			if d := cmp.Diff(want, got); err != nil || d != "" {
+				t.Errorf("detailed: %v: %v (-want +got)\n%s", detailed, err, d)
+			}
+		}
+	}
+}
+
 // TestCancelledAssignmentNamesItsOrder in the ledger.
 func TestCancelledAssignmentNamesItsOrder(t *testing.T) {
 	for _, c := range []state.Command{

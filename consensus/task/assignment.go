@@ -78,6 +78,9 @@ type Assignment struct {
 	Order *ledger.Order `json:"order,omitempty"`
 	// Approvals are what operators have said on the parts of hosts whose owners ask, oldest first, for these hosts. They go with the order.
 	Approvals []Approval `json:"approvals,omitempty"`
+	// Detailed has the assignment's records in the ledger say what it joins, and of its members in which group they were and for how many they
+	// counted. Its entry in the log said so; those of before did not.
+	Detailed bool `json:"detailed,omitempty"`
 }
 
 // Live reports whether the assignment is not over.
