@@ -1,54 +1,122 @@
 package audit
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
-// assigned holds an assignment to the task, and to what the operator asked for.
+// open is an assignment without a verdict.
+type open struct {
+	ledger.Assigned // groups and what it joins are those that were signed, also if the record has none
+
+	record uint64
+}
+
+// assigned holds an assignment to the task, to those that are open, and to what the operator asked for.
 func (k *tasks) assigned(a ledger.Assigned) {
 	if k.known(a.Task) && k.digest[a.Task] != a.Digest {
 		k.bad("digest", "task %.160q was not finalised with this digest", a.Task)
 	}
-	if _, there := k.live[a.Assignment]; there {
+	if _, there := k.open[a.Assignment]; there {
 		k.bad("assignment", "assignment %.20s has no verdict yet", a.Assignment)
 	}
-	k.live[a.Assignment] = a
 	asked := &swarmv1.AssignTaskRequest{}
-	if !k.ordered(a.Order) || !k.orders.asked(a.Order, asked) {
+	if k.ordered(a.Order) && k.orders.asked(a.Order, asked) {
+		k.assignedAsAsked(a, asked)
+		a.Groups, a.Joins = groupsOf(asked), asked.GetJoins()
+	}
+	k.place(a)
+	k.open[a.Assignment] = open{a, k.seq}
+}
+
+// place holds an assignment to those that are open: a taskrunner has one at a time, and what joins another is of its task and taskrunner.
+func (k *tasks) place(a ledger.Assigned) {
+	if a.Taskrunner == "" {
 		return
 	}
+	main, there := k.open[a.Joins]
+	switch {
+	case a.Joins == "" && k.busy[a.Taskrunner] > 0:
+		k.bad("taskrunner", "taskrunner %.160q has an assignment without a verdict", a.Taskrunner)
+	case a.Joins != "" && !there && !k.report.Late:
+		k.bad("joins", "assignment %.20s was not made, or has its verdict", a.Joins)
+	case there && (main.Task != a.Task || main.Digest != a.Digest || main.Taskrunner != a.Taskrunner || main.Joins != ""):
+		k.bad("joins", "assignment %.20s is of another task or taskrunner, or joins one itself", a.Joins)
+	}
+	k.busy[a.Taskrunner]++
+}
+
+// assignedAsAsked holds the record of an assignment to what was signed. Records of before say less; once one says more all later ones must.
+func (k *tasks) assignedAsAsked(a ledger.Assigned, asked *swarmv1.AssignTaskRequest) {
 	if asked.GetId() != a.Assignment || asked.GetTask() != a.Task || asked.GetDigest() != a.Digest || asked.GetTaskrunner() != a.Taskrunner || a.By != a.Order.By ||
 		!slices.Equal(asked.GetHosts(), a.Hosts) {
 		k.bad("assignment", "the operator %.160s asked for assignment %.20q of task %.160q with digest %.64q on taskrunner %.160q, hosts %.320q",
 			a.Order.By, asked.GetId(), asked.GetTask(), asked.GetDigest(), asked.GetTaskrunner(), asked.GetHosts())
 	}
-	var groups []ledger.Group
+	groups, whole := groupsOf(asked), len(a.Groups) > 0
+	switch {
+	case whole && (!slices.Equal(groups, a.Groups) || asked.GetInOrder() != a.InOrder || asked.GetRetries() != a.Retries || asked.GetTimeoutMs() != a.TimeoutMS || asked.GetExpiresUnixMs() != a.ExpiresMS):
+		k.bad("groups", "the operator %.160s asked for assignment %.20q with %d groups, %d retries, a time-out of %d ms and the expiry %d, in these or other numbers",
+			a.Order.By, asked.GetId(), len(groups), asked.GetRetries(), asked.GetTimeoutMs(), asked.GetExpiresUnixMs())
+	case !whole && k.whole > 0:
+		k.bad("groups", "they are missing, and since record %d all assignments say whom they need", k.whole)
+	case !whole && (a.InOrder || a.Retries > 0 || a.TimeoutMS > 0 || a.ExpiresMS > 0):
+		k.bad("groups", "they are missing, and what comes with them is there")
+	case whole:
+		k.whole = first(k.whole, k.seq)
+	}
+	switch joins := asked.GetJoins(); {
+	case a.Joins != "" && a.Joins != joins:
+		k.bad("joins", "the operator %.160s asked for one that joins %.20q", a.Order.By, joins)
+	case a.Joins == "" && joins != "" && k.detailed > 0:
+		k.bad("joins", "it is missing, and since record %d assignments say what they join: the operator asked for %.20q", k.detailed, joins)
+	case a.Joins != "":
+		k.detailed = first(k.detailed, k.seq)
+	}
+}
+
+// first is the earlier record of the two; 0 is none.
+func first(known, now uint64) uint64 {
+	if known > 0 {
+		return known
+	}
+	return now
+}
+
+func groupsOf(asked *swarmv1.AssignTaskRequest) (groups []ledger.Group) {
 	for _, g := range asked.GetGroups() {
 		groups = append(groups, ledger.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast()})
 	}
-	kept := len(a.Groups) > 0
-	if kept && (!slices.Equal(groups, a.Groups) || asked.GetInOrder() != a.InOrder || asked.GetRetries() != a.Retries || asked.GetTimeoutMs() != a.TimeoutMS || asked.GetExpiresUnixMs() != a.ExpiresMS) {
-		k.bad("groups", "the operator %.160s asked for assignment %.20q with %d groups, %d retries, a time-out of %d ms and the expiry %d, in these or other numbers",
-			a.Order.By, asked.GetId(), len(groups), asked.GetRetries(), asked.GetTimeoutMs(), asked.GetExpiresUnixMs())
-	}
+	return groups
 }
 
 // ended holds a verdict to its assignment. Operators cancel, and only the leader judges.
 func (k *tasks) ended(e ledger.EndedAssignment) {
-	a, there := k.live[e.Assignment]
-	delete(k.live, e.Assignment)
+	a, there := k.open[e.Assignment]
+	delete(k.open, e.Assignment)
+	if k.busy[a.Taskrunner]--; k.busy[a.Taskrunner] <= 0 {
+		delete(k.busy, a.Taskrunner)
+	}
 	switch {
 	case !there && !k.report.Late:
 		k.bad("assignment", "assignment %.20s was not made, or has its verdict", e.Assignment)
 	case there && (a.Task != e.Task || a.Digest != e.Digest):
 		k.bad("task", "assignment %.20s is of another task", e.Assignment)
 	}
+	if there {
+		k.ran(e, a)
+	}
 	switch cancelled := e.Verdict == "cancelled"; {
 	case cancelled:
-		k.cancelled(e, a)
+		k.cancelled(e, a.Assigned)
 	case e.Order != nil:
 		k.bad("order", "operators give no verdict but cancelled")
 	case !slices.Contains([]string{"succeeded", "failed"}, e.Verdict):
@@ -56,7 +124,46 @@ func (k *tasks) ended(e ledger.EndedAssignment) {
 	}
 }
 
-// cancelled holds the end of an assignment to the operator's order: for it, or for its taskrunner.
+// ran holds the members of an assignment to the hosts that there are and that the operator named, and its success to what was demanded.
+func (k *tasks) ran(e ledger.EndedAssignment, a open) {
+	peers, grouped := map[string]uint64{}, false
+	for i, m := range e.Members {
+		field := func(name string) string { return fmt.Sprintf("members[%d].%s", i, name) }
+		switch known := k.members.hosts[hostKey{m.Node, m.PeerID}]; {
+		case !known && !k.report.Late:
+			k.bad(field("peer_id"), "no host %.63q with node key %.80s has registered", m.Node, m.PeerID)
+		case len(a.Hosts) > 0 && !slices.Contains(a.Hosts, m.Node):
+			k.bad(field("node"), "the operator asked for hosts %.320q, and not for %.63q", a.Hosts, m.Node)
+		}
+		grouped = grouped || m.Group != ""
+		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
+			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
+		}
+		if m.State == "exited" && m.Code == 0 {
+			peers[m.Group] += max(1, uint64(m.Peers))
+		}
+	}
+	switch {
+	case grouped:
+		k.detailed = first(k.detailed, k.seq)
+	case len(e.Members) > 0 && k.detailed > 0 && a.record > k.detailed:
+		k.bad("members", "their groups are missing, and assignments made after record %d say them", k.detailed)
+	}
+	if e.Verdict != "succeeded" {
+		return
+	}
+	if len(peers) == 0 {
+		k.bad("verdict", "it succeeded, and no host has carried it out")
+	}
+	for _, g := range a.Groups {
+		if grouped && peers[g.Name] < uint64(g.Least) {
+			k.bad("verdict", "it succeeded with %d peers of group %.63q, and the operator demanded %d", peers[g.Name], g.Name, g.Least)
+		}
+	}
+}
+
+// cancelled holds the end of an assignment to the operator's order: for it, for what it joins, or for its taskrunner. One order may end
+// several, in records that follow each other.
 func (k *tasks) cancelled(e ledger.EndedAssignment, a ledger.Assigned) {
 	if !k.ordered(e.Order) {
 		return
@@ -64,10 +171,38 @@ func (k *tasks) cancelled(e ledger.EndedAssignment, a ledger.Assigned) {
 	reset, cancel := &swarmv1.ResetTaskrunnerRequest{}, &swarmv1.CancelAssignmentRequest{}
 	switch {
 	case e.Order.Method == "ResetTaskrunner":
-		if k.orders.asked(e.Order, reset) && a.Assignment != "" && reset.GetName() != a.Taskrunner {
+		if k.askedOnce(e.Order, reset) && a.Assignment != "" && reset.GetName() != a.Taskrunner {
 			k.bad("order", "the operator reset taskrunner %.160q, and the assignment's is %.160q", reset.GetName(), a.Taskrunner)
 		}
-	case k.orders.asked(e.Order, cancel) && cancel.GetId() != e.Assignment:
-		k.bad("order", "the operator cancelled assignment %.20q", cancel.GetId())
+		k.because(e.Reason, reset.GetReason())
+	case k.askedOnce(e.Order, cancel):
+		if id := cancel.GetId(); id != e.Assignment && (id == "" || id != a.Joins) {
+			k.bad("order", "the operator cancelled assignment %.20q", id)
+		}
+		k.because(e.Reason, cancel.GetReason())
 	}
+}
+
+// because holds a reason to the one that the operator gave, which may have been cut.
+func (k *tasks) because(recorded, given string) {
+	if given = text.Printable(given, ' '); !strings.HasPrefix(given, recorded) || recorded == "" && given != "" {
+		k.bad("reason", "the operator gave %.256q", given)
+	}
+}
+
+// askedOnce is orders.asked, also for the further records of an order that ended several assignments. They must follow it, and carry the same.
+func (k *tasks) askedOnce(o *ledger.Order, request proto.Message) bool {
+	if k.cancel.seq == 0 || k.cancel.seq+1 != k.seq || !reflect.DeepEqual(k.cancel.order, o) {
+		k.cancel = lastOrder{k.seq, o}
+		return k.orders.asked(o, request)
+	}
+	k.cancel.seq = k.seq
+	k.report.Orders++
+	return k.orders.read(o, request)
+}
+
+// lastOrder is the order of the record that ended an assignment last.
+type lastOrder struct {
+	seq   uint64 // 0: there was none
+	order *ledger.Order
 }

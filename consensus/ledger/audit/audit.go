@@ -129,9 +129,9 @@ func newAuditor(o Options) *auditor {
 	p := &past{findings: f}
 	auth := &authorities{findings: f, bundles: x509bundle.NewSet()}
 	orders := &orders{findings: f, past: p, authorities: auth, nonces: map[string]uint64{}}
-	m := &members{findings: f, authorities: auth, orders: orders, nodes: map[string]*ledger.Registration{}, banned: map[string]string{}, invited: map[string]ledger.Invitation{}}
+	m := &members{findings: f, authorities: auth, orders: orders, nodes: map[string]*ledger.Registration{}, hosts: map[hostKey]bool{}, banned: map[string]string{}, invited: map[string]ledger.Invitation{}}
 	return &auditor{
-		findings: f, past: p, authorities: auth, members: m, rights: &entitlement{findings: f, orders: orders}, tasks: &tasks{findings: f, orders: orders, digest: map[string]string{}, live: map[string]ledger.Assigned{}},
+		findings: f, past: p, authorities: auth, members: m, rights: &entitlement{findings: f, orders: orders}, tasks: newTasks(f, orders, m),
 		contracts: &contracts{findings: f, past: p, orders: orders, members: m, courses: map[string]*course{}, floors: []uint64{0}},
 	}
 }

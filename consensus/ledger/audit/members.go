@@ -15,11 +15,15 @@ type members struct {
 	authorities *authorities
 	orders      *orders
 	nodes       map[string]*ledger.Registration
+	hosts       map[hostKey]bool             // of tasks, that have registered at any time
 	banned      map[string]string            // names by peer ID
 	admitted    *admitted                    // nil: SNs join without an operator's word
 	invitations uint64                       // so far
 	invited     map[string]ledger.Invitation // by node: those that were neither claimed nor taken back
 }
+
+// hostKey is a host of tasks as its registration has it.
+type hostKey struct{ node, peerID string }
 
 func (m *members) registration(r ledger.Registration) {
 	m.report.Registrations++
@@ -27,6 +31,9 @@ func (m *members) registration(r ledger.Registration) {
 		m.bad("peer_id", "the name %s belongs to node key %s of role %s, and was not freed", r.Node, known.PeerID, known.Role)
 	}
 	m.nodes[r.Node] = &r
+	if r.Role == string(identity.RoleSWOP) {
+		m.hosts[hostKey{r.Node, r.PeerID}] = true
+	}
 	m.mayJoin(r)
 	id, err := identity.ParseIDString(r.SPIFFEID)
 	if err != nil {

@@ -45,6 +45,11 @@ func (s *orders) asked(o *ledger.Order, request proto.Message) bool {
 		s.past.witness("order.witnessed", o.Witnessed)
 	}
 	s.prove(o)
+	return s.read(o, request)
+}
+
+// read reads what an operator asked for.
+func (s *orders) read(o *ledger.Order, request proto.Message) bool {
 	if err := protojson.Unmarshal(o.Request, request); err != nil {
 		s.bad("order.request", "%v", err)
 		return false

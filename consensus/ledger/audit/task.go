@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
@@ -8,9 +10,18 @@ import (
 // tasks holds records of tasks and assignments to their orders, and to what came before.
 type tasks struct {
 	*findings
-	orders *orders
-	digest map[string]string          // by task: of one that is finalised; empty: it is not
-	live   map[string]ledger.Assigned // by ID: assignments without a verdict
+	orders   *orders
+	members  *members
+	digest   map[string]string // by task: of one that is finalised; empty: it is not
+	open     map[string]open   // by ID
+	busy     map[string]int    // by taskrunner: assignments of it that are open
+	whole    uint64            // the first record of an assignment that says whom it needs; 0: there was none
+	detailed uint64            // the first one that says what an assignment joins, or the groups of members
+	cancel   lastOrder
+}
+
+func newTasks(f *findings, o *orders, m *members) *tasks {
+	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, open: map[string]open{}, busy: map[string]int{}}
 }
 
 // judge is auditor.judge for records of tasks.
@@ -96,7 +107,7 @@ func (k *tasks) ordered(o *ledger.Order) bool {
 
 // approval holds an operator's word to the assignment, and to what was signed.
 func (k *tasks) approval(x ledger.Approval) {
-	a, there := k.live[x.Assignment]
+	a, there := k.open[x.Assignment]
 	switch {
 	case !there && !k.report.Late:
 		k.bad("assignment", "assignment %.20s was not made, or has its verdict", x.Assignment)
@@ -104,6 +115,8 @@ func (k *tasks) approval(x ledger.Approval) {
 		k.bad("task", "assignment %.20s is of another task", x.Assignment)
 	case there && a.By == x.By:
 		k.bad("by", "%.160s asked for assignment %.20s, and can't approve or refuse it", x.By, x.Assignment)
+	case there && len(a.Hosts) > 0 && !slices.Contains(a.Hosts, x.Host):
+		k.bad("host", "assignment %.20s is for hosts %.320q", x.Assignment, a.Hosts)
 	}
 	var on *swarmv1.PartOfHost
 	yes, no := &swarmv1.ApproveTaskRequest{}, &swarmv1.RefuseTaskRequest{}
@@ -116,6 +129,9 @@ func (k *tasks) approval(x ledger.Approval) {
 		on = yes.GetPart()
 	default:
 		return
+	}
+	if there && on.GetTaskrunner() != a.Taskrunner {
+		k.bad("order", "the operator %.160s signed for taskrunner %.160q, and the assignment's is %.160q", x.Order.By, on.GetTaskrunner(), a.Taskrunner)
 	}
 	if on.GetAssignment() != x.Assignment || on.GetTask() != x.Task || on.GetDigest() != x.Digest || on.GetHost() != x.Host || no.GetReason() != x.Reason || x.By != x.Order.By {
 		k.bad("assignment", "the operator %.160s signed for assignment %.20q of task %.160q with digest %.64q on host %.63q, for the reason %.256q",

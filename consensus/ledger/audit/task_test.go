@@ -112,6 +112,20 @@ func TestRecordsOfTasks(t *testing.T) {
 			says(b, func(a *ledger.Approval) { a.By, a.Order = op.id, op.asks(b, approving()) })
 		}},
 		"approved for another host": {"signed for assignment", func(b *builder) { says(b, func(a *ledger.Approval) { a.Host = "h-1" }) }},
+		"approved for another taskrunner": {"signed for taskrunner \"x\"", func(b *builder) {
+			says(b, func(a *ledger.Approval) {
+				r := approving()
+				r.Part.Taskrunner = "x"
+				a.Order = bob.asks(b, r)
+			})
+		}},
+		"approved on a host that was not asked": {"is for hosts [\"h-1\"]", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			a := asked(b, "7", func(r *swarmv1.AssignTaskRequest) { r.Hosts = []string{"h-1"} })
+			a.Hosts = []string{"h-1"}
+			b.add(a)
+			b.add(ledger.Approval{Assignment: "7", Task: "pull", Digest: digest, Host: "h-0", By: bob.id, Order: bob.asks(b, approving())})
+		}},
 		"approved and not assigned": {"was not made", func(b *builder) { says(b, func(a *ledger.Approval) { a.Assignment = "8" }) }},
 		"another task is approved":  {"is of another task", func(b *builder) { says(b, func(a *ledger.Approval) { a.Digest = "" }) }},
 		"approved, nobody signed":   {"order: it is missing", func(b *builder) { says(b, func(a *ledger.Approval) { a.Order = nil }) }},

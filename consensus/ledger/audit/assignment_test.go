@@ -1,0 +1,234 @@
+package audit_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// ran is a ledger with a finalised task, and two hosts that can carry it out.
+type ran struct {
+	*builder
+
+	op     *operator
+	hosts  []*node
+	digest string
+}
+
+func newRan(t *testing.T, ca *authority, op *operator, hosts []*node, registered []ledger.Registration) *ran {
+	t.Helper()
+	b := &ran{&builder{t: t}, op, hosts, strings.Repeat("d", 64)}
+	b.add(ledger.Swarm{SwarmID: swarmID})
+	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
+	for _, r := range registered {
+		b.add(r)
+	}
+	b.add(ledger.Task{Task: "pull", Type: "PULL_IMAGE", By: op.id, Order: op.asks(b.builder, &swarmv1.CreateTaskRequest{Name: "pull", Type: "PULL_IMAGE"})})
+	b.add(ledger.FinalTask{Task: "pull", Digest: b.digest, Order: op.asks(b.builder, &swarmv1.FinaliseTaskRequest{Name: "pull"})})
+	return b
+}
+
+// assign adds an assignment as it was asked for, changed by an SN that lies.
+func (b *ran) assign(r *swarmv1.AssignTaskRequest, lie func(*ledger.Assigned)) {
+	r.Task, r.Digest, r.Taskrunner = "pull", b.digest, "tr"
+	r.Groups = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2}}
+	a := ledger.Assigned{
+		Assignment: r.GetId(), Task: "pull", Digest: b.digest, Taskrunner: "tr", Hosts: r.GetHosts(), By: b.op.id, Joins: r.GetJoins(),
+		Groups: []ledger.Group{{Name: "peers", Peers: 2, Least: 2}}, Order: b.op.asks(b.builder, r),
+	}
+	if lie != nil {
+		lie(&a)
+	}
+	b.add(a)
+}
+
+// end adds a verdict, with the first host as a member that counts for two.
+func (b *ran) end(id, verdict string, o *ledger.Order, lie func(*ledger.EndedAssignment)) {
+	e := ledger.EndedAssignment{Assignment: id, Task: "pull", Digest: b.digest, Verdict: verdict, Order: o, Members: []ledger.Member{
+		{Node: b.hosts[0].name, PeerID: b.hosts[0].id, State: "exited", Group: "peers", Peers: 2},
+	}}
+	if lie != nil {
+		lie(&e)
+	}
+	b.add(e)
+}
+
+// bare leaves out of a record what records of before do not say.
+func bare(a *ledger.Assigned) { a.Groups, a.Joins = nil, "" }
+
+func ungrouped(e *ledger.EndedAssignment) { e.Members[0].Group, e.Members[0].Peers = "", 0 }
+
+// TestWhoRanWhatOnWhichHosts: an SN that lies about assignments and their members is found out.
+func TestWhoRanWhatOnWhichHosts(t *testing.T) {
+	ca := newAuthority(t)
+	op := newOperator(t, ca)
+	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1"), newNode(t, "swop-2")} // the last one never registers
+	registered := []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)}
+	id := func(id string) *swarmv1.AssignTaskRequest { return &swarmv1.AssignTaskRequest{Id: id} }
+	joins := func(id, main string) *swarmv1.AssignTaskRequest {
+		return &swarmv1.AssignTaskRequest{Id: id, Joins: main, Hosts: []string{"swop-1"}}
+	}
+	for name, tt := range map[string]struct {
+		want string // empty: it is good
+		add  func(b *ran)
+	}{
+		"succeeded": {"", func(b *ran) { b.assign(id("7"), nil); b.end("7", "succeeded", nil, nil) }},
+		"of before": {"", func(b *ran) {
+			b.assign(id("7"), bare)
+			b.end("7", "succeeded", nil, ungrouped)
+			b.assign(id("8"), nil)
+			b.end("8", "succeeded", nil, ungrouped)
+			b.assign(id("9"), nil)
+			b.end("9", "succeeded", nil, nil)
+		}},
+		"whom it needs is left out": {"groups: they are missing, and since record 7", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, nil)
+			b.assign(id("8"), bare)
+		}},
+		"half of it is left out": {"groups: they are missing, and what comes with them is there", func(b *ran) {
+			b.assign(id("7"), func(a *ledger.Assigned) { a.Groups, a.TimeoutMS = nil, 5 })
+		}},
+		"groups of members are left out": {"members: their groups are missing", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, nil)
+			b.assign(id("8"), nil)
+			b.end("8", "succeeded", nil, ungrouped)
+		}},
+		"made before groups were kept, and ended after": {"", func(b *ran) {
+			b.assign(id("7"), func(a *ledger.Assigned) { a.Groups = nil })
+			b.assign(joins("8", "7"), nil)
+			b.end("8", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].Node, e.Members[0].PeerID = "swop-1", hosts[1].id })
+			b.end("7", "succeeded", nil, ungrouped)
+		}},
+		"a success that too few had a part in": {"it succeeded with 1 peers of group peers, and the operator demanded 2", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 1 })
+		}},
+		"a success of those who failed": {"it succeeded, and no host has carried it out", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) { e.Members[0].Code = 3 })
+		}},
+		"a success of nobody": {"it succeeded, and no host has carried it out", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) { e.Members = nil })
+		}},
+		"a group that nobody asked for": {"members[0].group: the operator asked for no group others", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].Group = "others" })
+		}},
+		"a host that never registered": {"members[0].peer_id: no host swop-2", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].Node, e.Members[0].PeerID = hosts[2].name, hosts[2].id })
+		}},
+		"the key of another host": {"members[0].peer_id: no host swop-0", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].PeerID = hosts[1].id })
+		}},
+		"a host that is gone by now": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.add(ledger.Forget{Node: "swop-0", PeerID: hosts[0].id, Order: op.asks(b.builder, &swarmv1.ForgetNodeRequest{Name: "swop-0"})})
+			b.end("7", "failed", nil, nil)
+		}},
+		"another host than was named": {"members[0].node: the operator asked for hosts [swop-1], and not for swop-0", func(b *ran) {
+			b.assign(&swarmv1.AssignTaskRequest{Id: "7", Hosts: []string{"swop-1"}}, nil)
+			b.end("7", "failed", nil, nil)
+		}},
+		"a taskrunner twice": {"taskrunner: taskrunner tr has an assignment without a verdict", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(id("8"), nil)
+		}},
+		"joined": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.end("7", "succeeded", nil, nil)
+			b.end("8", "failed", nil, func(e *ledger.EndedAssignment) { e.Members = nil })
+			b.assign(id("9"), nil)
+		}},
+		"the joined one is not over": {"taskrunner: taskrunner tr has an assignment", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.end("7", "succeeded", nil, nil)
+			b.assign(id("9"), nil)
+		}},
+		"joined to another": {`joins: the operator ` + op.id + ` asked for one that joins 7`, func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), func(a *ledger.Assigned) { a.Joins = "6" })
+		}},
+		"what it joins is made up": {"asked for one that joins ", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(&swarmv1.AssignTaskRequest{Id: "8", Hosts: []string{"swop-1"}}, func(a *ledger.Assigned) { a.Joins = "7" })
+		}},
+		"what it joins is left out": {"joins: it is missing", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.assign(joins("9", "7"), func(a *ledger.Assigned) { a.Joins = "" })
+		}},
+		"joined to what is over": {"joins: assignment 7 was not made, or has its verdict", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, nil)
+			b.assign(joins("8", "7"), nil)
+		}},
+		"joined to what joins": {"joins: assignment 8 is of another task", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.assign(joins("9", "8"), nil)
+		}},
+		"a reset that ends both": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			o := op.asks(b.builder, &swarmv1.ResetTaskrunnerRequest{Name: "tr", Reason: "enough\x00"})
+			b.end("7", "cancelled", o, func(e *ledger.EndedAssignment) { e.Reason = "enough " })
+			b.end("8", "cancelled", o, func(e *ledger.EndedAssignment) {
+				e.Members[0].Node, e.Members[0].PeerID, e.Reason = "swop-1", hosts[1].id, "enough"
+			})
+		}},
+		"a cancellation that ends both": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("6", "7"), nil)
+			o := op.asks(b.builder, &swarmv1.CancelAssignmentRequest{Id: "7"})
+			b.end("6", "cancelled", o, func(e *ledger.EndedAssignment) { e.Members = nil })
+			b.end("7", "cancelled", o, nil)
+		}},
+		"a cancellation of what joins ends both": {"order: the operator cancelled assignment 8", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			o := op.asks(b.builder, &swarmv1.CancelAssignmentRequest{Id: "8"})
+			b.end("7", "cancelled", o, nil)
+		}},
+		"an order is used again later": {"order.nonce: it was used in record", func(b *ran) {
+			b.assign(id("7"), nil)
+			o := op.asks(b.builder, &swarmv1.ResetTaskrunnerRequest{Name: "tr"})
+			b.end("7", "cancelled", o, nil)
+			b.assign(id("8"), nil)
+			b.end("8", "cancelled", o, nil)
+		}},
+		"another order with the same nonce": {"order.nonce: it was used in record", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			o := op.asks(b.builder, &swarmv1.ResetTaskrunnerRequest{Name: "tr"})
+			b.end("7", "cancelled", o, nil)
+			other := *o
+			other.Signature = append(slices.Clone(o.Signature), 1)
+			b.end("8", "cancelled", &other, func(e *ledger.EndedAssignment) { e.Members = nil })
+		}},
+		"a reason that nobody gave": {"reason: the operator gave enough", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "cancelled", op.asks(b.builder, &swarmv1.ResetTaskrunnerRequest{Name: "tr", Reason: "enough"}), func(e *ledger.EndedAssignment) { e.Reason = "a host failed" })
+		}},
+	} {
+		b := newRan(t, ca, op, hosts, registered)
+		tt.add(b)
+		r := verify(t, b.bytes, optionsOf(ca))
+		found := ""
+		for _, p := range r.Problems {
+			found += p.Field + ": " + strings.ReplaceAll(p.What, `"`, "") + "\n"
+		}
+		if tt.want == "" && found != "" || !strings.Contains(found, tt.want) {
+			t.Errorf("%s: found %q, want %q", name, found, tt.want)
+		}
+	}
+}
