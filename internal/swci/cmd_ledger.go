@@ -17,10 +17,12 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/certs"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/deeds"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -216,20 +218,33 @@ func verifyLedger(_ context.Context, s *Session, args Args) error {
 		return &exit.Error{Status: exit.NotFound, Err: fmt.Errorf("verify ledger: %w", err), Hint: "swarmctl get ledger makes a copy"}
 	}
 	defer f.Close()
+	var tasks []deeds.Deed
+	options.Each = func(record uint64, atMS int64, body ledger.Body) {
+		if d, ok := deeds.FromRecord(record, atMS, body); ok && d.Task != "" {
+			tasks = append(tasks, d)
+		}
+	}
 	report, err := audit.Verify(f, options)
 	if err != nil {
 		return fmt.Errorf("verify ledger: %w", err)
 	}
 	if s.JSON {
-		err = printJSON(s.Env.Stdout, auditedToJSON(report))
+		err = printJSON(s.Env.Stdout, auditedToJSON(report, tasks))
 	} else {
-		err = printVerified(s.Env.Stdout, report)
+		err = printVerified(s.Env.Stdout, report, tasks)
 	}
-	if err != nil || report.Good() {
+	if err != nil {
 		return err
 	}
-	return exit.New(exit.Failed, notGoodHint(audit.Options{}),
-		"the ledger is not good: %s, the first in record %d", many(len(report.Problems)+report.More, "problem"), report.Problems[0].Record)
+	return notGood(report, options)
+}
+
+// notGood is the error of a ledger with which something is wrong.
+func notGood(r *audit.Report, o audit.Options) error {
+	if r.Good() {
+		return nil
+	}
+	return exit.New(exit.Failed, notGoodHint(o), "the ledger is not good: %s, the first in record %d", many(len(r.Problems)+r.More, "problem"), r.Problems[0].Record)
 }
 
 // auditedJSON is `verify ledger FILE -o json`.
@@ -346,11 +361,11 @@ type ledgerProblemJSON struct {
 	What   string `json:"what" doc:"is wrong with it"`
 }
 
-func auditedToJSON(r *audit.Report) auditedJSON {
+func auditedToJSON(r *audit.Report, tasks []deeds.Deed) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(r.Tasks), Backwards: []backwardsJSON{}, Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
 	}
 	for _, x := range r.Recoveries {
 		out.Recoveries = append(out.Recoveries, recoveredJSON{x.Record, stamp(x.AtMS), x.Epoch, x.Node, x.LastIndex, x.By})
@@ -377,8 +392,13 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 		}
 		out.Contracts = append(out.Contracts, x)
 	}
+	return out
+}
+
+func problemsToJSON(r *audit.Report) []ledgerProblemJSON {
+	out := []ledgerProblemJSON{}
 	for _, p := range r.Problems {
-		out.Problems = append(out.Problems, ledgerProblemJSON(p))
+		out = append(out, ledgerProblemJSON(p))
 	}
 	return out
 }
@@ -439,10 +459,9 @@ func printOrders(w io.Writer, r *audit.Report) {
 			fmt.Fprintf(w, "contract %s, run %d, %s (record %d, %s)\n", text.Line(c.Name), x.Run, deletedBy(x.By), x.Record, dated(x.AtMS))
 		}
 	}
-	printTaskSteps(w, r.Tasks)
 }
 
-func printVerified(w io.Writer, r *audit.Report) error {
+func printVerified(w io.Writer, r *audit.Report, tasks []deeds.Deed) error {
 	t := table{header: []string{"CONTRACT", "RUN", "ROUNDS", "STATE", "FROM", "TO", "NODE", "SIGNED", "SHARE OF WEIGHT", "SPIFFE ID"}}
 	var signers []string
 	contracts := 0
@@ -476,19 +495,14 @@ func printVerified(w io.Writer, r *audit.Report) error {
 		}
 	}
 	printOrders(w, r)
+	printTaskSteps(w, tasks)
 	for _, x := range r.Recoveries {
 		fmt.Fprintf(w, "record %d: %s founded the group of SNs anew as epoch %d, from SN %s at raft index %d, %s\n", x.Record, text.Line(x.By), x.Epoch, text.Line(x.Node), x.LastIndex, dated(x.AtMS))
 	}
 	for _, b := range r.Backwards {
 		fmt.Fprintf(w, "record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record\n", b.Record, dated(b.AtMS), dated(b.LatestMS))
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(w, "wrong: %s\n", text.Line(p.Error()))
-	}
-	if r.More > 0 {
-		fmt.Fprintf(w, "and %d more\n", r.More)
-	}
-	if !r.Good() {
+	if printProblems(w, r); !r.Good() {
 		return nil
 	}
 	fmt.Fprintf(w, "verified: the chain of %s is whole", many(int(r.Records), "record")) //nolint:gosec // they were counted one by one
@@ -507,6 +521,16 @@ func printVerified(w io.Writer, r *audit.Report) error {
 		fmt.Fprintln(w, "the swarm had trained before its ledger began: nothing is proven of that time")
 	}
 	return nil
+}
+
+// printProblems says what is wrong.
+func printProblems(w io.Writer, r *audit.Report) {
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "wrong: %s\n", text.Line(p.Error()))
+	}
+	if r.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", r.More)
+	}
 }
 
 // many is a number with its noun.

@@ -3,9 +3,9 @@ package swci
 import (
 	"fmt"
 	"io"
-	"strings"
 
-	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/swci/deeds"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -17,6 +17,7 @@ type taskStepJSON struct {
 	Task       string           `json:"task" doc:"its name"`
 	Digest     string           `json:"digest" doc:"of the task; empty: it was not finalised"`
 	Assignment string           `json:"assignment" doc:"its ID; empty: it is about the task"`
+	Joins      string           `json:"joins" doc:"the assignment beside which hosts carry it out; empty: none"`
 	Host       string           `json:"host" doc:"that was approved or refused"`
 	By         string           `json:"by" doc:"SPIFFE ID of the operator; empty: the SNs judged"`
 	Reason     string           `json:"reason" doc:"in words"`
@@ -26,46 +27,59 @@ type taskStepJSON struct {
 type ranMembersJSON struct {
 	Node   string `json:"node" doc:"the host"`
 	PeerID string `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Group  string `json:"group" doc:"that it was in; empty: not recorded"`
+	Peers  uint32 `json:"peers" doc:"for how many it counted; 0: not recorded"`
 	State  string `json:"state" doc:"exited, refused, lost or stopped, or how far it had come"`
 	Code   int32  `json:"code" doc:"exit code"`
 }
 
-func taskStepsToJSON(all []audit.TaskStep) []taskStepJSON {
+func taskStepsToJSON(all []deeds.Deed) []taskStepJSON {
 	out := []taskStepJSON{}
-	for _, s := range all {
-		x := taskStepJSON{s.Record, stamp(s.AtMS), s.Does, s.Task, s.Digest, s.Assignment, s.Host, s.By, s.Reason, []ranMembersJSON{}}
-		for _, m := range s.Members {
-			x.Members = append(x.Members, ranMembersJSON{m.Node, m.PeerID, m.State, m.Code})
-		}
-		out = append(out, x)
+	for _, d := range all {
+		out = append(out, taskStepJSON{d.Record, stamp(d.AtMS), d.Does, d.Task, d.Digest, d.Assignment, d.Joins, approvedHost(d), d.By, d.Reason, membersToJSON(d.Members)})
+	}
+	return out
+}
+
+func membersToJSON(all []ledger.Member) []ranMembersJSON {
+	out := []ranMembersJSON{}
+	for _, m := range all {
+		out = append(out, ranMembersJSON{m.Node, m.PeerID, m.Group, m.Peers, m.State, m.Code})
 	}
 	return out
 }
 
 // printTaskSteps says who made, assigned, approved, refused and ended tasks, and which hosts ran them.
-func printTaskSteps(w io.Writer, all []audit.TaskStep) {
-	for _, s := range all {
-		what := "task " + s.Task
-		if s.Assignment != "" {
-			what = "assignment " + s.Assignment + " of task " + s.Task
+func printTaskSteps(w io.Writer, all []deeds.Deed) {
+	for _, d := range all {
+		what := "task " + d.Task
+		if d.Assignment != "" {
+			what = "assignment " + d.Assignment + " of task " + d.Task
 		}
-		what += " " + s.Does
-		if s.Host != "" {
-			what += " on " + s.Host
+		what += " " + d.Does
+		if d.Joins != "" {
+			what += " beside " + d.Joins
 		}
-		if s.By != "" {
-			what += " by " + s.By
+		if host := approvedHost(d); host != "" {
+			what += " on " + host
 		}
-		if s.Reason != "" {
-			what += ": " + s.Reason
+		if d.By != "" {
+			what += " by " + d.By
 		}
-		var ran []string
-		for _, m := range s.Members {
-			ran = append(ran, fmt.Sprintf("%s %s with code %d", m.Node, m.State, m.Code))
+		if d.Reason != "" {
+			what += ": " + d.Reason
 		}
-		if len(ran) > 0 {
-			what += "; " + strings.Join(ran, ", ")
+		if ran := deeds.Ran(d.Members); ran != "" {
+			what += "; " + ran
 		}
-		fmt.Fprintf(w, "%s (record %d, %s)\n", text.Line(what), s.Record, dated(s.AtMS))
+		fmt.Fprintf(w, "%s (record %d, %s)\n", text.Line(what), d.Record, dated(d.AtMS))
 	}
+}
+
+// approvedHost is the host that was approved or refused.
+func approvedHost(d deeds.Deed) string {
+	if (d.Does == "approved" || d.Does == "refused") && len(d.Hosts) == 1 {
+		return d.Hosts[0]
+	}
+	return ""
 }

@@ -71,7 +71,7 @@ func (k *tasks) assignedAsAsked(a ledger.Assigned, asked *swarmv1.AssignTaskRequ
 	case !whole && (a.InOrder || a.Retries > 0 || a.TimeoutMS > 0 || a.ExpiresMS > 0):
 		k.bad("groups", "they are missing, and what comes with them is there")
 	case whole:
-		k.whole = first(k.whole, k.seq)
+		k.whole = earlier(k.whole, k.seq)
 	}
 	switch joins := asked.GetJoins(); {
 	case a.Joins != "" && a.Joins != joins:
@@ -79,12 +79,12 @@ func (k *tasks) assignedAsAsked(a ledger.Assigned, asked *swarmv1.AssignTaskRequ
 	case a.Joins == "" && joins != "" && k.detailed > 0:
 		k.bad("joins", "it is missing, and since record %d assignments say what they join: the operator asked for %.20q", k.detailed, joins)
 	case a.Joins != "":
-		k.detailed = first(k.detailed, k.seq)
+		k.detailed = earlier(k.detailed, k.seq)
 	}
 }
 
-// first is the earlier record of the two; 0 is none.
-func first(known, now uint64) uint64 {
+// earlier is the earlier record of the two; 0 is none.
+func earlier(known, now uint64) uint64 {
 	if known > 0 {
 		return known
 	}
@@ -145,7 +145,7 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 	}
 	switch {
 	case grouped:
-		k.detailed = first(k.detailed, k.seq)
+		k.detailed = earlier(k.detailed, k.seq)
 	case len(e.Members) > 0 && k.detailed > 0 && a.record > k.detailed:
 		k.bad("members", "their groups are missing, and assignments made after record %d say them", k.detailed)
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	Unsigned bool
 	// Prefix is that of the SPIFFE IDs in the swarm's certificates, as its nodes had it.
 	Prefix identity.Prefix
+	// Each is told of every record that continues the chain, in order, whatever may be wrong with it; nil: nobody is. What it says is judged
+	// only when Verify has returned.
+	Each func(record uint64, atMS int64, body ledger.Body)
 }
 
 // Problem is something wrong with one record.
@@ -63,7 +66,6 @@ type Report struct {
 	Unsigned      int         // records of changes by operators of before they were signed
 	Contracts     []*Contract // by first appearance
 	Recoveries    []Recovered // foundings of the group of SNs anew
-	Tasks         []TaskStep  // what became of tasks and assignments, in order
 	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
 	// alone vouch for them, apart from what they carry signed themselves.
 	Unwitnessed uint64
@@ -194,6 +196,9 @@ func (a *auditor) take(line []byte) bool {
 	a.at(record.AtMS)
 	a.judge(body)
 	a.past.add(head)
+	if a.opts.Each != nil {
+		a.opts.Each(record.Seq, record.AtMS, body)
+	}
 	return true
 }
 

@@ -26,10 +26,6 @@ func newTasks(f *findings, o *orders, m *members) *tasks {
 
 // judge is auditor.judge for records of tasks.
 func (k *tasks) judge(body ledger.Body) {
-	if s, ok := stepOf(body); ok {
-		s.Record, s.AtMS = k.seq, k.atMS
-		k.report.Tasks = append(k.report.Tasks, s)
-	}
 	switch b := body.(type) {
 	case ledger.Task:
 		k.made(b)

@@ -1,8 +1,6 @@
 package audit_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -174,37 +172,5 @@ func TestRecordsOfTasks(t *testing.T) {
 		if tt.want == "" && found != "" || !strings.Contains(found, tt.want) {
 			t.Errorf("%s: found %q, want %q", name, found, tt.want)
 		}
-	}
-}
-
-// TestTheReportTellsOfTasks: who made, assigned, approved, refused and ended them, in order.
-func TestTheReportTellsOfTasks(t *testing.T) {
-	ca := newAuthority(t)
-	b := &builder{t: t}
-	b.add(ledger.Swarm{SwarmID: swarmID})
-	order := func(by string) *ledger.Order { return &ledger.Order{By: by, Request: []byte("{}")} }
-	for _, body := range []ledger.Body{
-		ledger.Task{Task: "pull", By: "ann", Order: order("ann")},
-		ledger.FinalTask{Task: "pull", Digest: "d", Order: order("ann")},
-		ledger.Assigned{Assignment: "7", Task: "pull", Digest: "d", By: "ann", Order: order("ann")},
-		ledger.Approval{Assignment: "7", Task: "pull", Digest: "d", Host: "h-0", By: "bob", Order: order("bob")},
-		ledger.Approval{Assignment: "7", Task: "pull", Digest: "d", Host: "h-1", Refused: true, Reason: "why", By: "eve", Order: order("eve")},
-		ledger.EndedAssignment{Assignment: "7", Task: "pull", Digest: "d", Verdict: "failed", Reason: "h-1 refused", Members: []ledger.Member{{Node: "h-0", State: "stopped"}}},
-		ledger.DeletedTask{Task: "pull", Digest: "d", Order: order("ann")},
-	} {
-		b.add(body)
-	}
-	var got []string
-	for _, s := range verify(t, b.bytes, optionsOf(ca)).Tasks {
-		got = append(got, fmt.Sprint(s.Record, s.Does, s.Task, s.Digest, s.Assignment, s.Host, s.By, s.Reason, len(s.Members)))
-	}
-	want := []string{
-		"2madepullann0", "3finalisedpulldann0", "4assignedpulld7ann0", "5approvedpulld7h-0bob0", "6refusedpulld7h-1evewhy0", "7failedpulld7h-1 refused1", "8deletedpulldann0",
-	}
-	for i := range got {
-		got[i] = strings.Join(strings.Fields(got[i]), " ")
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
