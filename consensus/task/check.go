@@ -26,7 +26,7 @@ func (b *Board) Check(old *Board) error {
 		}
 	}
 	for name, r := range b.Taskrunners {
-		if r == nil || r.Name != name || !naming.ValidContract(name) || r.Assignment != "" && b.Assignments[r.Assignment] == nil {
+		if r == nil || r.Name != name || !naming.ValidContract(name) || r.Assignment != "" && b.Assignments[r.Assignment] == nil || r.Reset && r.Assignment == "" {
 			errs = append(errs, fmt.Errorf("bad taskrunner under %s", clipped(name)))
 		}
 	}

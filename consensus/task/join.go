@@ -1,6 +1,9 @@
 package task
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A taskrunner holds one live assignment, and those that join it: its task is carried out on more hosts, which an operator names while it is
 // under way. Each has an order of its own, which its hosts prove, and is judged by itself; that of the taskrunner does not wait for it.
@@ -12,6 +15,17 @@ func Joined(b *Board, id string) (all []*Assignment) {
 			all = append(all, a)
 		}
 	}
+	return all
+}
+
+// JoinedOver returns the assignments that joined one and are over, as far as they are kept, the last ones first.
+func JoinedOver(b *Board, id string) (all []*Assignment) {
+	for _, a := range b.Whole().Assignments {
+		if a.Joins == id && !a.Live() {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(x, y *Assignment) int { return cmp.Compare(y.Number, x.Number) })
 	return all
 }
 
@@ -55,12 +69,12 @@ func (a *Assignment) has(host string) bool {
 	return slices.ContainsFunc(a.Members, func(m Member) bool { return m.Node == host && !m.Cleaned })
 }
 
-// releaseRunner makes a taskrunner idle whose assignment was cancelled, once nothing of it is live any more.
+// releaseRunner makes a taskrunner idle whose assignment was cancelled, or that was reset, once nothing of it is live any more.
 func releaseRunner(b *Board, a *Assignment) {
 	if a.Joins != "" {
 		a = b.Assignments[a.Joins]
 	}
-	if a != nil && !a.Live() && a.Verdict == Cancelled && b.holds(a) && len(Joined(b, a.ID)) == 0 {
+	if a != nil && !a.Live() && b.holds(a) && (a.Verdict == Cancelled || b.Taskrunners[a.Taskrunner].Reset) && len(Joined(b, a.ID)) == 0 {
 		b.setAssignment(a.Taskrunner, "")
 	}
 }

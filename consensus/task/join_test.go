@@ -48,9 +48,11 @@ func TestAResetEndsWhatJoined(t *testing.T) {
 		return b.ResetTaskrunner(task.DefaultTaskrunner, "enough", 20)
 	}
 	for name, steps := range map[string][]step{
-		"last":  {reset, all("7", task.Stopped, true), do("7", task.Close), do("8", task.Close)},
-		"first": {reset, do("8", task.Close), all("7", task.Stopped, true), do("7", task.Close)},
-		"alone": {all("7", task.Exited, true), judged("7", task.Succeeded), do("7", task.Close), reset, do("8", task.Close), reset},
+		"last":                    {reset, all("7", task.Stopped, true), do("7", task.Close), do("8", task.Close)},
+		"first":                   {reset, do("8", task.Close), all("7", task.Stopped, true), do("7", task.Close)},
+		"alone":                   {all("7", task.Exited, true), judged("7", task.Succeeded), do("7", task.Close), reset, do("8", task.Close)},
+		"while it is cleaned up":  {all("7", task.Exited, false), judged("7", task.Succeeded), reset, all("7", task.Exited, true), do("7", task.Close), do("8", task.Close)},
+		"twice, and what it left": {all("7", task.Exited, false), judged("7", task.Failed), reset, reset, all("7", task.Exited, true), do("8", task.Close), do("7", task.Close)},
 	} {
 		b := after(t, running(t), join("8", "h-2"))
 		for i, s := range steps {
@@ -62,6 +64,42 @@ func TestAResetEndsWhatJoined(t *testing.T) {
 		if a := b.Assignments["8"]; a.Verdict != task.Cancelled || a.Reason != "enough" || b.AssignmentOf(task.DefaultTaskrunner) != nil {
 			t.Errorf("%s: %s (%s), and the taskrunner has %+v", name, a.Verdict, a.Reason, b.AssignmentOf(task.DefaultTaskrunner))
 		}
+	}
+}
+
+// TestAResetOfWhatHasItsVerdict holds for what the taskrunner has carried out, and not for what it carries out next.
+func TestAResetOfWhatHasItsVerdict(t *testing.T) {
+	reset := func(b *task.Board) (*task.Board, error) {
+		return b.ResetTaskrunner(task.DefaultTaskrunner, "enough", 20)
+	}
+	ending := after(t, running(t), all("7", task.Exited, false), judged("7", task.Succeeded))
+	b := after(t, ending, reset)
+	if got := task.StatusOf(b, task.DefaultTaskrunner); got != "COMPLETE" {
+		t.Errorf("it is cleaned up, and is %s", got)
+	}
+	if again, err := reset(b); err != nil || again != b {
+		t.Errorf("a second reset changes it: %v", err)
+	}
+	b = after(t, b, all("7", task.Exited, true), do("7", task.Close))
+	if got := task.StatusOf(b, task.DefaultTaskrunner); got != "IDLE" {
+		t.Errorf("it was reset, and is %s", got)
+	}
+	b = after(t, b, assign("9", task.DefaultTaskrunner, 1))
+	if b.Taskrunners[task.DefaultTaskrunner].Reset {
+		t.Error("what it carries out next is reset too")
+	}
+}
+
+// TestWhatHasJoinedIsKept: it is shown beside what it joined when both are over, the last one first.
+func TestWhatHasJoinedIsKept(t *testing.T) {
+	b := after(t, running(t), join("8", "h-2"), join("9", "h-3"))
+	cancel := func(id string) step {
+		return func(b *task.Board) (*task.Board, error) { return b.Cancel(id, "", 20) }
+	}
+	b = after(t, b, cancel("8"), do("8", task.Close), cancel("9"), do("9", task.Close))
+	over := task.JoinedOver(b, "7")
+	if len(over) != 2 || over[0].ID != "9" || over[1].ID != "8" || len(task.Joined(b, "7")) != 0 || len(task.JoinedOver(nil, "7")) != 0 {
+		t.Errorf("got %+v", over)
 	}
 }
 

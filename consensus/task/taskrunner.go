@@ -11,6 +11,8 @@ type Taskrunner struct {
 	// Assignment is the ID of the last one, live or over; empty: it is idle.
 	Assignment string `json:"assignment,omitempty"`
 	CreatedMS  int64  `json:"created_ms"`
+	// Reset says that it becomes idle when nothing of it is live any more: it was reset when its assignment had its verdict already.
+	Reset bool `json:"reset,omitempty"`
 }
 
 // Taskrunner returns a taskrunner by name, the default one also if it was never used, or nil.
@@ -73,22 +75,29 @@ func (b *Board) ResetTaskrunner(name, why string, atMS int64) (*Board, error) {
 		return b, err
 	}
 	a := b.AssignmentOf(name)
-	switch {
-	case a == nil:
+	if a == nil {
 		return b, nil
-	case a.Live() || len(Joined(b, a.ID)) > 0:
-		return b.Cancel(a.ID, why, atMS)
 	}
-	next := b.draft()
-	next.setAssignment(name, "")
-	return next, nil
+	if !a.Live() && len(Joined(b, a.ID)) == 0 {
+		next := b.draft()
+		next.setAssignment(name, "")
+		return next, nil
+	}
+	next, err := b.Cancel(a.ID, why, atMS)
+	if r := b.Taskrunners[name]; err == nil && !a.Open() && a.Verdict != Cancelled && !r.Reset {
+		next = next.draft()
+		set := *r
+		set.Reset = true
+		next.Taskrunners[name] = &set
+	}
+	return next, err
 }
 
 // setAssignment works on a draft.
 func (b *Board) setAssignment(taskrunner, id string) {
 	if r := b.Taskrunner(taskrunner); r != nil {
 		set := *r
-		set.Assignment = id
+		set.Assignment, set.Reset = id, false
 		b.Taskrunners[taskrunner] = &set
 	}
 }
