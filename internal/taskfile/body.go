@@ -258,8 +258,8 @@ func (v value) runSwarm() Body {
 		return nil
 	}
 	r := RunSwarm{
-		Entrypoint:     f.want("Entrypoint", rule{free: true}),
-		Command:        f.want("Command", rule{free: true}),
+		Entrypoint:     strings.TrimRight(f.want("Entrypoint", rule{free: true, lines: true}), "\n"), // > in a file ends a text with one
+		Command:        strings.TrimRight(f.want("Command", rule{free: true, lines: true}), "\n"),
 		WorkingDir:     f.want("WorkingDir", rule{least: 2}),
 		Env:            f.get("Envvars", odd).pairs(),
 		PrivateContent: f.may("PrivateContent", rule{}),

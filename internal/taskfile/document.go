@@ -1,13 +1,9 @@
 package taskfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -49,54 +45,27 @@ func (d *document) parse(data []byte) *yaml.Node {
 		d.find(broken, 1, "the file has more lists, maps and lines than a task or profile can need")
 		return nil
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var root, second yaml.Node
-	switch err := dec.Decode(&root); {
-	case errors.Is(err, io.EOF):
+	if line := notUTF8(data); line > 0 {
+		d.find(broken, line, "this is not UTF-8: save the file as UTF-8")
+		return nil
+	}
+	root, err := onlyDocument(data)
+	var second *secondDocument
+	switch {
+	case errors.Is(err, errNothing):
 		d.find(broken, 1, "the file is empty")
+		return nil
+	case errors.As(err, &second):
+		d.find(broken, second.line, "a second document begins: give each task a file of its own")
 		return nil
 	case err != nil:
-		d.notYAML(err)
-		return nil
-	}
-	// A --- at the end begins nothing.
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) && (err != nil || !nothing(&second)) {
-		if err != nil {
-			d.notYAML(err)
-		} else {
-			d.find(broken, second.Line, "a second document begins: give each task a file of its own")
-		}
-		return nil
-	}
-	if root.Kind != yaml.DocumentNode || len(root.Content) != 1 {
-		d.find(broken, 1, "the file is empty")
+		d.notYAML(err, data)
 		return nil
 	}
 	if !d.shallow(root.Content[0], 0) {
 		return nil
 	}
 	return root.Content[0]
-}
-
-// nothing reports whether a document has no value.
-func nothing(doc *yaml.Node) bool {
-	return len(doc.Content) == 1 && doc.Content[0].ShortTag() == "!!null" && doc.Content[0].Value == ""
-}
-
-// yamlLine is where the parser's errors have the line.
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
-
-func (d *document) notYAML(err error) {
-	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
-	line, _ := strconv.Atoi(m[1])
-	hint := ""
-	switch {
-	case strings.Contains(m[2], "cannot start any token"):
-		hint = "; use blanks, not tabs, before a field, and quote a text that begins with @, ` or %"
-	case strings.Contains(m[2], "tab character"):
-		hint = "; use blanks, not tabs, before a field"
-	}
-	d.find(broken, line, "it is no YAML: %s%s", m[2], hint)
 }
 
 // plainTags are those of text, lists and maps.
