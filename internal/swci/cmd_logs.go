@@ -16,7 +16,7 @@ func logCommands() []*Command {
 	return []*Command{{
 		Pattern: "get logs NAME", Group: "Nodes", Shell: true,
 		Summary: "Show the log of a node, or what a task has printed",
-		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
+		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, also on hosts that have joined it since. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
 			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; what it hands out is sealed for this command alone, so that no SN reads it, and stands in the host's log. Control characters are left out.\n\n" +
 			"The log of an SN comes from that SN itself, which must be within reach.",
 		Example: "get logs train -f",
@@ -51,11 +51,11 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		return exit.New(exit.Usage, "leave out -f, or -o json", "get logs %s: what is followed has no end, and so no JSON", name)
 	}
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		hosts, assignment, err := hostlogs.Hosts(ctx, api, name, args.Opts.String("assignment"))
+		found, err := hostlogs.Find(ctx, api, name, args.Opts.String("assignment"))
 		if err != nil {
 			return fmt.Errorf("get logs %s: %w", name, apiError(err))
 		}
-		q.Assignment = assignment
+		assignment := found[0].Assignment // of several the one that the others have joined
 		q.At = func(ctx context.Context, address string, ask func(client.Operator) error) error {
 			target, err := s.target(args.Opts)
 			if err != nil {
@@ -65,7 +65,7 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 			return onSwarm(ctx, s, target, ask)
 		}
 		out := logsJSON{Assignment: assignment, Lines: []logLineJSON{}}
-		failed := q.Read(ctx, api, hosts, func(l hostlogs.Line) {
+		failed := q.Read(ctx, api, found, func(l hostlogs.Line) {
 			switch {
 			case s.JSON:
 				out.Lines = append(out.Lines, logLineJSON(l))
@@ -80,7 +80,7 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 				return err
 			}
 		}
-		return saidOfLogs(s, name, len(hosts), failed)
+		return saidOfLogs(s, name, len(found), failed)
 	})
 }
 

@@ -48,7 +48,12 @@ func (a *logsAPI) assigned() []*swarmv1.Assignment {
 		}
 		return x
 	}
-	return []*swarmv1.Assignment{on("6", "train", "h-1"), on("7", "train", "h-0", "h-1", "h-1"), on("8", "closed", "h-0", "h-2"), on("9", "placed")}
+	joins := func(id string, a *swarmv1.Assignment) *swarmv1.Assignment {
+		a.Joins = id
+		return a
+	}
+	return []*swarmv1.Assignment{on("6", "train", "h-1"), on("7", "train", "h-0", "h-1", "h-1"), on("8", "closed", "h-0", "h-2"), on("9", "placed"),
+		on("10", "grown", "h-0"), joins("10", on("11", "grown", "h-1")), joins("10", on("12", "grown", "h-1"))}
 }
 
 func (a *logsAPI) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
@@ -150,6 +155,8 @@ func TestGetLogs(t *testing.T) {
 		{words: "get logs h-1 --assignment 7", out: "h-1/sl: loss 1\nh-1/sl: of 7\n"},
 		{words: "GET LOGS train", out: "h-0/sl: loss 1\nh-0/sl: of 7\nh-1/sl: loss 1\nh-1/sl: of 7\n"},
 		{words: "get logs train --assignment 6", out: "h-1/sl: loss 1\nh-1/sl: of 6\n"},
+		{words: "get logs grown", out: "h-0/sl: loss 1\nh-0/sl: of 10\nh-1/sl: loss 1\nh-1/sl: loss 1\nh-1/sl: of 11\nh-1/sl: of 12\n"},
+		{words: "get logs grown --assignment 12", out: "h-1/sl: loss 1\nh-1/sl: of 12\n"},
 		{words: "get logs h-2", err: "get logs h-2: h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci", code: exit.Denied},
 		{words: "get logs closed", out: "h-0/sl: loss 1\nh-0/sl: of 8\n", beside: "swarmctl: get logs closed: h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci\n", err: "ended with an error", code: exit.Denied},
 		{words: "get logs x", err: "get logs x: no node is called x, and no task of that name was assigned", code: exit.NotFound},

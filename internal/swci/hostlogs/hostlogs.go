@@ -31,11 +31,16 @@ const atATime = 8
 
 // Query is what is asked for.
 type Query struct {
-	Assignment string // ID; empty: the logs of the nodes themselves
-	Tail       int
-	Follow     bool
+	Tail   int
+	Follow bool
 	// At has ask called with an API that speaks to the SN at an address.
 	At func(ctx context.Context, address string, ask func(client.Operator) error) error
+}
+
+// Log is one that a node has.
+type Log struct {
+	Node       *swarmv1.Node
+	Assignment string // whose programs have printed it; empty: it is the node's own
 }
 
 // Line is one, as it was printed.
@@ -45,70 +50,79 @@ type Line struct {
 	Text string
 }
 
-// Hosts finds who has what name means: the node of the name, or the hosts of an assignment of the task; of the last one, unless one is named.
-func Hosts(ctx context.Context, api client.Operator, name, assignment string) (hosts []*swarmv1.Node, id string, err error) {
+// Find finds the logs that name means: that of the node of the name, or those of an assignment of the task on its hosts; of the last one,
+// unless one is named by its ID. What has joined it later is part of it.
+func Find(ctx context.Context, api client.Operator, name, assignment string) (all []Log, err error) {
 	listed, err := api.ListNodes(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	nodes := listed.GetNodes()
-	called := func(name string) []*swarmv1.Node {
-		i := slices.IndexFunc(nodes, func(n *swarmv1.Node) bool { return n.GetName() == name })
-		if i < 0 {
-			return nil
-		}
-		return nodes[i : i+1]
+	nodes := map[string]*swarmv1.Node{}
+	for _, n := range listed.GetNodes() {
+		nodes[n.GetName()] = n
 	}
-	if hosts = called(name); hosts != nil {
-		return hosts, assignment, nil
+	if n := nodes[name]; n != nil {
+		return []Log{{n, assignment}}, nil
 	}
-	a, err := assigned(ctx, client.Tasks{By: api}, name, assignment)
+	parts, err := assigned(ctx, client.Tasks{By: api}, name, assignment)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	for _, m := range a.GetMembers() {
-		on := called(m.GetNode())
-		if on == nil {
-			on = []*swarmv1.Node{{Name: m.GetNode(), Role: string(identity.RoleSWOP)}} // the SN says what has become of it
+	for _, a := range parts {
+		for _, m := range a.GetMembers() {
+			on := nodes[m.GetNode()]
+			if on == nil {
+				on = &swarmv1.Node{Name: m.GetNode(), Role: string(identity.RoleSWOP)} // the SN says what has become of it
+				nodes[m.GetNode()] = on
+			}
+			if l := (Log{on, a.GetId()}); !slices.Contains(all, l) {
+				all = append(all, l)
+			}
 		}
-		if !slices.ContainsFunc(hosts, func(n *swarmv1.Node) bool { return n.GetName() == m.GetNode() }) {
-			hosts = append(hosts, on[0])
-		}
 	}
-	if len(hosts) == 0 {
-		return nil, "", exit.New(exit.NotFound, "see: swarmctl list taskrunner peers", "assignment %s of task %s is on no host yet", text.Line(a.GetId()), name)
+	if len(all) == 0 {
+		return nil, exit.New(exit.NotFound, "see: swarmctl list taskrunner peers", "assignment %s of task %s is on no host yet", text.Line(parts[0].GetId()), name)
 	}
-	return hosts, a.GetId(), nil
+	return all, nil
 }
 
-// assigned returns an assignment of a task.
-func assigned(ctx context.Context, api client.Tasks, name, id string) (*swarmv1.Assignment, error) {
-	if id == "" {
-		all, err := api.ListAssignments(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range slices.Backward(all) {
-			if a.GetTask() == name && a.GetJoins() == "" { // what joined another one is read by its own ID
-				id = a.GetId()
-				break
-			}
+// assigned returns an assignment of a task, and those that have joined it.
+func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*swarmv1.Assignment, err error) {
+	all, err := api.ListAssignments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range slices.Backward(all) {
+		if id == "" && a.GetTask() == name && a.GetJoins() == "" { // what joined another one is part of that
+			id = a.GetId()
 		}
 	}
 	if id == "" {
 		return nil, exit.New(exit.NotFound, "see: swarmctl list nodes, swarmctl list tasks", "no node is called %s, and no task of that name was assigned", name)
 	}
-	a, err := api.GetAssignment(ctx, id)
-	if err == nil && a.GetTask() != name {
-		err = exit.New(exit.NotFound, "name that task, or a host", "assignment %s is of task %s, not of %s", text.Line(id), text.Line(a.GetTask()), name)
+	ids := []string{id}
+	for _, a := range all {
+		if a.GetJoins() == id {
+			ids = append(ids, a.GetId())
+		}
 	}
-	return a, err
+	for _, id := range ids {
+		a, err := api.GetAssignment(ctx, id)
+		if err == nil && a.GetTask() != name {
+			err = exit.New(exit.NotFound, "name that task, or a host", "assignment %s is of task %s, not of %s", text.Line(id), text.Line(a.GetTask()), name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, a)
+	}
+	return parts, nil
 }
 
-// Read calls fn with the lines of all hosts, one call at a time, and returns an error for each host that has not handed out all.
-func (q Query) Read(ctx context.Context, api client.Operator, hosts []*swarmv1.Node, fn func(Line)) (failed []error) {
-	if q.Follow && len(hosts) > maxFollowed {
-		return []error{exit.New(exit.Usage, "follow one of them: swarmctl get logs HOST --assignment "+text.Line(q.Assignment)+" -f", "at most %d hosts are followed at a time, and these are %d", maxFollowed, len(hosts))}
+// Read calls fn with the lines of all logs, one call at a time, and returns an error for each that was not handed out whole.
+func (q Query) Read(ctx context.Context, api client.Operator, found []Log, fn func(Line)) (failed []error) {
+	if q.Follow && len(found) > maxFollowed {
+		return []error{exit.New(exit.Usage, "follow one of them: swarmctl get logs HOST --assignment "+text.Line(found[0].Assignment)+" -f", "at most %d hosts are followed at a time, and these are %d", maxFollowed, len(found))}
 	}
 	var mu sync.Mutex
 	var all errgroup.Group
@@ -116,13 +130,13 @@ func (q Query) Read(ctx context.Context, api client.Operator, hosts []*swarmv1.N
 	if q.Follow {
 		all.SetLimit(maxFollowed)
 	}
-	for _, n := range hosts {
+	for _, l := range found {
 		all.Go(func() error {
-			err := q.readOf(ctx, api, n, func(lines []*swarmv1.LogLine) error {
+			err := q.readOf(ctx, api, l, func(lines []*swarmv1.LogLine) error {
 				mu.Lock()
 				defer mu.Unlock()
-				for _, l := range lines {
-					fn(Line{Host: n.GetName(), From: l.GetFrom(), Text: strings.TrimSuffix(l.GetText(), "\r")})
+				for _, x := range lines {
+					fn(Line{Host: l.Node.GetName(), From: x.GetFrom(), Text: strings.TrimSuffix(x.GetText(), "\r")})
 				}
 				return nil
 			})
@@ -138,16 +152,17 @@ func (q Query) Read(ctx context.Context, api client.Operator, hosts []*swarmv1.N
 	return failed
 }
 
-// readOf reads the log of one node.
-func (q Query) readOf(ctx context.Context, api client.Operator, n *swarmv1.Node, fn func([]*swarmv1.LogLine) error) error {
+// readOf reads one log.
+func (q Query) readOf(ctx context.Context, api client.Operator, l Log, fn func([]*swarmv1.LogLine) error) error {
+	n := l.Node
 	read := func(api client.Operator) error {
-		part := &swarmv1.LogPart{Assignment: q.Assignment, Tail: uint32(q.Tail), Follow: q.Follow} //nolint:gosec // at most MaxTail
+		part := &swarmv1.LogPart{Assignment: l.Assignment, Tail: uint32(q.Tail), Follow: q.Follow} //nolint:gosec // at most MaxTail
 		return client.Logs{By: api, Node: n.GetName(), Role: identity.Role(n.GetRole())}.Read(ctx, part, fn)
 	}
 	switch {
 	case identity.Role(n.GetRole()) != identity.RoleSN:
 		return read(api)
-	case q.Assignment != "":
+	case l.Assignment != "":
 		return exit.New(exit.Usage, "name its task, or one of its hosts", "%s is an SN, and carries out no tasks", n.GetName())
 	}
 	address := n.GetApiService()
