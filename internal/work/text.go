@@ -13,16 +13,18 @@ import (
 // maxLines is how many of a program's last lines are told.
 const maxLines = 5
 
+// verdict begins what an SL says of its end. The last lines of its program follow there, further indented.
+const verdict = "swarmd: "
+
 // LastLines makes one printable line of the last lines that a program printed, as long as a member's text may be. It leaves out what stands
-// first, since the reason of an end is said last.
+// first, since the reason of an end is said last; where an SL has said the reason itself, all that stands before.
 func LastLines(lines []string) string {
-	var kept []string
-	for i := len(lines) - 1; i >= 0 && len(kept) < maxLines; i-- {
-		if l := strings.TrimSpace(text.Line(strings.ToValidUTF8(lines[i], "\uFFFD"))); l != "" {
-			kept = append([]string{l}, kept...)
+	for i := len(lines) - 1; i >= 0; i-- {
+		if why, own := strings.CutPrefix(lines[i], verdict); own {
+			return reason(why, last(lines[i+1:]))
 		}
 	}
-	all := strings.Join(kept, " | ")
+	all := strings.Join(last(lines), " | ")
 	if clipped(all) == all {
 		return all
 	}
@@ -34,6 +36,27 @@ func LastLines(lines []string) string {
 		all = all[1:]
 	}
 	return mark + all
+}
+
+// last are the last lines that say something.
+func last(lines []string) (kept []string) {
+	for i := len(lines) - 1; i >= 0 && len(kept) < maxLines; i-- {
+		if l := strings.TrimSpace(text.Line(strings.ToValidUTF8(lines[i], "\uFFFD"))); l != "" {
+			kept = append([]string{l}, kept...)
+		}
+	}
+	return kept
+}
+
+// reason is why an SL has ended, with as many of its program's last lines as there is room for.
+func reason(why string, lines []string) string {
+	why = text.Line(strings.ToValidUTF8(why, "\uFFFD"))
+	for ; len(lines) > 0; lines = lines[1:] {
+		if all := why + " " + strings.Join(lines, " | "); clipped(all) == all || len(lines) == 1 {
+			return clipped(all)
+		}
+	}
+	return clipped(why)
 }
 
 // Explained is an error with its remedy, in one line.

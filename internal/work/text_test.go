@@ -17,6 +17,13 @@ func TestLastLines(t *testing.T) {
 		{nil, ""},
 		{[]string{"a", "", " b\t", "\x1b[31mc\x1b[0m", "\xff"}, "a | b | c | \uFFFD"},
 		{[]string{"1", "2", "3", "4", "5", "6"}, "2 | 3 | 4 | 5 | 6"},
+		{
+			[]string{"program | boom", "left the swarm reason=x", "swarmd: program f.py: exit code 1; last lines:", "  about to fail", "  boom", ""},
+			"program f.py: exit code 1; last lines: about to fail | boom",
+		},
+		{[]string{"a", "swarmd: program f.py ended without a session"}, "program f.py ended without a session"},
+		{[]string{"swarmd: earlier", "swarmd: exit code 1; last lines:", "  " + strings.Repeat("x", 200), "  " + strings.Repeat("y", 200)}, "exit code 1; last lines: " + strings.Repeat("y", 200)},
+		{[]string{"swarmd: exit code 1; last lines:", "  " + strings.Repeat("x", 300)}, "exit code 1; last lines: " + strings.Repeat("x", 231)},
 	} {
 		if got := work.LastLines(test.lines); got != test.want {
 			t.Errorf("%q: %q, want %q", test.lines, got, test.want)
@@ -27,6 +34,7 @@ func TestLastLines(t *testing.T) {
 func FuzzLastLines(f *testing.F) {
 	f.Add("first\nlast")
 	f.Add(strings.Repeat("<é\u2028", 300) + "end")
+	f.Add("swarmd: \xffa\x1b\n  b")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := work.LastLines(strings.Split(text, "\n"))
 		if got != state.Clip(got, task.MaxText) {
