@@ -50,11 +50,15 @@ type world struct {
 type policy struct {
 	consent.Verdict
 
-	judged []string // images
+	judged  []string        // images
+	judging func(id string) // called before the verdict is given; nil: nothing is
 }
 
 // Decide implements consent.Policy.
-func (p *policy) Decide(_ context.Context, _ string, _ *task.Hosted, _ *task.Task, image *owners.Image) consent.Verdict {
+func (p *policy) Decide(_ context.Context, _ string, h *task.Hosted, _ *task.Task, image *owners.Image) consent.Verdict {
+	if p.judging != nil {
+		p.judging(h.ID)
+	}
 	if image != nil {
 		p.judged = append(p.judged, image.String())
 	}

@@ -20,6 +20,7 @@ const (
 	Asked    Decision = "asked" // not yet: somebody is to approve it
 	Refused  Decision = "refused"
 	Approved Decision = "approved" // after it was asked
+	Later    Decision = "later"    // nobody can say it now; no journal has it
 )
 
 // Entry is what a host has had to do with an assignment. Times are Unix milliseconds by the host's clock; 0: it did not happen.

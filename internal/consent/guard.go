@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,8 @@ import (
 
 // Policy is what the host's owner thinks of assignments.
 type Policy interface {
-	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID. It may look at the host.
-	// image is what the task runs or fetches; nil: it has none.
+	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID. It may look at the host, and is asked
+	// about several assignments at a time. image is what the task runs or fetches; nil: it has none.
 	Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) Verdict
 	// Approves returns why somebody may not approve or refuse what somebody has asked for; nil if it may. Both are SPIFFE IDs.
 	Approves(approver, submitter string) error
@@ -27,8 +28,9 @@ type Policy interface {
 
 // Verdict is what a policy says.
 type Verdict struct {
-	Decision Decision // Allowed, Asked or Refused
-	Sentence string   // which of the owner's sentences says so, or why none does
+	Decision Decision // Allowed, Asked, Refused or Later
+	Sentence string   // which of the owner's sentences says so, or why none does; Later: what nobody can say now
+	Detail   string   // what the host's log has besides, and nobody else gets to know
 }
 
 // Answer is what a guard says.
@@ -57,12 +59,14 @@ type Config struct {
 type Guard struct {
 	cfg Config
 
-	mu   sync.Mutex
-	told map[string]string // by assignment: which words do not count, as it was logged last
+	mu   sync.Mutex        // of decisions: what they rest on is found without it, and may take long
+	told map[string]string // by assignment and what it is about: what was logged last
 }
 
-// maxTold bounds of how many assignments that is remembered.
-const maxTold = 256
+const (
+	maxTold  = 256 // things of which is remembered what was logged
+	maxTurns = 3   // in which an assignment is judged that changes meanwhile
+)
 
 // New returns a guard.
 func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}} }
@@ -72,33 +76,71 @@ func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}}
 // What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. What has begun and has yet to
 // start, as after a restart, is judged anew. It waits for the disk.
 func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
-	image, err := g.image(ctx, h, t)
-	switch {
-	case err != nil && ctx.Err() != nil: // nothing is known yet
-		return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
-	case err != nil: // nothing is journaled of what proves nothing
-		return Answer{Decision: Refused, Words: line(err.Error())}
+	for range maxTurns {
+		found, v, err := g.judge(ctx, h, t)
+		switch {
+		case err != nil && ctx.Err() != nil: // nothing is known yet
+			return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
+		case err != nil: // nothing is journaled of what proves nothing
+			return Answer{Decision: Refused, Words: line(err.Error())}
+		}
+		if answer, done := g.settle(&found, v, h, t); done {
+			return answer
+		}
 	}
+	return Answer{Decision: Asked, Words: "waits: what was decided on it changes while it is judged"}
+}
+
+// judge has the policy judge an assignment, and returns what was judged. Others are not kept waiting meanwhile: nothing is decided.
+func (g *Guard) judge(ctx context.Context, h *task.Hosted, t *task.Task) (Entry, Verdict, error) {
+	g.mu.Lock()
+	e, err := g.due(h, t, time.Now())
+	g.mu.Unlock()
+	if err != nil {
+		return e, Verdict{}, err
+	}
+	// The image is found once for an assignment: whatever its name stands for later, and however long somebody is asked, this one is meant.
+	if !e.knowsImage() && g.cfg.Image != nil {
+		if e.Image, err = g.cfg.Image(ctx, t); err != nil {
+			return e, Verdict{}, err
+		}
+	}
+	return e, g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image), nil
+}
+
+// settle decides by what the policy has said of what was found, unless something else is to be judged by now.
+func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a Answer, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	e, err := g.due(h, t, now)
 	if err != nil {
-		return Answer{Decision: Refused, Words: line(err.Error())}
+		return Answer{Decision: Refused, Words: line(err.Error())}, true
+	}
+	if e.By != found.By || e.knowsImage() && !reflect.DeepEqual(e.Image, found.Image) {
+		return Answer{}, false
 	}
 	if !e.knowsImage() {
-		e.Image = image
+		e.Image = found.Image
 	}
-	next, words := g.decide(ctx, e, h, t, now)
+	said := g.said(&e, h, now)
+	if v.Decision == Later && !said.refuses() {
+		if g.news(h.ID+" later", v.Sentence+v.Detail) {
+			g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
+		}
+		return Answer{Decision: Asked, Words: line("waits: " + v.Sentence)}, true
+	}
+	g.news(h.ID+" later", "")
+	next, words := g.decide(e, v, said, h, now)
 	if before, known := g.cfg.Journal.Find(h.ID); known && next == before {
-		return next.answer(words)
+		return next.answer(words), true
 	}
-	return g.keep(next, h, words, now)
+	return g.keep(next, v.Detail, h, words, now), true
 }
 
 // keep has the journal hold what was decided, unless a restarted host would come to the same without it: a refusal by the policy alone.
 // So whoever is refused can't fill it.
-func (g *Guard) keep(e Entry, h *task.Hosted, words string, now time.Time) Answer {
+func (g *Guard) keep(e Entry, detail string, h *task.Hosted, words string, now time.Time) Answer {
 	if e.Decision != Refused || e.Approver != "" || e.BeganMS > 0 {
 		if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
 			g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
@@ -106,7 +148,7 @@ func (g *Guard) keep(e Entry, h *task.Hosted, words string, now time.Time) Answe
 		}
 	}
 	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", e.By, "decision", string(e.Decision),
-		"sentence", e.Sentence, "approver", e.Approver, "epoch", h.Epoch, "image", e.imageText())
+		"sentence", e.Sentence, "detail", text.Line(detail), "approver", e.Approver, "epoch", h.Epoch, "image", e.imageText())
 	return e.answer(words)
 }
 
@@ -117,18 +159,6 @@ func (e *Entry) answer(words string) Answer {
 	case Asked, Refused:
 	}
 	return Answer{Decision: e.Decision, Words: line(words)}
-}
-
-// image finds the image of what is to be decided, once for an assignment: whatever its name stands for later, and however long somebody is
-// asked, this one is meant. Others are not kept waiting meanwhile.
-func (g *Guard) image(ctx context.Context, h *task.Hosted, t *task.Task) (*policy.Image, error) {
-	g.mu.Lock()
-	e, err := g.due(h, t, time.Now())
-	g.mu.Unlock()
-	if err != nil || e.knowsImage() || g.cfg.Image == nil {
-		return e.Image, err
-	}
-	return g.cfg.Image(ctx, t)
 }
 
 // due returns what stands in the journal of an assignment, or would if it is seen for the first time. An error is why it is not to be decided.
@@ -185,16 +215,22 @@ func sameTask(asked *task.Request, t *task.Task) error {
 	return nil
 }
 
-// decide asks the policy, and hears whoever it asks. An operator's word stands once it was taken. It returns what is to stand in the journal,
-// and in words why the assignment is not allowed.
-func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Task, now time.Time) (Entry, string) {
-	v, said := g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image), heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
-	if said.by == "" {
-		said = g.hear(&e, h, now)
-		g.tell(h.ID, said.ignored)
+// said is what operators have said. A word stands once it was taken.
+func (g *Guard) said(e *Entry, h *task.Hosted, now time.Time) heard {
+	if e.Approver != "" {
+		return heard{decision: e.Decision, by: e.Approver, reason: e.Sentence}
 	}
+	said := g.hear(e, h, now)
+	if g.news(h.ID, said.ignored) {
+		g.cfg.Log.Warn("an operator's word on an assignment does not count", "assignment", h.ID, "err", text.Line(said.ignored))
+	}
+	return said
+}
+
+// decide returns what is to stand in the journal by what the policy and operators have said, and in words why the assignment is not allowed.
+func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, now time.Time) (Entry, string) {
 	switch {
-	case said.by != "" && said.decision == Refused:
+	case said.refuses():
 		e.decided(Refused, said.by, said.reason, now)
 		return e, strings.TrimSuffix(fmt.Sprintf("refused by %s: %s", said.by, said.reason), ": ")
 	case v.Decision == Allowed:
@@ -215,18 +251,16 @@ func (g *Guard) decide(ctx context.Context, e Entry, h *task.Hosted, t *task.Tas
 	return e, ""
 }
 
-// tell logs why words on an assignment do not count, when that has changed.
-func (g *Guard) tell(assignment, ignored string) {
-	if g.told[assignment] == ignored {
-		return
+// news reports whether words on something are to be logged: they are others than before. key is what they are about.
+func (g *Guard) news(key, words string) bool {
+	if g.told[key] == words {
+		return false
 	}
 	if len(g.told) >= maxTold {
 		clear(g.told)
 	}
-	g.told[assignment] = ignored
-	if ignored != "" {
-		g.cfg.Log.Warn("an operator's word on an assignment does not count", "assignment", assignment, "err", text.Line(ignored))
-	}
+	g.told[key] = words
+	return words != ""
 }
 
 // Ended says that nothing of an assignment runs any more on this host in an epoch, in words for the journal: it is not allowed in that epoch

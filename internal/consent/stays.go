@@ -7,35 +7,49 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Stays says whether what runs of an assignment may go on, which a restarted host has found. The owner's word may be another than when it
 // began: what the policy refuses now is to end. What it asks for has been approved or allowed once, and goes on, and so does what has
-// expired since.
+// expired since, and what nobody can judge now.
 func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e, known := g.cfg.Journal.Find(h.ID)
-	asked, err := task.Request{}, formed(h)
-	switch {
-	case err != nil:
-	case !known || !e.running() || e.Epoch != h.Epoch || e.Order != sumOf(h.Order, g.cfg.SwarmID()):
-		err = errors.New("its host does not know that it has begun it")
-	default:
-		if asked, err = g.cfg.held(h); err == nil {
-			err = sameTask(&asked, t)
-		}
-	}
+	e, err := g.begun(h, t)
 	if err != nil {
 		return Answer{Decision: Refused, Words: line(err.Error())}
 	}
-	v := g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image)
-	if v.Decision != Refused {
-		return Answer{Decision: Allowed, Image: e.Image}
+	v := g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image) // may take long: others do not wait
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e, err = g.begun(h, t); err != nil { // it has ended meanwhile
+		return Answer{Decision: Refused, Words: line(err.Error())}
 	}
-	now := time.Now()
-	e.decided(Refused, "", v.Sentence, now)
-	return g.keep(e, h, g.refusal(&e), now)
+	switch v.Decision {
+	case Refused:
+		now := time.Now()
+		e.decided(Refused, "", v.Sentence, now)
+		return g.keep(e, v.Detail, h, g.refusal(&e), now)
+	case Later:
+		g.cfg.Log.Warn("what runs of an assignment goes on: whether it may nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
+	case Allowed, Asked, Approved:
+	}
+	return Answer{Decision: Allowed, Image: e.Image}
+}
+
+// begun returns what the journal has of an assignment that has begun and not ended; an error is why it is not that one.
+func (g *Guard) begun(h *task.Hosted, t *task.Task) (Entry, error) {
+	if err := formed(h); err != nil {
+		return Entry{}, err
+	}
+	e, known := g.cfg.Journal.Find(h.ID)
+	if !known || !e.running() || e.Epoch != h.Epoch || e.Order != sumOf(h.Order, g.cfg.SwarmID()) {
+		return e, errors.New("its host does not know that it has begun it")
+	}
+	asked, err := g.cfg.held(h)
+	if err != nil {
+		return e, err
+	}
+	return e, sameTask(&asked, t)
 }
 
 // AskedBy is the SPIFFE ID of who has asked for an assignment, as proven; empty: it is not in the journal.

@@ -91,6 +91,9 @@ type heard struct {
 	ignored  string // in words: why others do not count
 }
 
+// refuses reports whether an operator has refused it.
+func (h *heard) refuses() bool { return h.by != "" && h.decision == Refused }
+
 // hear judges the words that an SN shows. One that refuses outdoes all that approve.
 func (g *Guard) hear(e *Entry, h *task.Hosted, now time.Time) (out heard) {
 	var ignored []string

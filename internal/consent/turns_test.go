@@ -1,0 +1,89 @@
+package consent_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
+)
+
+// TestOthersDoNotWaitForThePolicy: while one assignment is judged, as by a path that does not answer, others are decided on, and end. What
+// ends meanwhile is not allowed by what was judged before.
+func TestOthersDoNotWaitForThePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g := w.guard()
+		slow, q := w.assigned(request(), ann), request()
+		q.ID = "8"
+		other := w.assigned(q, ann)
+		if got := g.Ask(t.Context(), slow, pull()); got.Decision != consent.Allowed {
+			t.Fatal(got)
+		}
+		w.policy.judging = func(id string) {
+			if id == slow.ID {
+				time.Sleep(time.Hour)
+			}
+		}
+		asked, stays := make(chan consent.Answer), make(chan consent.Answer)
+		go func() { asked <- g.Ask(t.Context(), slow, pull()) }()
+		go func() { stays <- g.Stays(t.Context(), slow, pull()) }()
+		synctest.Wait()
+		began := time.Now()
+		if got := g.Ask(t.Context(), other, pull()); got.Decision != consent.Allowed {
+			t.Errorf("another: %+v", got)
+		}
+		if got := g.Stays(t.Context(), other, pull()); got.Decision != consent.Allowed {
+			t.Errorf("another that runs: %+v", got)
+		}
+		for _, id := range []string{slow.ID, other.ID} {
+			if err := g.Ended(id, 1, "done"); err != nil {
+				t.Error(err)
+			}
+		}
+		if time.Since(began) > 0 {
+			t.Errorf("others waited for %v", time.Since(began))
+		}
+		if got := <-asked; got.Decision != consent.Refused || !strings.Contains(got.Words, "does nothing twice") {
+			t.Errorf("what has ended while it was judged: %+v", got)
+		}
+		if got := <-stays; got.Decision != consent.Refused {
+			t.Errorf("what has ended while it was judged stays: %+v", got)
+		}
+	})
+}
+
+// TestWhatNobodyCanSayNow: an assignment waits, which the log has once with all that is known of it, and the swarm with less. An operator's
+// refusal counts in any case, and what runs goes on.
+func TestWhatNobodyCanSayNow(t *testing.T) {
+	later := consent.Verdict{Decision: consent.Later, Sentence: "nobody can look", Detail: "stat /mnt/secret: stale"}
+	w := newWorld(t)
+	g, h := w.guard(), w.assigned(request(), ann)
+	w.policy.Verdict = later
+	for range 3 {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || got.Words != "waits: nobody can look" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if n := strings.Count(w.log.String(), "stat /mnt/secret: stale"); n != 1 {
+		t.Errorf("the log has it %d times:\n%s", n, w.log)
+	}
+	if e, known := w.journal.Find(h.ID); known {
+		t.Errorf("the journal has %+v", e)
+	}
+	w.policy.Verdict = consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
+		t.Fatalf("once it is known: %+v", got)
+	}
+	w.policy.Verdict = later
+	g = w.guard()
+	if got := g.Stays(t.Context(), h, pull()); got.Decision != consent.Allowed {
+		t.Errorf("what runs: %+v", got)
+	}
+	h.Approvals = []task.Approval{w.says(bob, "RefuseTask", refusal(""))}
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "refused by spiffe://a.example"+bob) {
+		t.Errorf("refused by an operator: %+v", got)
+	}
+}
