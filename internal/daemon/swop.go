@@ -147,7 +147,7 @@ func hostPaths(o *start.SWOP, e Env, node, ml string) hostpaths.Resolver {
 	getenv := o.Getenv(e.Getenv)
 	address := getenv("DOCKER_HOST")
 	if ml == start.Process || e.Getenv(start.InContainer) == "" && (address == "" || strings.HasPrefix(address, "unix://")) {
-		return hostpaths.Here{}
+		return hostpaths.NewHere()
 	}
 	return hostpaths.Engine{
 		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },

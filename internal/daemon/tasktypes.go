@@ -77,7 +77,7 @@ func (t *taskTypes) asProcesses() work.Type {
 	}
 	return work.Type{Executor: &runswarm.Processes{
 		Host: runswarm.Host{Profile: t.profile, Name: t.base.Name, Node: lent, SNs: t.sns, SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession)},
-		Dir:  t.dir, Swarmd: t.swarmd, Scope: engine.Scope(t.env.Getenv), Getenv: t.env.Getenv, Log: t.base.Log,
+		Dir:  t.dir, Swarmd: t.swarmd, Scope: engine.Scope(t.env.Getenv), Getenv: t.env.Getenv, Paths: t.paths, Log: t.base.Log,
 	}}
 }
 

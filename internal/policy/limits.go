@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/suggest"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Limits are what a task is held to while it runs on a host, all of its programs together. 0: no limit.
@@ -45,6 +46,14 @@ func (p *Policy) Binds() bool { return len(p.limits.paths) > 0 }
 
 // Gives reports whether a path, without symbolic links, is one that the policy gives to a task that names it.
 func (p *Policy) Gives(name string) bool { return below(p.limits.paths, name) }
+
+// Withholds is the refusal of a task that names a path which the policy does not give. It is the same whatever is there, and wherever it
+// leads: whoever asks for a path is not to learn what there is on the host.
+func (p *Policy) Withholds(name string) Decision {
+	d := p.over(pathsLimit, fmt.Sprintf("it asks for the path %.200q, which this host does not give: not by that name, or not where it leads", name), "add where it leads to "+pathsLimit)
+	d.Reason, d.Remedy = text.Clip(text.Line(d.Reason), maxReason), text.Line(d.Remedy)
+	return *d
+}
 
 // Names reports whether the policy gives a volume by its own name, not by a pattern.
 func (p *Policy) Names(volume string) bool { return slices.Contains(p.limits.volumes, volume) }

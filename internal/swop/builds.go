@@ -20,8 +20,8 @@ type Given struct {
 	Fetches func(j work.Job, image string) bool
 }
 
-// given is what executors are given; by returns who asked for an assignment, as the host has verified it.
-func (o Owner) given(tasks work.Tasks, by func(assignment string) string) Given {
+// givenTo is what executors are given; by returns who asked for an assignment, as the host has verified it.
+func (o Owner) givenTo(tasks work.Tasks, by func(assignment string) string) Given {
 	return Given{Tasks: tasks, Terms: o.Policy.Terms(), Fetches: func(j work.Job, image string) bool {
 		body, err := taskfile.ReadBody(j.Task.Type, j.Task.Definition)
 		b, builds := body.(taskfile.MakeUserContainer)

@@ -3,7 +3,7 @@ package swop
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -93,72 +93,6 @@ func (o Owner) request(by string, h *task.Hosted, t *task.Task) policy.Request {
 	}
 }
 
-// shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
-func (o Owner) shared(ctx context.Context, r policy.Request, names []string) consent.Verdict {
-	v := o.judged(r)
-	if v.Decision == consent.Refused || len(names) == 0 {
-		return v
-	}
-	if r.Paths = names; !o.Policy.Binds() {
-		return o.judged(r)
-	}
-	leads, err := o.Recent.Resolve(ctx, names)
-	if err != nil {
-		return consent.Verdict{Decision: consent.Refused, Sentence: err.Error()}
-	}
-	for _, name := range names {
-		if own := o.identityIn(leads[name]); own != "" {
-			return consent.Verdict{Decision: consent.Refused, Sentence: fmt.Sprintf("it asks for the directory %.200q, and %.200q is of the identity of an SL of this host: name another directory in the task", name, own)}
-		}
-		r.Paths = []string{leads[name]}
-		if d := o.Policy.Decide(r); d.Verdict == policy.Refused && leads[name] != name {
-			d.Reason += fmt.Sprintf("; it names it as %.200q", name)
-			return verdictOf(d)
-		} else if d.Verdict == policy.Refused {
-			return verdictOf(d)
-		}
-	}
-	return v
-}
-
-// identityIn returns a file or directory of the identities of this host's SLs that a path has in it, or lies in; empty: there is none.
-func (o Owner) identityIn(at string) string {
-	for _, own := range o.Profile.IdentityFiles() {
-		if hostpaths.Overlap(filepath.Clean(own), at) {
-			return own
-		}
-	}
-	return ""
-}
-
-// Grant is what a task has of the host that was consented to. It looks anew where paths lead: what it grants the policy gives.
-func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, err error) {
-	g.Limits = o.Policy.Limits()
-	body, err := taskfile.ReadBody(t.Type, t.Definition)
-	if err != nil {
-		return g, err
-	}
-	run, _ := body.(taskfile.RunSwarm)
-	for _, v := range volumesOf(body, t.Outcome) {
-		if o.Policy.Names(v) {
-			g.Volumes = append(g.Volumes, v)
-		}
-	}
-	names := run.Shared(taskfile.Bind)
-	if len(names) == 0 {
-		return g, nil
-	}
-	if g.Paths, err = o.Paths.Resolve(ctx, names); err != nil {
-		return work.Grant{}, err
-	}
-	for name, at := range g.Paths {
-		if !o.Policy.Gives(at) || o.identityIn(at) != "" {
-			return work.Grant{}, fmt.Errorf("path %.200q leads to %.200q now, which this host does not give: assign the task again", name, at)
-		}
-	}
-	return g, nil
-}
-
 // volumesOf are the engine's volumes that a task names.
 func volumesOf(body taskfile.Body, outcome string) []string {
 	switch b := body.(type) {
@@ -193,6 +127,7 @@ type Guard struct {
 	*consent.Guard
 
 	Owner Owner
+	Log   *slog.Logger
 }
 
 var _ work.Guard = Guard{}
@@ -212,11 +147,17 @@ func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.An
 	if said.May != work.Yes {
 		return said
 	}
-	grant, err := g.Owner.Grant(ctx, t)
-	if err != nil {
-		return work.Answer{May: work.No, Why: err.Error()}
+	grant, v := g.Owner.Grant(ctx, t)
+	switch v.Decision {
+	case consent.Allowed:
+		said.Grant = grant
+		return said
+	case consent.Later:
+		said.May, said.Why = work.NotYet, "waits: "+v.Sentence
+	default:
+		said.May, said.Why = work.No, v.Sentence
 	}
-	said.Grant = grant
+	g.Log.Warn("what an assignment was to have of this host it does not have", "assignment", h.ID, "why", v.Sentence, "detail", v.Detail)
 	return said
 }
 

@@ -50,7 +50,7 @@ func Run(ctx context.Context, cfg Config) error {
 	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
-	executors := cfg.Types(owner.given(tasks, func(assignment string) string {
+	executors := cfg.Types(owner.givenTo(tasks, func(assignment string) string {
 		e, _ := journal.Find(assignment)
 		return e.By
 	}))
@@ -64,7 +64,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	view, swarm := NewView(), client.Host{Client: cfg.API}
 	host := work.New(work.Config{
-		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, Log: cfg.Log,
+		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner, cfg.Log}, Types: types, Log: cfg.Log,
 	})
 	printed := logs.NewHost(logs.Config{
 		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo,

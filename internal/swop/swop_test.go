@@ -312,7 +312,7 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"null, process, pull is none":     {null, true, false, pull("null"), consent.Allowed, "no policy"},
 		"null, process in a local swarm":  {null, true, true, runSwarm("null"), consent.Allowed, "no policy"},
 		"written, a path by a link":       {written, true, false, runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}]"), consent.Allowed, "p.yaml:2"},
-		"written, a link out of it":       {written, true, false, runSwarm("[{Src: " + out + ", Tgt: /x, MType: BIND}]"), consent.Refused, `"/etc", which this host does not give; it names it as "` + out},
+		"written, a link out of it":       {written, true, false, runSwarm("[{Src: " + out + ", Tgt: /x, MType: BIND}]"), consent.Refused, `"` + out + `", which this host does not give: not by that name, or not where it leads; add where it leads to paths under limits in p.yaml`},
 		"written, a path that is none":    {written, true, false, runSwarm("[{Src: " + target + "/none, Tgt: /x, MType: BIND}]"), consent.Refused, "does not exist"},
 		"written, another path":           {written, true, false, runSwarm("[{Src: /etc, Tgt: /x, MType: BIND}]"), consent.Refused, "/etc"},
 		"null, a volume with a key":       {null, false, false, runSwarm("[{Src: keys, Tgt: /x, MType: VOLUME}]"), consent.Refused, "identity of an SL"},
@@ -331,7 +331,7 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 		"a definition that can't be read": {null, false, false, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, consent.Refused, "can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.Here{}, Profile: keys}, Recent: hostpaths.Here{}}
+			o := swop.Owner{Policy: tt.policy, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Local: tt.local, Paths: hostpaths.NewHere(), Profile: keys}, Recent: hostpaths.NewHere()}
 			got := o.Decide(t.Context(), ann, &task.Hosted{}, tt.task, nil)
 			if got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)
@@ -353,7 +353,7 @@ func TestIdentitiesInFilesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	profile := &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: dir + "/keys/sl.pem"}}}}}
-	o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: true, Profile: profile, Paths: hostpaths.Here{}}, Recent: hostpaths.Here{}}
+	o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: true, Profile: profile, Paths: hostpaths.NewHere()}, Recent: hostpaths.NewHere()}
 	for path, want := range map[string]consent.Decision{dir + "/keys": consent.Refused, dir: consent.Refused, dir + "/data": consent.Allowed} {
 		x := runSwarm("[{Src: " + path + ", Tgt: /x, MType: BIND}]")
 		if got := o.Decide(t.Context(), ann, &task.Hosted{}, x, nil); got.Decision != want || want == consent.Refused && !strings.Contains(got.Sentence, "identity of an SL") {
@@ -365,7 +365,7 @@ func TestIdentitiesInFilesAreKept(t *testing.T) {
 // blind looks at no host.
 type blind struct{ t *testing.T }
 
-func (b blind) Resolve(context.Context, []string) (map[string]string, error) {
+func (b blind) Resolve(context.Context, []string) (map[string]hostpaths.Lead, error) {
 	b.t.Error("the host was looked at")
 	return nil, errors.New("blind")
 }
@@ -381,18 +381,18 @@ func TestATaskIsGivenWhatThePolicyGives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := swop.Owner{Policy: written, SwarmID: func() string { return "s" }, Place: swop.Place{Paths: hostpaths.Here{}, Profile: &taskfile.Profile{}}}
+	o := swop.Owner{Policy: written, SwarmID: func() string { return "s" }, Place: swop.Place{Paths: hostpaths.NewHere(), Profile: &taskfile.Profile{}}}
 	x := runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}, {Src: v, Tgt: /v, MType: VOLUME}, {Src: w1, Tgt: /w, MType: VOLUME}]")
-	got, err := o.Grant(t.Context(), x)
+	got, v := o.Grant(t.Context(), x)
 	want := work.Grant{Limits: policy.Limits{Memory: 1 << 30}, Paths: map[string]string{link: target}, Volumes: []string{"v"}}
-	if diff := cmp.Diff(got, want); err != nil || diff != "" {
-		t.Errorf("%v (-got +want)\n%s", err, diff)
+	if diff := cmp.Diff(got, want); v.Decision != consent.Allowed || diff != "" {
+		t.Errorf("%+v (-got +want)\n%s", v, diff)
 	}
 	if err := errors.Join(os.Remove(link), os.Symlink("/etc", link)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := o.Grant(t.Context(), x); err == nil || !strings.Contains(err.Error(), "/etc") || got.Paths != nil {
-		t.Errorf("a link that was changed after the policy was asked: %+v, %v", got, err)
+	if got, v := o.Grant(t.Context(), x); v.Decision != consent.Refused || strings.Contains(v.Sentence, "/etc") || !strings.Contains(v.Detail, "/etc") || got.Paths != nil {
+		t.Errorf("a link that was changed after the policy was asked: %+v, %+v", got, v)
 	}
 	null, err := policy.Unwritten(policy.Null, "a.example")
 	if err != nil {
@@ -489,8 +489,8 @@ func TestAVolumeIsGrantedByItsOwnName(t *testing.T) {
 		from := build("[FROM a]")
 		from.Definition = []byte(strings.Replace(string(from.Definition), "null", "vol", 1))
 		for _, x := range []*task.Task{from, content("https://any/x"), runSwarm("[{Src: vol, Tgt: /x, MType: VOLUME}]")} {
-			if g, err := o.Grant(t.Context(), x); err != nil || !slices.Equal(g.Volumes, want) {
-				t.Errorf("%s, %s: %q, %v", limits, x.Type, g.Volumes, err)
+			if g, v := o.Grant(t.Context(), x); v.Decision != consent.Allowed || !slices.Equal(g.Volumes, want) {
+				t.Errorf("%s, %s: %q, %+v", limits, x.Type, g.Volumes, v)
 			}
 		}
 	}

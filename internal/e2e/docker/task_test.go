@@ -107,7 +107,7 @@ func (s *site) host(t tasks) func(contained bool) *containers.Runner {
 		s.named(engine.ImageSwarmd, image)
 		r := &containers.Runner{
 			Profile: p, Node: s.name("swop"), Host: start.Node{Host: "127.0.0.1", Identity: "embedded=" + s.path("ca"), Container: component.Options{Image: image}}, SNs: []string{s.name("sn1")},
-			Tasks: t, Open: engine.Open, Paths: hostpaths.Here{}, Env: env, Log: slog.New(slog.DiscardHandler),
+			Tasks: t, Open: engine.Open, Paths: hostpaths.NewHere(), Env: env, Log: slog.New(slog.DiscardHandler),
 		}
 		if _, err := r.Find(s.t.Context()); err != nil { // as a host does when it starts
 			s.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -26,12 +27,14 @@ const (
 	hostDir    = "/host" // where the helper has the host's files
 	helperTime = 30 * time.Second
 	leftTime   = 2 * helperTime // after which a helper is one that a killed SWOP left
-	maxAnswer  = 2 * maxPaths * maxBytes
+	sweepTime  = 5 * time.Second
+	maxHelpers = 16
+	maxAnswer  = 2 * maxPaths * (maxBytes + 256)
 )
 
 // Run is Command: it prints where paths lead.
-func Run(names []string, stdout, stderr io.Writer) int {
-	all, err := walkAll(hostDir, names)
+func Run(ctx context.Context, names []string, stdout, stderr io.Writer) int {
+	all, err := hereBelow(hostDir).Resolve(ctx, names)
 	if err == nil {
 		err = json.NewEncoder(stdout).Encode(all)
 	}
@@ -53,16 +56,38 @@ type Engine struct {
 	Node, Scope string
 }
 
-// Resolve returns where each path leads, by its name.
-func (r Engine) Resolve(ctx context.Context, names []string) (map[string]string, error) {
-	if len(names) > maxPaths {
-		return walkAll(hostDir, names) // which says so
+// Resolve implements Resolver.
+func (r Engine) Resolve(ctx context.Context, names []string) (map[string]Lead, error) {
+	if all := tooMany(names); all != nil {
+		return all, nil
 	}
+	all, asked := map[string]Lead{}, make([]string, 0, len(names))
 	for _, name := range names {
-		if err := absolute(name); err != nil {
-			return nil, err
+		if why := malformed(name); why != "" { // it would be no argument, or another one
+			all[name] = Lead{Why: why}
+			continue
 		}
+		asked = append(asked, name)
 	}
+	if len(asked) == 0 {
+		return all, nil
+	}
+	said, err := r.ask(ctx, asked)
+	if err != nil {
+		return nil, fmt.Errorf("look where paths of this host lead: %w", err)
+	}
+	for _, name := range asked {
+		lead := said[name]
+		if malformed(lead.At) != "" || path.Clean(lead.At) != lead.At {
+			return nil, fmt.Errorf("look where paths of this host lead: its image gave no answer for %.200q", name)
+		}
+		all[name] = lead
+	}
+	return all, nil
+}
+
+// ask has a helper look.
+func (r Engine) ask(ctx context.Context, names []string) (all map[string]Lead, err error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTime)
 	defer cancel()
 	e, err := r.Open(ctx)
@@ -72,16 +97,10 @@ func (r Engine) Resolve(ctx context.Context, names []string) (map[string]string,
 	defer e.Close()
 	said, err := r.run(ctx, e, names)
 	if err != nil {
-		return nil, fmt.Errorf("look where paths of this host lead: %w", err)
+		return nil, err
 	}
-	all := map[string]string{}
 	if err := json.Unmarshal(said, &all); err != nil {
-		return nil, fmt.Errorf("look where paths of this host lead: its image gave no answer: %w", err)
-	}
-	for _, name := range names {
-		if err := absolute(all[name]); err != nil {
-			return nil, fmt.Errorf("look where path %.200q of this host leads: no answer", name)
-		}
+		return nil, fmt.Errorf("its image gave no answer: %w", err)
 	}
 	return all, nil
 }
@@ -140,7 +159,7 @@ func (r Engine) helper(names []string, root string) (*container.Config, *contain
 	}
 }
 
-// sweep removes helpers that a killed SWOP left.
+// sweep removes helpers that a killed SWOP left, or that did not end. Those that can't be removed are bounded, and in nobody's way before.
 func (r Engine) sweep(ctx context.Context, e *engine.Engine) error {
 	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
 		filters.Arg("label", engine.LabelRole+"="+engine.RoleProbe), filters.Arg("label", engine.LabelScope+"="+r.Scope),
@@ -149,12 +168,16 @@ func (r Engine) sweep(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return engine.Explain(err)
 	}
+	short, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	left := 0
 	for _, c := range all {
-		if time.Since(time.Unix(c.Created, 0)) >= leftTime {
-			if err := remove(ctx, e, c.ID); err != nil {
-				return engine.Explain(err)
-			}
+		if time.Since(time.Unix(c.Created, 0)) < leftTime || short.Err() != nil || e.ContainerRemove(short, c.ID, container.RemoveOptions{Force: true}) != nil {
+			left++
 		}
+	}
+	if left >= maxHelpers {
+		return fmt.Errorf("%d who look have not ended, as in mounts whose server does not answer: see docker ps -a --filter label=%s=%s", left, engine.LabelRole, engine.RoleProbe)
 	}
 	return nil
 }

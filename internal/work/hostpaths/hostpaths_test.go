@@ -3,10 +3,13 @@ package hostpaths_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +22,7 @@ import (
 // TestMain lets this binary be swarmd in a helper's container.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == hostpaths.Command {
-		os.Exit(hostpaths.Run(os.Args[2:], os.Stdout, os.Stderr))
+		os.Exit(hostpaths.Run(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -44,22 +47,24 @@ func tree(t *testing.T, root string, links map[string]string, dirs ...string) {
 func TestWalkFollowsLinksAndStaysInItsWorld(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, map[string]string{
-		"srv/near": "shared", "srv/far": "/data/x", "srv/up": "../data", "srv/out": "../../../../../../etc-of-ours", "data/back": "../srv/far", "loop": "/loop", "srv/gone": "/none", "srv/f": "../file",
+		"srv/near": "shared", "srv/far": "/data/x", "srv/up": "../data", "srv/out": "../../../../../../etc-of-ours", "data/back": "../srv/far", "loop": "/loop", "srv/gone": "/none", "srv/f": "../file", "odd": "\xff",
 	}, "srv/shared/a", "data/x/y", "etc-of-ours")
 	for name, want := range map[string]string{
 		"/srv/shared/a": "/srv/shared/a", "/srv//./shared/": "/srv/shared", "/srv/near/a": "/srv/shared/a", "/srv/far/y": "/data/x/y", "/srv/up/x": "/data/x",
 		"/srv/up/../srv": "/srv", "/srv/far/..": "/data", "/srv/out": "/etc-of-ours", "/data/back/y": "/data/x/y", "/..": "/", "/srv/f": "/file",
 	} {
-		if got, err := hostpaths.Walk(root, name); got != want || err != nil {
-			t.Errorf("%s leads to %s, %v; want %s", name, got, err, want)
+		if got, err := hostpaths.Walk(root, name); got != (hostpaths.Lead{At: want}) || err != nil {
+			t.Errorf("%s leads to %+v, %v; want %s", name, got, err, want)
 		}
 	}
-	for name, want := range map[string]string{
-		"srv": "write its absolute path", "/none": "it does not exist", "/srv/gone": "/none: it does not exist", "/loop": "more than 40 symbolic links", "/file/x": "it is no directory",
-		"/srv\x00": "it is none", "/" + strings.Repeat("a", 5000): "it is none", "/srv/far/z": "/data/x/z: it does not exist",
+	for name, want := range map[string]hostpaths.Lead{
+		"srv": {Why: "write its absolute path on this host"}, "/none": {At: "/none", Why: "it does not exist"}, "/srv/gone": {At: "/none", Why: "it does not exist"},
+		"/loop": {At: "/loop", Why: "it leads through more than 40 symbolic links"}, "/file/x": {At: "/file", Why: "it is no directory"}, "/srv\x00": {Why: "it is none"},
+		"/" + strings.Repeat("a", 5000): {Why: "it is none"}, "/\xff": {Why: "it is none"}, "/srv/far/z": {At: "/data/x/z", Why: "it does not exist"},
+		"/" + strings.Repeat("a", 300): {At: "/" + strings.Repeat("a", 300), Why: "its name is too long"}, "/odd": {At: "/odd", Why: "it leads to a name that is no UTF-8"},
 	} {
-		if got, err := hostpaths.Walk(root, name); err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\n\x00") {
-			t.Errorf("%.20q leads to %s, %v; want %q", name, got, err, want)
+		if got, err := hostpaths.Walk(root, name); got != want || err != nil {
+			t.Errorf("%.20q leads to %+v, %v; want %+v", name, got, err, want)
 		}
 	}
 }
@@ -72,16 +77,16 @@ func FuzzWalk(f *testing.F) {
 		if os.MkdirAll(filepath.Join(root, "a/b"), 0o700) != nil || os.Symlink(target, filepath.Join(root, "a/link")) != nil || os.Symlink(target, filepath.Join(root, "link")) != nil {
 			return
 		}
-		at, err := hostpaths.Walk(root, name)
-		if err != nil {
+		lead, err := hostpaths.Walk(root, name)
+		if err != nil || lead.Why != "" {
 			return
 		}
-		info, err := os.Lstat(filepath.Join(root, at))
-		if err != nil || info.Mode()&os.ModeSymlink != 0 || filepath.Clean(at) != at {
-			t.Errorf("%q leads to %q: %v", name, at, err)
+		info, err := os.Lstat(filepath.Join(root, lead.At))
+		if err != nil || info.Mode()&os.ModeSymlink != 0 || filepath.Clean(lead.At) != lead.At {
+			t.Errorf("%q leads to %q: %v", name, lead.At, err)
 		}
-		if again, err := hostpaths.Walk(root, at); err != nil || again != at {
-			t.Errorf("%q leads to %q, which leads to %q, %v", name, at, again, err)
+		if again, err := hostpaths.Walk(root, lead.At); err != nil || again != lead {
+			t.Errorf("%q leads to %q, which leads to %+v, %v", name, lead.At, again, err)
 		}
 	})
 }
@@ -91,41 +96,46 @@ func TestALinkThatIsChangedInBetweenIsRefused(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, map[string]string{"link": "one", "own": "two"}, "one", "two")
 	name, own := filepath.Join(root, "link"), filepath.Join(root, "own")
-	judged, err := hostpaths.Here{}.Resolve(t.Context(), []string{name})
-	if err != nil || judged[name] != filepath.Join(root, "one") {
-		t.Fatal(judged, err)
+	here := hostpaths.NewHere()
+	leads, err := here.Resolve(t.Context(), []string{name})
+	if err != nil || leads[name] != (hostpaths.Lead{At: filepath.Join(root, "one")}) {
+		t.Fatal(leads, err)
 	}
-	got, err := hostpaths.Bindable(t.Context(), hostpaths.Here{}, judged, []string{own, own})
+	judged := map[string]string{name: leads[name].At}
+	got, err := hostpaths.Bindable(t.Context(), here, judged, []string{own, own})
 	if err != nil || got[name] != judged[name] || got[own] != filepath.Join(root, "two") {
 		t.Error(got, err)
 	}
 	if err := errors.Join(os.Remove(name), os.Symlink("two", name)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := hostpaths.Bindable(t.Context(), hostpaths.Here{}, judged, nil); err == nil || !strings.Contains(err.Error(), "leads to") {
+	if got, err := hostpaths.Bindable(t.Context(), here, judged, nil); err == nil || !strings.Contains(err.Error(), "leads elsewhere") || strings.Contains(err.Error(), "two") {
 		t.Errorf("another link: %v, %v", got, err)
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := hostpaths.Bindable(t.Context(), hostpaths.Here{}, judged, nil); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if got, err := hostpaths.Bindable(t.Context(), here, judged, nil); err == nil || !strings.Contains(err.Error(), "leads elsewhere") {
 		t.Errorf("no link: %v, %v", got, err)
 	}
-	if got, err := hostpaths.Bindable(t.Context(), hostpaths.Here{}, nil, []string{name}); err != nil || got != nil {
+	if got, err := hostpaths.Bindable(t.Context(), here, nil, []string{name}); err != nil || got != nil {
 		t.Errorf("a task without paths: %v, %v", got, err)
 	}
-	if _, err := (hostpaths.Here{}).Resolve(t.Context(), make([]string, 65)); err == nil {
-		t.Error("any number of paths is followed")
+	if _, err := hostpaths.Bindable(t.Context(), here, map[string]string{"/": "/"}, []string{name}); err == nil || !strings.Contains(err.Error(), "profile names: it does not exist") {
+		t.Errorf("a directory of the profile's that is gone: %v", err)
+	}
+	if got, err := here.Resolve(t.Context(), append(make([]string, 64), "/")); err != nil || !strings.Contains(got["/"].Why, "one of 65 paths") {
+		t.Errorf("any number of paths is followed: %v, %v", got, err)
 	}
 }
 
 // straight leads nowhere else.
 type straight struct{}
 
-func (straight) Resolve(_ context.Context, names []string) (map[string]string, error) {
-	all := map[string]string{}
+func (straight) Resolve(_ context.Context, names []string) (map[string]hostpaths.Lead, error) {
+	all := map[string]hostpaths.Lead{}
 	for _, n := range names {
-		all[n] = n
+		all[n] = hostpaths.Lead{At: n}
 	}
 	return all, nil
 }
@@ -143,39 +153,72 @@ func TestNoneLiesInAnother(t *testing.T) {
 		{nil, []string{"/a", "/a/b"}, false},
 		{nil, []string{"/", "/a"}, false},
 	} {
-		judged, _ := straight{}.Resolve(t.Context(), tt.judged)
+		judged := map[string]string{}
+		for _, n := range tt.judged {
+			judged[n] = n
+		}
 		if _, err := hostpaths.Bindable(t.Context(), straight{}, judged, tt.owned); (err == nil) != tt.apart {
 			t.Errorf("%v and %v: %v", tt.owned, tt.judged, err)
 		}
 	}
 }
 
-// counted counts what is asked.
-type counted struct{ asked int }
-
-func (c *counted) Resolve(_ context.Context, names []string) (map[string]string, error) {
-	c.asked++
-	return map[string]string{names[0]: fmt.Sprint(c.asked)}, nil
+// counted counts what is asked, which takes a second.
+type counted struct {
+	asked atomic.Int32
+	err   error
 }
 
-// TestWhatWasSeenIsRememberedForAMinute holds that a task that waits for an approval does not have the host looked at all the time.
+func (c *counted) Resolve(ctx context.Context, names []string) (map[string]hostpaths.Lead, error) {
+	at := strconv.Itoa(int(c.asked.Add(1)))
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return map[string]hostpaths.Lead{names[0]: {At: at}}, c.err
+}
+
+// TestWhatWasSeenIsRememberedForAMinute holds that a task that waits for an approval does not have the host looked at all the time, nor by
+// each of its members. What could not be seen is looked for sooner.
 func TestWhatWasSeenIsRememberedForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{}
 		r := &hostpaths.Recent{Of: c}
-		for range 50 {
-			if got, err := r.Resolve(t.Context(), []string{"/a"}); err != nil || got["/a"] != "1" {
-				t.Fatal(got, err)
+		want := func(name, at string) {
+			t.Helper()
+			if got, err := r.Resolve(t.Context(), []string{name}); !errors.Is(err, c.err) || got[name].At != at {
+				t.Errorf("%s leads to %v, %v; want %s", name, got, err, at)
 			}
+		}
+		var members sync.WaitGroup
+		for range 50 {
+			members.Go(func() { want("/a", "1") })
+		}
+		members.Wait()
+		for range 50 {
+			want("/a", "1")
 			time.Sleep(time.Second) // virtual
 		}
-		if got, err := r.Resolve(t.Context(), []string{"/b"}); err != nil || got["/b"] != "2" {
-			t.Error(got, err)
-		}
+		want("/b", "2")
 		time.Sleep(time.Minute)
-		if got, err := r.Resolve(t.Context(), []string{"/a"}); err != nil || got["/a"] != "3" {
-			t.Error(got, err)
+		want("/a", "3")
+		c.err = errors.New("no engine")
+		for _, at := range []string{"4", "4", "5"} {
+			want("/c", at)
+			time.Sleep(6 * time.Second)
 		}
+		c.err = nil
+		given, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		members.Go(func() {
+			if _, err := r.Resolve(given, []string{"/d"}); err == nil {
+				t.Error("one that was given up has an answer")
+			}
+		})
+		synctest.Wait()
+		want("/d", "7") // nobody waits in vain for whoever gave it up
+		members.Wait()
 	})
 }
 
@@ -199,13 +242,13 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 	}
 	name := filepath.Join(root, "link/closed")
 	got, err := r.Resolve(t.Context(), []string{name, "/"})
-	if err != nil || got[name] != filepath.Join(root, "one/closed") || got["/"] != "/" {
+	if err != nil || got[name].At != filepath.Join(root, "one/closed") || got["/"] != (hostpaths.Lead{At: "/"}) {
 		t.Fatal(got, err)
 	}
-	for path, want := range map[string]string{filepath.Join(root, "gone"): "does not exist", "x": "absolute"} {
-		if got, err := r.Resolve(t.Context(), []string{path}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, %v", path, got, err)
-		}
+	gone := filepath.Join(root, "gone")
+	want := map[string]hostpaths.Lead{gone: {At: filepath.Join(root, "none"), Why: "it does not exist"}, "x": {Why: "write its absolute path on this host"}}
+	if got, err := r.Resolve(t.Context(), []string{gone, "x"}); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
 	}
 	if left := enginetest.Left(t, e, scope); len(left) > 0 {
 		t.Errorf("left: %v", left)

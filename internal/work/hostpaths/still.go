@@ -11,8 +11,8 @@ import (
 
 // Resolver says where paths of a host lead.
 type Resolver interface {
-	// Resolve returns the path of each name, without symbolic links. It fails if one does not exist.
-	Resolve(ctx context.Context, names []string) (map[string]string, error)
+	// Resolve returns where each name leads. An error is why that can't be said now; it ends soon when ctx does.
+	Resolve(ctx context.Context, names []string) (map[string]Lead, error)
 }
 
 // Bindable returns where paths lead that are to be bound now: those that a task names, which must lead to where they led when they were
@@ -28,23 +28,28 @@ func Bindable(ctx context.Context, r Resolver, judged map[string]string, owned [
 	if err != nil {
 		return nil, err
 	}
-	others := make([]string, 0, len(owned))
+	leads, others := map[string]string{}, make([]string, 0, len(owned))
 	for _, name := range owned {
-		others = append(others, now[name])
+		if why := now[name].Why; why != "" {
+			return nil, fmt.Errorf("directory %.200q, which this host's profile names: %s", name, why)
+		}
+		leads[name] = now[name].At
+		others = append(others, leads[name])
 	}
 	for _, name := range names {
 		at := judged[name]
-		if now[name] != at {
-			return nil, fmt.Errorf("path %.200q led to %.200q when this host's policy was asked, and leads to %.200q now: assign the task again", name, at, now[name])
+		if now[name] != (Lead{At: at}) {
+			return nil, fmt.Errorf("path %.200q leads elsewhere than when this host's policy was asked: assign the task again", name)
 		}
+		leads[name] = at
 		for _, other := range others {
 			if at != other && Overlap(at, other) {
-				return nil, fmt.Errorf("of %.200q and %.200q one lies in the other, so that a program could exchange it before it is bound for the next: name directories apart from each other", at, other)
+				return nil, fmt.Errorf("path %.200q lies in another that is bound, or the other one in it, so that a program could exchange it before it is bound for the next: name directories apart from each other", name)
 			}
 		}
 		others = append(others, at)
 	}
-	return now, nil
+	return leads, nil
 }
 
 // Overlap reports whether two clean paths are the same, or one lies in the other.

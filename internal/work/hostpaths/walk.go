@@ -3,7 +3,6 @@
 package hostpaths
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds of what is followed.
@@ -20,11 +22,32 @@ const (
 	maxLinks = 40 // as the kernel has it
 )
 
-// Walk returns the path to which a name leads, without symbolic links and without dots, where the file system of root is the whole world: it
-// never leaves it. The path must exist.
-func Walk(root, name string) (string, error) {
-	if err := absolute(name); err != nil {
-		return "", err
+// Lead is where a name leads.
+type Lead struct {
+	// At is the path without symbolic links and without dots. Of what leads nowhere it is the part that is wrong, so that nobody is told of a
+	// place who may not know of it; empty: the name itself is none.
+	At string `json:"at"`
+	// Why it leads nowhere, in words that name nothing of the host; empty: it leads to At.
+	Why string `json:"why,omitempty"`
+}
+
+// looker sees the files below a directory, which are the whole world.
+type looker struct {
+	root     string
+	lstat    func(name string) (fs.FileInfo, error)
+	readlink func(name string) (string, error)
+	// before is called before each look at a place, which does not happen after an error.
+	before func(at string) error
+}
+
+func lookerAt(root string, before func(at string) error) looker {
+	return looker{root: root, lstat: os.Lstat, readlink: os.Readlink, before: before}
+}
+
+// walk says where a name leads. It never leaves the world. An error is why that can't be said now.
+func (l looker) walk(name string) (Lead, error) {
+	if why := malformed(name); why != "" {
+		return Lead{Why: why}, nil
 	}
 	at, rest, links := "/", strings.Split(name, "/"), 0
 	for len(rest) > 0 {
@@ -38,78 +61,89 @@ func Walk(root, name string) (string, error) {
 			continue
 		}
 		here := path.Join(at, next)
-		info, err := os.Lstat(filepath.Join(root, here))
-		if err != nil {
-			return "", explained(name, here, err)
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			if len(rest) > 0 && !info.IsDir() {
-				return "", explained(name, here, errors.New("it is no directory"))
-			}
+		to, isDir, err := l.look(here)
+		switch {
+		case err != nil:
+			return nowhere(here, err)
+		case !utf8.ValidString(to):
+			return Lead{At: here, Why: "it leads to a name that is no UTF-8"}, nil
+		case to == "" && len(rest) > 0 && !isDir:
+			return Lead{At: here, Why: "it is no directory"}, nil
+		case to == "":
 			at = here
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("path %.200q of this host: it leads through more than %d symbolic links", name, maxLinks)
-		}
-		to, err := os.Readlink(filepath.Join(root, here))
-		if err != nil {
-			return "", explained(name, here, err)
+			return Lead{At: here, Why: fmt.Sprintf("it leads through more than %d symbolic links", maxLinks)}, nil
 		}
 		if path.IsAbs(to) {
 			at = "/"
 		}
 		rest = append(strings.Split(to, "/"), rest...)
 	}
-	return at, nil
+	return Lead{At: at}, nil
 }
 
-func absolute(name string) error {
-	switch {
-	case len(name) > maxBytes || strings.ContainsRune(name, 0):
-		return fmt.Errorf("path %.80q: it is none", name)
-	case !path.IsAbs(name):
-		return fmt.Errorf("path %.200q: write its absolute path on this host", name)
+// look says what is at a place: what a symbolic link says, or else whether it is a directory.
+func (l looker) look(at string) (link string, isDir bool, err error) {
+	if err := l.before(at); err != nil {
+		return "", false, err
 	}
-	return nil
+	info, err := l.lstat(filepath.Join(l.root, at))
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return "", err == nil && info.IsDir(), err
+	}
+	link, err = l.readlink(filepath.Join(l.root, at))
+	return link, false, err
 }
 
-// explained says what is wrong with a part of a path.
-func explained(name, at string, err error) error {
-	why, inner := err.Error(), new(fs.PathError)
+// malformed says why a name is no path; empty: it is one.
+func malformed(name string) string {
+	switch {
+	case len(name) > maxBytes || strings.ContainsRune(name, 0) || !utf8.ValidString(name):
+		return "it is none"
+	case !path.IsAbs(name):
+		return "write its absolute path on this host"
+	}
+	return ""
+}
+
+// nowhere says what is wrong at a place for good. Other errors pass.
+func nowhere(at string, err error) (Lead, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		why = "it does not exist"
+		return Lead{At: at, Why: "it does not exist"}, nil
 	case errors.Is(err, fs.ErrPermission):
-		why = "this host's SWOP may not look at it"
-	case errors.As(err, &inner):
-		why = inner.Err.Error()
+		return Lead{At: at, Why: "this host's SWOP may not look at it"}, nil
+	case errors.Is(err, unix.ENOTDIR):
+		return Lead{At: at, Why: "it lies in no directory"}, nil
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return Lead{At: at, Why: "its name is too long"}, nil
 	}
-	if at != name {
-		why = fmt.Sprintf("%.200s: %s", at, why)
-	}
-	return fmt.Errorf("path %.200q of this host: %s", name, why)
+	return Lead{}, fmt.Errorf("look at path %.200q: %w", at, err)
 }
 
-// Here sees the host that this process is on.
-type Here struct{}
-
-// Resolve returns where each path leads, by its name.
-func (Here) Resolve(_ context.Context, names []string) (map[string]string, error) {
-	return walkAll("/", names)
-}
-
-func walkAll(root string, names []string) (map[string]string, error) {
-	if len(names) > maxPaths {
-		return nil, fmt.Errorf("the task names %d paths of this host, at most %d are followed", len(names), maxPaths)
-	}
-	all := map[string]string{}
+// walkAll says where each name leads.
+func (l looker) walkAll(names []string) (map[string]Lead, error) {
+	all := map[string]Lead{}
 	for _, name := range names {
-		at, err := Walk(root, name)
+		lead, err := l.walk(name)
 		if err != nil {
 			return nil, err
 		}
-		all[name] = at
+		all[name] = lead
 	}
 	return all, nil
+}
+
+// tooMany says so of each name; nil: they are not.
+func tooMany(names []string) map[string]Lead {
+	if len(names) <= maxPaths {
+		return nil
+	}
+	all := map[string]Lead{}
+	for _, name := range names {
+		all[name] = Lead{Why: fmt.Sprintf("it is one of %d paths, and at most %d are followed", len(names), maxPaths)}
+	}
+	return all
 }

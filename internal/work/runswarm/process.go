@@ -29,6 +29,7 @@ type Processes struct {
 	Swarmd string // the binary
 	Scope  string // of the components
 	Getenv func(string) string
+	Paths  hostpaths.Resolver // of this host
 	Log    *slog.Logger
 
 	mu      sync.Mutex
@@ -39,7 +40,7 @@ var _ work.Executor = (*Processes)(nil)
 
 // Prepare implements work.Executor: it finds what is wrong with the task on this host.
 func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
-	r, leads, err := body(ctx, j)
+	r, leads, err := p.body(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 }
 
 // body reads the task of a job, and where the paths lead now that it names.
-func body(ctx context.Context, j work.Job) (r taskfile.RunSwarm, leads map[string]string, err error) {
+func (p *Processes) body(ctx context.Context, j work.Job) (r taskfile.RunSwarm, leads map[string]string, err error) {
 	b, err := taskfile.ReadBody(j.Task.Type, j.Task.Definition)
 	if err != nil {
 		return r, nil, fmt.Errorf("task %s: %w", j.Task.Name, err)
@@ -72,13 +73,13 @@ func body(ctx context.Context, j work.Job) (r taskfile.RunSwarm, leads map[strin
 	if err := taskenv.Check(r.Env, true); err != nil {
 		return r, nil, err
 	}
-	leads, err = hostpaths.Bindable(ctx, hostpaths.Here{}, j.Grant.Paths, nil)
+	leads, err = hostpaths.Bindable(ctx, p.Paths, j.Grant.Paths, nil)
 	return r, leads, err
 }
 
 // Start implements work.Executor. SLs that a start which was cut off has left are not started again.
 func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	r, leads, err := body(ctx, j)
+	r, leads, err := p.body(ctx, j)
 	if err != nil {
 		return work.Status{}, err
 	}
