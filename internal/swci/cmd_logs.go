@@ -51,7 +51,7 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		return exit.New(exit.Usage, "leave out -f, or -o json", "get logs %s: what is followed has no end, and so no JSON", name)
 	}
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		found, err := hostlogs.Find(ctx, api, name, args.Opts.String("assignment"))
+		found, err := hostlogs.Named(ctx, api, name, args.Opts.String("assignment"))
 		if err != nil {
 			return fmt.Errorf("get logs %s: %w", name, apiError(err))
 		}

@@ -21,7 +21,7 @@ const verdict = "swarmd: "
 func LastLines(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if why, own := strings.CutPrefix(lines[i], verdict); own {
-			return reason(why, last(lines[i+1:]))
+			return endOf(why, last(lines[i+1:]))
 		}
 	}
 	all := strings.Join(last(lines), " | ")
@@ -48,8 +48,8 @@ func last(lines []string) (kept []string) {
 	return kept
 }
 
-// reason is why an SL has ended, with as many of its program's last lines as there is room for.
-func reason(why string, lines []string) string {
+// endOf is why an SL has ended, with as many of its program's last lines as there is room for.
+func endOf(why string, lines []string) string {
 	why = text.Line(strings.ToValidUTF8(why, "\uFFFD"))
 	for ; len(lines) > 0; lines = lines[1:] {
 		if all := why + " " + strings.Join(lines, " | "); clipped(all) == all || len(lines) == 1 {

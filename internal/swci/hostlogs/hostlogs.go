@@ -50,9 +50,9 @@ type Line struct {
 	Text string
 }
 
-// Find finds the logs that name means: that of the node of the name, or those of an assignment of the task on its hosts; of the last one,
+// Named finds the logs that name means: that of the node of the name, or those of an assignment of the task on its hosts; of the last one,
 // unless one is named by its ID. What has joined it later is part of it.
-func Find(ctx context.Context, api client.Operator, name, assignment string) (all []Log, err error) {
+func Named(ctx context.Context, api client.Operator, name, assignment string) (all []Log, err error) {
 	listed, err := api.ListNodes(ctx)
 	if err != nil {
 		return nil, err
