@@ -32,7 +32,23 @@ func TestAFileIsFixed(t *testing.T) {
 	const want = "ARG V=1.5\nARG OF=\"pytorch\"\nFROM sha256:0 AS base\nLABEL k=v\nRUN apt-get update      && pip3 install x   y\n" +
 		"FROM sha256:1\nLABEL k=v\nCOPY --chown=1:2 --from=base /a /b\nCOPY --from=0 /a /b\nCOPY --from=sha256:2 /a /b\nFROM scratch\nLABEL k=v\nFROM base AS last\nLABEL k=v\n" +
 		"ADD --chown=1 a.tar /\nONBUILD COPY . .\nHEALTHCHECK --interval=1s CMD x\nLABEL a=b\n"
-	if d := cmp.Diff(want, f.Write(pins(f), "k=v")); d != "" {
+	if d := cmp.Diff(want, f.Write(pins(f), dockerfile.Marks{Label: "k=v"})); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestAVariableIsFixed: no image and no step changes it for a RUN.
+func TestAVariableIsFixed(t *testing.T) {
+	f, err := dockerfile.Read("ARG G=all\nFROM a AS b\nENV A=b \\\n G=all\nRUN x\nFROM b\nARG G\nenv $G=all\nRUN y\nONBUILD run z\nONBUILD ENV G=all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "ARG G=all\nFROM sha256:0 AS b\nENV G=void\nENV A=b  G=all\nENV G=void\nRUN x\nFROM b\nENV G=void\nARG G\nENV $G=all\nENV G=void\nRUN y\nONBUILD run z\nONBUILD ENV G=all\n"
+	if d := cmp.Diff(want, f.Write(pins(f), dockerfile.Marks{Env: "G=void"})); d != "" {
+		t.Error(d)
+	}
+	triggers := f.Triggers()
+	if d := cmp.Diff([]string{"run z", "ENV G=all"}, triggers); d != "" || !dockerfile.Runs(triggers[0]) || dockerfile.Runs(triggers[1]) {
 		t.Error(d)
 	}
 }
@@ -107,7 +123,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		ids := pins(d)
-		once := d.Write(ids, "k=v")
+		once := d.Write(ids, dockerfile.Marks{Label: "k=v"})
 		again, err := dockerfile.Read(once)
 		if err != nil {
 			t.Fatalf("%q: %v", once, err)
@@ -119,7 +135,7 @@ func FuzzRead(f *testing.F) {
 			}
 			same[b] = b
 		}
-		if twice := again.Write(same, ""); twice != once {
+		if twice := again.Write(same, dockerfile.Marks{}); twice != once {
 			t.Errorf("%q became %q", once, twice)
 		}
 	})

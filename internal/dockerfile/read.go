@@ -66,9 +66,30 @@ func (f *File) Bases() (all []string) {
 	return all
 }
 
-// Write returns the file with one step a line. pinned is what stands in the place of an image, such as its ID; label is what all that is
-// made of the file bears, as KEY=VALUE in words that need no quotes.
-func (f *File) Write(pinned map[string]string, label string) string {
+// Triggers returns what the file has done in builds that start from one of its stages (ONBUILD).
+func (f *File) Triggers() (all []string) {
+	for _, s := range f.steps {
+		if s.word == "ONBUILD" {
+			all = append(all, s.rest)
+		}
+	}
+	return all
+}
+
+// Runs reports whether a trigger runs a program of the image.
+func Runs(trigger string) bool {
+	return strings.EqualFold(firstWord(strings.TrimSpace(trigger)), "RUN")
+}
+
+// Marks are what a file has beside its own steps, as KEY=VALUE in words that need no quotes; empty: nothing.
+type Marks struct {
+	Label string // of all that is made of the file
+	// Env is a variable that each RUN of the file has, whatever images and steps before it say. What is made of the file keeps it.
+	Env string
+}
+
+// Write returns the file with one step a line. pinned is what stands in the place of an image, such as its ID.
+func (f *File) Write(pinned map[string]string, marks Marks) string {
 	var w strings.Builder
 	for _, s := range f.steps {
 		rest := s.rest
@@ -84,8 +105,11 @@ func (f *File) Write(pinned map[string]string, label string) string {
 			rest = "--from=" + pinned[s.base] + " " + rest
 		}
 		fmt.Fprintf(&w, "%s %s\n", s.word, rest)
-		if s.word == "FROM" && label != "" {
-			fmt.Fprintf(&w, "LABEL %s\n", label)
+		if s.word == "FROM" && marks.Label != "" {
+			fmt.Fprintf(&w, "LABEL %s\n", marks.Label)
+		}
+		if (s.word == "FROM" || s.word == "ENV") && marks.Env != "" { // an ARG does not change what an ENV has set
+			fmt.Fprintf(&w, "ENV %s\n", marks.Env)
 		}
 	}
 	return w.String()

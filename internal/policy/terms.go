@@ -8,6 +8,8 @@ type Terms struct {
 	Network bool
 	// Host is whether it may use the host's own network, and so reach what listens for this host alone: host stands under networks.
 	Host bool
+	// NoGPUs is whether what can't be held to a number of GPUs, such as a build, has none: gpus stands in the policy.
+	NoGPUs bool
 }
 
 // bridge is the network that engines give to what names none.
@@ -15,7 +17,10 @@ const bridge = "bridge"
 
 // Terms returns those of tasks that the policy does not refuse.
 func (p *Policy) Terms() Terms {
-	return Terms{Limits: p.limits.held, Network: p.kind != written || listed(p.limits.networks, bridge), Host: p.kind == written && listed(p.limits.networks, "host")}
+	own := p.kind == written
+	return Terms{
+		Limits: p.limits.held, Network: !own || listed(p.limits.networks, bridge), Host: own && listed(p.limits.networks, "host"), NoGPUs: own && p.limits.gpus >= 0,
+	}
 }
 
 // Fetches reports whether an image may be fetched so that a task can be carried out: if a task of its own that fetches it were let through

@@ -21,6 +21,8 @@ func TestTermsOfAPolicy(t *testing.T) {
 		"limits: {networks: ['*']}":                                   {Network: true},
 		"limits: {networks: [host]}":                                  {Host: true},
 		"limits: {networks: [other]}":                                 {},
+		"limits: {gpus: 0}":                                           {NoGPUs: true},
+		"limits: {gpus: 2}":                                           {NoGPUs: true},
 	} {
 		p, err := policy.Parse("p.yaml", []byte(text), "a.example")
 		if err != nil {

@@ -213,6 +213,40 @@ func TestABuildIsHeldToTheOwnersTerms(t *testing.T) {
 	}
 }
 
+// TestABuildHasNoGPUs where the owner limits them: an image that asks for all, and steps that do, get none. Without the limit they stay as they are.
+func TestABuildHasNoGPUs(t *testing.T) {
+	l := newLab(t)
+	const asks = "RUN test \"$NVIDIA_VISIBLE_DEVICES\" = "
+	if s, err := l.run(build.New(l.cfg), made(l.outcome, "", "FROM "+enginetest.TestImage, "ENV NVIDIA_VISIBLE_DEVICES=all", asks+"all", "ONBUILD RUN true")); err != nil || s.Code != 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	base := "base-" + l.outcome
+	t.Cleanup(func() { _, _ = l.engine.ImageRemove(context.Background(), base, image.RemoveOptions{PruneChildren: true}) })
+	if err := l.engine.ImageTag(t.Context(), l.outcome, base); err != nil {
+		t.Fatal(err)
+	}
+	l.cfg.Terms.NoGPUs = true
+	for _, steps := range [][]string{{"FROM " + base}, {"FROM " + enginetest.TestImage + " AS x", "ONBUILD RUN nvidia-smi", "FROM x"}} {
+		if _, err := l.run(build.New(l.cfg), made(l.outcome, "", steps...)); err == nil || !strings.Contains(err.Error(), "ONBUILD RUN can't be held to no GPUs") {
+			t.Errorf("%q: %v", steps, err)
+		}
+	}
+	l.cfg.Terms.NoGPUs = false
+	if s, err := l.run(build.New(l.cfg), made(l.outcome, "", "FROM "+base, asks+"all")); err != nil || s.Code != 0 { // triggers are gone now
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if err := l.engine.ImageTag(t.Context(), l.outcome, base); err != nil {
+		t.Fatal(err)
+	}
+	l.cfg.Terms.NoGPUs = true
+	s, err := build.New(l.cfg).Start(t.Context(), work.Job{
+		Label: work.Label{Swarm: "s", Node: "swop", Assignment: "8", Epoch: 1}, Task: made(l.outcome, "", "FROM "+base, asks+"void", "ENV NVIDIA_VISIBLE_DEVICES all", asks+"void"), Assignment: task.Request{ID: "8"},
+	})
+	if err != nil || s.Code != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // TestWhatABuildStartsFrom: what is not there is fetched only if the owner lets it be.
 func TestWhatABuildStartsFrom(t *testing.T) {
 	l, r := newLab(t), enginetest.NewRegistry(t)

@@ -105,6 +105,11 @@ func (b *Builder) base(ctx context.Context, e *engine.Engine, j work.Job, name s
 	case err != nil:
 		return "", engine.Explain(fmt.Errorf("task %s: look at image %.200s: %w", j.Task.Name, name, err))
 	}
+	if found.Config != nil {
+		if err := b.held(found.Config.OnBuild); err != nil {
+			return "", fmt.Errorf("image %.200s has a step for builds from it: %w", name, err)
+		}
+	}
 	return found.ID, usable(name, found)
 }
 

@@ -1,7 +1,9 @@
 package build
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -36,6 +38,9 @@ func (b *Builder) order(t *task.Task) (*order, error) {
 	if err != nil {
 		return nil, fmt.Errorf("task %s: BuildSteps: %w", t.Name, err)
 	}
+	if err := b.held(file.Triggers()); err != nil {
+		return nil, fmt.Errorf("task %s: BuildSteps: %w", t.Name, err)
+	}
 	named, err := reference.ParseNormalizedNamed(t.Outcome)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: bad Outcome %.200q: %w: give it the name of an image", t.Name, t.Outcome, err)
@@ -64,6 +69,15 @@ func usable(name string, i image.InspectResponse) error {
 		if err := dockerfile.CheckTrigger(trigger); err != nil {
 			return fmt.Errorf("image %.200s has a step for builds from it: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// held refuses steps that an image has done in builds from it where they could have GPUs that the owner does not give: they run before any
+// step of the build.
+func (b *Builder) held(triggers []string) error {
+	if b.cfg.Terms.NoGPUs && slices.ContainsFunc(triggers, dockerfile.Runs) {
+		return errors.New("ONBUILD RUN can't be held to no GPUs: leave it out, or take gpus out of limits in the host's policy")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/build"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/dockerfile"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work"
@@ -44,7 +45,7 @@ func (b *Builder) build(ctx context.Context, e *engine.Engine, o *order, j work.
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the build of task %s was not done after %v, and was ended: make it smaller, or raise hours under limits in the host's policy", j.Task.Name, limit))
 	defer stop()
 	go b.room.Watch(ctx, e, cancel)
-	s, err := b.run(ctx, e, o, j, o.file.Write(pins, b.mark()))
+	s, err := b.run(ctx, e, o, j, o.file.Write(pins, b.marks()))
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -113,6 +114,18 @@ func (b *Builder) run(ctx context.Context, e *engine.Engine, o *order, j work.Jo
 	}
 	defer res.Body.Close()
 	return b.follow(ctx, res.Body, j)
+}
+
+// noGPUs is a variable by which NVIDIA's runtime, where it is an engine's default, gives a container no GPUs. Without it images ask for them.
+const noGPUs = "NVIDIA_VISIBLE_DEVICES=void"
+
+// marks are what a build's steps have beside those of the task.
+func (b *Builder) marks() dockerfile.Marks {
+	m := dockerfile.Marks{Label: b.mark()}
+	if b.cfg.Terms.NoGPUs {
+		m.Env = noGPUs
+	}
+	return m
 }
 
 func (b *Builder) network() string {
