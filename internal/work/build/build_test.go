@@ -183,6 +183,40 @@ func TestAnImageIsBuilt(t *testing.T) {
 	}
 }
 
+// TestAContextIsLookedAtAsItIsBuilt: a volume that was exchanged since it was looked at, or is gone, is not read, nor made.
+func TestAContextIsLookedAtAsItIsBuilt(t *testing.T) {
+	l := newLab(t)
+	of := l.volume(nil)
+	tt, b := made(l.outcome, of, "FROM "+enginetest.TestImage, "COPY . /c"), build.New(l.cfg)
+	if err := b.Prepare(t.Context(), job(tt)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.engine.VolumeRemove(t.Context(), of, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Start(t.Context(), job(tt)); err == nil || !strings.Contains(err.Error(), "BuildContext: there is no volume") {
+		t.Errorf("gone: %v", err)
+	}
+	if _, err := l.engine.VolumeInspect(t.Context(), of); !errdefs.IsNotFound(err) {
+		t.Errorf("it was made: %v", err)
+	}
+	if _, err := l.engine.VolumeCreate(t.Context(), dockervolume.CreateOptions{
+		Name: of, Labels: map[string]string{engine.LabelScope: l.scope}, DriverOpts: map[string]string{"type": "none", "o": "bind", "device": t.TempDir()},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{"prepare": func() error { return b.Prepare(t.Context(), job(tt)) }, "start": func() error { _, err := b.Start(t.Context(), job(tt)); return err }} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "leads out of the engine's own storage") {
+			t.Errorf("exchanged: %s: %v", name, err)
+		}
+	}
+	j := job(tt)
+	j.Grant.Volumes = []string{of}
+	if s, err := b.Start(t.Context(), j); err != nil || s.Code != 0 {
+		t.Errorf("named by the owner: %+v, %v", s, err)
+	}
+}
+
 // TestABuildFails: its member ends with the code and the last lines, and nothing is left.
 func TestABuildFails(t *testing.T) {
 	l := newLab(t)
@@ -221,7 +255,9 @@ func TestABuildHasNoGPUs(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	base := "base-" + l.outcome
-	t.Cleanup(func() { _, _ = l.engine.ImageRemove(context.Background(), base, image.RemoveOptions{PruneChildren: true}) })
+	t.Cleanup(func() {
+		_, _ = l.engine.ImageRemove(context.Background(), base, image.RemoveOptions{PruneChildren: true})
+	})
 	if err := l.engine.ImageTag(t.Context(), l.outcome, base); err != nil {
 		t.Fatal(err)
 	}

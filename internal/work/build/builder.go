@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -73,10 +72,8 @@ func (b *Builder) Prepare(ctx context.Context, j work.Job) error {
 				return err
 			}
 		}
-		if o.volume != "" {
-			if err := volume.Check(ctx, e, o.volume, slices.Contains(j.Grant.Volumes, o.volume)); err != nil {
-				return fmt.Errorf("task %s: BuildContext: %w", j.Task.Name, err)
-			}
+		if err := o.checkVolume(ctx, e, j); err != nil {
+			return err
 		}
 		return b.room.Check(ctx, e)
 	})

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,6 +56,17 @@ func (b *Builder) order(t *task.Task) (*order, error) {
 		return nil, fmt.Errorf("task %s: BuildContext %.200q is no name of a volume: a directory of the host can't be one", t.Name, steps.BuildContext)
 	}
 	return &order{file: file, volume: steps.BuildContext, outcome: reference.FamiliarString(reference.TagNameOnly(named))}, nil
+}
+
+// checkVolume refuses a context that the task may not have.
+func (o *order) checkVolume(ctx context.Context, e *engine.Engine, j work.Job) error {
+	if o.volume == "" {
+		return nil
+	}
+	if err := volume.Check(ctx, e, o.volume, j.Grant.Volumes); err != nil {
+		return fmt.Errorf("task %s: BuildContext: %w", j.Task.Name, err)
+	}
+	return nil
 }
 
 // usable refuses an image that has done in a build from it what no task may do, or that bears labels of the host's own containers.

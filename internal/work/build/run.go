@@ -76,6 +76,9 @@ func (b *Builder) pins(ctx context.Context, e *engine.Engine, o *order, j work.J
 // run has the engine build.
 func (b *Builder) run(ctx context.Context, e *engine.Engine, o *order, j work.Job, steps string) (s work.Status, err error) {
 	files := io.NopCloser(strings.NewReader(""))
+	if err := o.checkVolume(ctx, e, j); err != nil {
+		return s, err
+	}
 	if o.volume != "" {
 		v, err := volume.Open(ctx, e, o.volume, true, volume.Labels(j.Label, engine.RoleBuild, b.cfg.Scope))
 		if err != nil {

@@ -92,7 +92,7 @@ func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order, named []st
 		case v.Labels[engine.LabelTask] == "" && (o.own || !slices.Contains(named, name)):
 			return &engine.Error{Err: fmt.Errorf("there is a volume %.200s already, and no task made it", name), Help: "give the task another Outcome, or remove that volume"}
 		default:
-			if err := volume.Check(ctx, e, name, slices.Contains(named, name)); err != nil {
+			if err := volume.Check(ctx, e, name, named); err != nil {
 				return err
 			}
 		}

@@ -43,24 +43,6 @@ func Member(labels map[string]string) (l work.Label, ok bool) {
 	return l, err == nil && err2 == nil && l.Assignment != ""
 }
 
-// Check refuses a volume that is not there, and one that is something else of the host under another name, unless bound says that this is
-// what the owner wants.
-func Check(ctx context.Context, e *engine.Engine, name string, bound bool) error {
-	v, err := e.VolumeInspect(ctx, name)
-	switch {
-	case errdefs.IsNotFound(err):
-		return &engine.Error{Err: fmt.Errorf("there is no volume %.200s", name), Help: "make it first: assign a task MAKE_SWARM_USER_CONTENT with that Outcome, or docker volume create"}
-	case err != nil:
-		return engine.Explain(fmt.Errorf("look at volume %.200s: %w", name, err))
-	case !bound && len(v.Options) > 0:
-		return &engine.Error{
-			Err:  fmt.Errorf("the volume %.200s has options by which it may be a directory of the host", name),
-			Help: "let the policy of the host name it, without *, under limits: volumes",
-		}
-	}
-	return nil
-}
-
 // Volume is one that is open.
 type Volume struct {
 	engine    *engine.Engine
