@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/ownimage"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -131,19 +131,20 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	if err != nil {
 		return o, node.SWOPConfig{}, err
 	}
-	paths := hostPaths(o, e, base.Name, ml)
+	image := ownimage.New(o.Container.ImageName(o.Getenv(e.Getenv)), base.Log)
+	paths := hostPaths(o, e, base.Name, ml, image)
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths, Profile: profile},
 		Offer: offer,
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},
-		Types: (&taskTypes{o: o, env: e, base: base, profile: profile, sns: sns, paths: paths, swarmd: swarmd, dir: dir, process: ml == start.Process}).all,
+		Types: (&taskTypes{o: o, env: e, base: base, profile: profile, sns: sns, own: image, paths: paths, swarmd: swarmd, dir: dir, process: ml == start.Process}).all,
 	}, nil
 }
 
 // hostPaths sees the host on which tasks run: this one, or that of the engine.
-func hostPaths(o *start.SWOP, e Env, node, ml string) hostpaths.Resolver {
+func hostPaths(o *start.SWOP, e Env, node, ml string, own *ownimage.Image) hostpaths.Resolver {
 	getenv := o.Getenv(e.Getenv)
 	address := getenv("DOCKER_HOST")
 	if ml == start.Process || e.Getenv(start.InContainer) == "" && (address == "" || strings.HasPrefix(address, "unix://")) {
@@ -151,7 +152,7 @@ func hostPaths(o *start.SWOP, e Env, node, ml string) hostpaths.Resolver {
 	}
 	return hostpaths.Engine{
 		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },
-		Image: cmp.Or(o.Container.Image, getenv("SWARM_IMAGE"), engine.ImageSwarmd), Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
+		Image: own.ID, Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/content"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/image"
+	"github.com/swarmd/swarmd/internal/work/ownimage"
 	"github.com/swarmd/swarmd/internal/work/runswarm"
 	"github.com/swarmd/swarmd/node"
 )
@@ -29,6 +30,7 @@ type taskTypes struct {
 	base    node.Common
 	profile *taskfile.Profile
 	sns     []string
+	own     *ownimage.Image
 	paths   hostpaths.Resolver
 	swarmd  string // path of this program, which SLs run
 	dir     string // absolute, of SLs that are processes
@@ -64,7 +66,7 @@ func (t *taskTypes) getenv(name string) string { return t.o.Getenv(t.env.Getenv)
 
 func (t *taskTypes) inContainers(given swop.Given) work.Type {
 	r := &containers.Runner{
-		Paths: t.paths, Profile: t.profile, Node: t.base.Name, Host: t.o.Node, SNs: t.sns, Tasks: given.Tasks, Open: t.open,
+		Own: t.own, Paths: t.paths, Profile: t.profile, Node: t.base.Name, Host: t.o.Node, SNs: t.sns, Tasks: given.Tasks, Open: t.open,
 		SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: t.getenv, Version: version.Read().Version}, Keep: t.o.Keep, Log: t.base.Log,
 	}
 	return work.Type{Executor: r, Image: r.Image}

@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/containers"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/ownimage"
 )
 
 // tasks are those of a swarm.
@@ -106,7 +107,7 @@ func (s *site) host(t tasks) func(contained bool) *containers.Runner {
 		image := s.name("sl-image") + ":1"
 		s.named(engine.ImageSwarmd, image)
 		r := &containers.Runner{
-			Profile: p, Node: s.name("swop"), Host: start.Node{Host: "127.0.0.1", Identity: "embedded=" + s.path("ca"), Container: component.Options{Image: image}}, SNs: []string{s.name("sn1")},
+			Profile: p, Node: s.name("swop"), Host: start.Node{Host: "127.0.0.1", Identity: "embedded=" + s.path("ca")}, Own: ownimage.New(image, slog.New(slog.DiscardHandler)), SNs: []string{s.name("sn1")},
 			Tasks: t, Open: engine.Open, Paths: hostpaths.NewHere(), Env: env, Log: slog.New(slog.DiscardHandler),
 		}
 		if _, err := r.Find(s.t.Context()); err != nil { // as a host does when it starts

@@ -63,7 +63,7 @@ func (r *Runner) Find(ctx context.Context) ([]work.Found, error) {
 		return nil, err
 	}
 	defer e.Close()
-	r.pinEarly(ctx, e)
+	r.Own.FindEarly(ctx, e)
 	found, err := r.list(ctx, e)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/swarmd/swarmd/consensus/task"
-	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -20,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/containers"
+	"github.com/swarmd/swarmd/internal/work/ownimage"
 )
 
 // tasks are those of a swarm.
@@ -40,7 +40,7 @@ func pair(outcome string) (before, train *task.Task) {
 // hostOf has a profile without nodes: whoever gets as far has all images.
 func hostOf(log io.Writer, before *task.Task) *containers.Runner {
 	return &containers.Runner{
-		Profile: &taskfile.Profile{}, Node: "swop", Host: start.Node{Container: component.Options{Image: enginetest.TestImage}}, Tasks: tasks{before.Name: before},
+		Profile: &taskfile.Profile{}, Node: "swop", Own: ownimage.New(enginetest.TestImage, slog.New(slog.NewTextHandler(log, nil))), Tasks: tasks{before.Name: before},
 		Env: start.Env{Getenv: func(string) string { return "test-none" }}, Open: engine.Open, Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 }
@@ -109,7 +109,7 @@ func TestTheImageOfSLsIsPinned(t *testing.T) {
 	before, train := pair(enginetest.TestImage)
 	log := &bytes.Buffer{}
 	r := hostOf(log, before)
-	r.Host.Container.Image = name
+	r.Own = ownimage.New(name, r.Log)
 	found, err := r.Image(t.Context(), train)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/ownimage"
 )
 
 // maxProbes bounds how many programs are tried at a time.
@@ -32,6 +33,7 @@ type Runner struct {
 	SNs     []string   // HOST[:PORT] of APIs
 	Tasks   work.Tasks // for the tasks before, which make the image
 	Open    func(ctx context.Context) (*engine.Engine, error)
+	Own     *ownimage.Image    // that SLs are started from
 	Paths   hostpaths.Resolver // of the engine's host
 	Env     start.Env
 	// SessionTimeout is that of SLs of which the profile says none.
@@ -40,7 +42,6 @@ type Runner struct {
 	Keep bool
 	Log  *slog.Logger
 
-	pin   pin
 	known known
 }
 
@@ -127,7 +128,7 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
-	sl, err := r.slImage(ctx, e)
+	sl, err := r.Own.ID(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,9 @@ func Run(ctx context.Context, names []string, stdout, stderr io.Writer) int {
 // Engine sees the host of a container engine, whose files this process does not: it is in a container, or on another machine. A helper of
 // swarmd's own image looks at them, without a network and with the host's files read-only. It lasts for a moment.
 type Engine struct {
-	Open  func(ctx context.Context) (*engine.Engine, error)
-	Image string // swarmd's
+	Open func(ctx context.Context) (*engine.Engine, error)
+	// Image returns the ID of swarmd's own image.
+	Image func(ctx context.Context, e *engine.Engine) (string, error)
 	// Program is swarmd in the image.
 	Program string
 	// Node and Scope tell the helper from others' things.
@@ -110,18 +111,22 @@ func (r Engine) run(ctx context.Context, e *engine.Engine, names []string) ([]by
 	if err := r.sweep(ctx, e); err != nil {
 		return nil, err
 	}
-	said, err := r.look(ctx, e, names, "/")
+	image, err := r.Image(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	config := r.helper(image, names)
+	said, err := look(ctx, e, config, "/")
 	if err != nil && strings.Contains(err.Error(), "not a shared or slave mount") {
 		// Docker gives / only where its mounts follow the host's, and a host without systemd has it otherwise. This is the same directory.
-		said, err = r.look(ctx, e, names, "/proc/self/root")
+		said, err = look(ctx, e, config, "/proc/self/root")
 	}
 	return said, err
 }
 
 // look has a helper look that has a directory of the host as the host's root.
-func (r Engine) look(ctx context.Context, e *engine.Engine, names []string, root string) ([]byte, error) {
-	config, host := r.helper(names, root)
-	made, err := e.ContainerCreate(ctx, config, host, nil, nil, "")
+func look(ctx context.Context, e *engine.Engine, config *container.Config, root string) ([]byte, error) {
+	made, err := e.ContainerCreate(ctx, config, hostOf(root), nil, nil, "")
 	if err != nil {
 		return nil, engine.Explain(err)
 	}
@@ -146,13 +151,17 @@ func (r Engine) look(ctx context.Context, e *engine.Engine, names []string, root
 }
 
 // helper is the container that looks.
-func (r Engine) helper(names []string, root string) (*container.Config, *container.HostConfig) {
-	pids := int64(64)
-	config := &container.Config{
-		Image: r.Image, User: "0:0", WorkingDir: "/", Entrypoint: append([]string{r.Program, Command}, names...), AttachStdout: true, AttachStderr: true,
+func (r Engine) helper(image string, names []string) *container.Config {
+	return &container.Config{
+		Image: image, User: "0:0", WorkingDir: "/", Entrypoint: append([]string{r.Program, Command}, names...), AttachStdout: true, AttachStderr: true,
 		Labels: map[string]string{engine.LabelRole: engine.RoleProbe, engine.LabelNode: r.Node, engine.LabelScope: r.Scope, engine.LabelIncarnation: Command},
 	}
-	return config, &container.HostConfig{
+}
+
+// hostOf is what the helper has of the host.
+func hostOf(root string) *container.HostConfig {
+	pids := int64(64)
+	return &container.HostConfig{
 		NetworkMode: "none", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, CapAdd: []string{"DAC_READ_SEARCH"}, // the host's directories may be closed to others
 		SecurityOpt: []string{"no-new-privileges", "label=disable"}, Resources: container.Resources{PidsLimit: &pids},
 		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: root, Target: hostDir, ReadOnly: true}},

@@ -3,6 +3,8 @@ package hostpaths_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,9 +16,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docker/docker/api/types/image"
+
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/ownimage"
 )
 
 // TestMain lets this binary be swarmd in a helper's container.
@@ -237,8 +242,13 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(root, "one"), 0o700) })
+	own := scope + ":1"
+	if err := e.ImageTag(t.Context(), enginetest.TestImage, own); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = e.ImageRemove(context.Background(), own, image.RemoveOptions{}) }) // it is gone if all is well
 	r := hostpaths.Engine{
-		Open: func(context.Context) (*engine.Engine, error) { return engine.Open(t.Context()) }, Image: enginetest.TestImage, Program: "/host" + self, Node: "swop", Scope: scope,
+		Open: func(context.Context) (*engine.Engine, error) { return engine.Open(t.Context()) }, Image: ownimage.New(own, slog.New(slog.DiscardHandler)).ID, Program: "/host" + self, Node: "swop", Scope: scope,
 	}
 	name := filepath.Join(root, "link/closed")
 	got, err := r.Resolve(t.Context(), []string{name, "/"})
@@ -253,7 +263,13 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 	if left := enginetest.Left(t, e, scope); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	r.Image = "swarmd-none:latest"
+	if _, err := e.ImageRemove(t.Context(), own, image.RemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Resolve(t.Context(), []string{name}); err != nil || got[name] != filepath.Join(root, "one/closed") {
+		t.Errorf("whatever becomes of the image's name: %v, %v", got, err)
+	}
+	r.Image = ownimage.New("swarmd-none:latest", slog.New(slog.DiscardHandler)).ID
 	if _, err := r.Resolve(t.Context(), []string{name}); err == nil {
 		t.Error("an image that is not there")
 	}
