@@ -73,8 +73,8 @@ func shellCommands() []*Command {
 			Summary: "List files",
 			Details: "Lists files, or what is in directories; the working directory if none is named. A name may be a pattern, such as *.yaml. Of ls's options it knows -l, -a, -A, -d, -t, -S, -r and -R.",
 			Example: "ls -l",
-			Run: func(_ context.Context, s *Session, args Args) error {
-				return s.prompt.shell.List(s.Env.Stdout, args.Rest)
+			Run: func(ctx context.Context, s *Session, args Args) error {
+				return s.prompt.shell.List(ctx, s.Env.Stdout, args.Rest)
 			},
 		},
 	}

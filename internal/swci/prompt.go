@@ -28,7 +28,7 @@ type prompt struct {
 	dir      string              // the user directory; "": none
 	client   string              // of web mode, whose prompt it is: SPIFFE ID; "": none
 	// allow returns an error for a line that is not to be run; nil: all are.
-	allow func(c *Command, l cmdline.Line) error
+	allow func(ctx context.Context, c *Command, l cmdline.Line) error
 }
 
 // runPrompt runs the prompt in this process.
@@ -123,7 +123,7 @@ func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out i
 	}
 	c := s.Grammar.named(l.Words)
 	if p.allow != nil {
-		if err := p.allow(c, l); err != nil {
+		if err := p.allow(ctx, c, l); err != nil {
 			return err
 		}
 	}

@@ -88,7 +88,9 @@ func (w *webClients) prompt(client string) *prompt {
 			return w.s.atPrompt(ctx, p, words, out)
 		},
 	})
-	p.allow = func(c *Command, l cmdline.Line) error { return w.s.Grammar.allowInWeb(p.shell, c, l) }
+	p.allow = func(ctx context.Context, c *Command, l cmdline.Line) error {
+		return w.s.Grammar.allowInWeb(ctx, p.shell, c, l)
+	}
 	return p
 }
 

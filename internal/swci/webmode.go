@@ -100,7 +100,7 @@ func (g *Grammar) webWord(c *Command) (word webWord, found bool) {
 }
 
 // allowInWeb returns an error for a line that web mode does not run.
-func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error {
+func (g *Grammar) allowInWeb(ctx context.Context, sh *shell.Shell, c *Command, l cmdline.Line) error {
 	if c == nil {
 		return nil // who parses it says what is wrong
 	}
@@ -122,7 +122,7 @@ func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error 
 			paths = []string{"."}
 		}
 		for _, path := range paths {
-			if !strings.HasPrefix(path, "-") && !insideUsr(sh, path) {
+			if !strings.HasPrefix(path, "-") && !insideUsr(ctx, sh, path) {
 				return exit.New(exit.Denied, "web mode sees the user directory only, which --usr-dir names", "%s is not in the user directory", path)
 			}
 		}
@@ -131,7 +131,7 @@ func (g *Grammar) allowInWeb(sh *shell.Shell, c *Command, l cmdline.Line) error 
 }
 
 // insideUsr reports whether a path, or all that a pattern stands for, is in the user directory. Nothing is looked for outside of it.
-func insideUsr(sh *shell.Shell, path string) bool {
+func insideUsr(ctx context.Context, sh *shell.Shell, path string) bool {
 	i := strings.IndexAny(path, "*?[")
 	if i < 0 {
 		return sh.Inside(path)
@@ -140,7 +140,8 @@ func insideUsr(sh *shell.Shell, path string) bool {
 	if strings.Contains(path, "..") || !sh.Inside(dir) {
 		return false
 	}
-	return !slices.ContainsFunc(sh.Expand([]string{path}), func(p string) bool { return !sh.Inside(p) })
+	found, err := sh.Expand(ctx, []string{path})
+	return err == nil && !slices.ContainsFunc(found, func(p string) bool { return !sh.Inside(p) })
 }
 
 // ofDomain refuses patterns of clients that no client can match: all are of web mode's own trust domain.

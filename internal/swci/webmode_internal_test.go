@@ -109,7 +109,7 @@ func TestAllowInWeb(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.line, err)
 		}
-		err = g.allowInWeb(tt.sh, g.named(l.Words), l)
+		err = g.allowInWeb(t.Context(), tt.sh, g.named(l.Words), l)
 		switch {
 		case tt.want == "" && err == nil:
 		case err == nil || err.Error() != tt.want || exit.Code(err) != exit.Denied:

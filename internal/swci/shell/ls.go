@@ -2,6 +2,7 @@ package shell
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,15 +20,18 @@ const listOptions = "laAtSrRd1h"
 
 // listing is how files are shown.
 type listing struct {
+	looking
+
 	w    io.Writer
 	opts string // letters of listOptions
 }
 
-func (l listing) has(letters string) bool { return strings.ContainsAny(l.opts, letters) }
+func (l *listing) has(letters string) bool { return strings.ContainsAny(l.opts, letters) }
 
-// List shows the files that args name, patterns such as *.yaml among them; the working directory without any.
-func (s *Shell) List(w io.Writer, args []string) error {
-	l, paths := listing{w: w}, []string(nil)
+// List shows the files that args name, patterns such as *.yaml among them; the working directory without any. It ends with ctx, and looks at
+// maxLooked files at most.
+func (s *Shell) List(ctx context.Context, w io.Writer, args []string) error {
+	l, paths := &listing{looking: looking{left: maxLooked}, w: w}, []string(nil)
 	for _, a := range args {
 		switch opts, isOpt := strings.CutPrefix(a, "-"); {
 		case isOpt && opts != "" && strings.Trim(opts, listOptions) == "":
@@ -41,9 +45,13 @@ func (s *Shell) List(w io.Writer, args []string) error {
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
+	paths, err := s.expand(ctx, paths, &l.looking)
+	if err != nil {
+		return fmt.Errorf("list files: %w", err)
+	}
 	var files []os.FileInfo
 	var dirs []string
-	for _, p := range s.Expand(paths) {
+	for _, p := range paths {
 		info, err := os.Stat(s.Path(p))
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
@@ -59,49 +67,15 @@ func (s *Shell) List(w io.Writer, args []string) error {
 		if i > 0 || len(files) > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := l.dir(s.Path(d), d, len(dirs)+len(files) > 1 || l.has("R")); err != nil {
+		if err := l.show(ctx, s.Path(d), d, len(dirs)+len(files) > 1 || l.has("R")); err != nil {
 			return fmt.Errorf("list files: %w", err)
 		}
 	}
 	return nil
 }
 
-// Expand returns the files that patterns stand for, by name, as other shells do: a word that matches nothing stays as it is, and what begins
-// with a dot is matched only by what does too.
-func (s *Shell) Expand(words []string) (out []string) {
-	for _, w := range words {
-		found, err := filepath.Glob(s.Path(w))
-		if err != nil || !strings.ContainsAny(w, "*?[") {
-			found = nil
-		}
-		found = slices.DeleteFunc(found, func(p string) bool {
-			return strings.HasPrefix(filepath.Base(p), ".") && !strings.HasPrefix(filepath.Base(w), ".")
-		})
-		if len(found) == 0 {
-			found = []string{w}
-		} else if !filepath.IsAbs(w) {
-			found = s.fromHere(found)
-		}
-		out = append(out, found...)
-	}
-	return out
-}
-
-// fromHere names paths of the process as they are called from the working directory.
-func (s *Shell) fromHere(paths []string) []string {
-	dir, err := s.Getwd()
-	for i, p := range paths {
-		if abs, bad := filepath.Abs(p); err == nil && bad == nil {
-			if rel, bad := filepath.Rel(dir, abs); bad == nil {
-				paths[i] = rel
-			}
-		}
-	}
-	return paths
-}
-
 // print shows files. Hidden ones are shown if they were named.
-func (l listing) print(infos []os.FileInfo, named bool) {
+func (l *listing) print(infos []os.FileInfo, named bool) {
 	switch {
 	case l.has("t"):
 		slices.SortStableFunc(infos, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
@@ -122,9 +96,9 @@ func (l listing) print(infos []os.FileInfo, named bool) {
 	}
 }
 
-// dir shows what is in a directory, with a heading if there are others; with -R also what is in those below it, links left out.
-func (l listing) dir(path, name string, heading bool) error {
-	entries, err := os.ReadDir(path) // by name
+// show shows what is in a directory, with a heading if there are others; with -R also what is in those below it, links left out.
+func (l *listing) show(ctx context.Context, path, name string, heading bool) error {
+	entries, err := l.dir(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -145,7 +119,7 @@ func (l listing) dir(path, name string, heading bool) error {
 			continue
 		}
 		fmt.Fprintln(l.w)
-		if err := l.dir(filepath.Join(path, e.Name()), filepath.Join(name, e.Name()), true); err != nil {
+		if err := l.show(ctx, filepath.Join(path, e.Name()), filepath.Join(name, e.Name()), true); err != nil {
 			return err
 		}
 	}

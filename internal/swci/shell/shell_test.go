@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func (f *fixture) run(ctx context.Context, words []string, out io.Writer) error 
 	case "cd":
 		return f.shell.Chdir(words[1])
 	case "ls":
-		return f.shell.List(out, words[1:])
+		return f.shell.List(ctx, out, words[1:])
 	case "hang":
 		f.running <- struct{}{}
 		<-ctx.Done()
@@ -243,7 +244,7 @@ func TestOwnDirectory(t *testing.T) {
 		t.Error("what is inside is not told from what is outside")
 	}
 	var out bytes.Buffer
-	if err := one.List(&out, nil); err != nil || out.String() != "deep\nfile\n" {
+	if err := one.List(t.Context(), &out, nil); err != nil || out.String() != "deep\nfile\n" {
 		t.Errorf("list: %q, %v", out.String(), err)
 	}
 	if here, err := os.Getwd(); err != nil || here != usr {
@@ -349,6 +350,37 @@ func TestListTakesPatterns(t *testing.T) {
 		if !strings.Contains(f.out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, f.out.String())
 		}
+	}
+}
+
+// TestListEnds with its context, and after so many files as somebody reads.
+func TestListEnds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for i := range 1100 {
+		if err := os.Mkdir(fmt.Sprintf("d%d", i), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo("dpipe", 0o600); err != nil { // nobody writes: to open it would take for ever
+		t.Fatal(err)
+	}
+	s := shell.New(shell.Config{Out: io.Discard})
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(exit.ErrInterrupted)
+	for _, args := range [][]string{{"-R"}, {"*"}, {"d*/../d*"}} {
+		if err := s.List(gone, io.Discard, args); !errors.Is(err, exit.ErrInterrupted) {
+			t.Errorf("ls %q: %v", args, err)
+		}
+	}
+	err := s.List(t.Context(), io.Discard, []string{"d*/../d*"}) // 1,100 times 1,100 files
+	if err == nil || err.Error() != "list files: there are more than 100000 files" || exit.Hint(err) == "" {
+		t.Errorf("got %v", err)
+	}
+	if err := s.List(t.Context(), io.Discard, []string{"-R", "d1*"}); err != nil {
+		t.Error(err)
+	}
+	if err := s.List(t.Context(), io.Discard, []string{"d*/x*"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file is called so: %v", err)
 	}
 }
 
