@@ -349,7 +349,9 @@ class Swci:
                     self.resetTaskRunner(trName)
                 return not self._errors
             if state in DONE:
-                self._fail(lines, f"{ERROR}: task {taskName} ended on {trName} with TASK_STATE : {state}")
+                reason = _value(lines, "REASON")
+                why = f": {reason}" if reason else ""
+                self._fail(lines, f"{ERROR}: task {taskName} ended on {trName} with TASK_STATE : {state}{why}")
                 return False
 
     # How commands are asked for.

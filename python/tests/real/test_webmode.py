@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import os
 import pathlib
 import re
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -40,11 +42,18 @@ class Place(NamedTuple):
     usr: pathlib.Path
     api: int
     port: int
+    start: Callable[..., subprocess.Popen[str]]
 
     def client(self, name: str = "swci-ada") -> Swci:
         cert, key = (str(self.folder / f"{name}-{part}.pem") for part in ("cert", "key"))
         bundle = str(self.folder / "swarm-ca" / "ca.pem")
         return Swci("127.0.0.1", self.port, cert, key, bundle, logging.getLogger("test_webmode"), raiseErrors=True)
+
+    def nodes(self) -> list[str]:
+        s = self.client()
+        s.createContext("nodes", ip="127.0.0.1", port=self.api)
+        s.switchContext("nodes")
+        return s.listNodes()
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +83,8 @@ def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
             "init",
             "issue sn/sn-0",
             "issue sl/sl-0",
+            "issue sl/swop-0-sl-0",
+            "issue swop/swop-0",
             "issue swci/web",
             "issue swci/ada",
             "issue swci/eve",
@@ -109,7 +120,7 @@ def place(swarm_binaries: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
             assert web.stdout is not None
             said = web.stdout.readline()
         assert re.match(r"SWCI WEB MODE : \S+ as spiffe://swarm.learning/swarm/swci/web\n", said), said
-        yield Place(folder, usr, api, port)
+        yield Place(folder, usr, api, port, start)
         web.send_signal(signal.SIGTERM)
         assert web.wait(STOP_SECONDS) == 0
     finally:
@@ -148,9 +159,9 @@ def test_contexts(place: Place) -> None:
 
 
 def test_nodes(s: Swci, capsys: pytest.CaptureFixture[str]) -> None:
-    header, node = s.listNodes()
-    assert len(header.split(",")) == len(node.split(",")) == 7
-    assert node.startswith("SENTINEL,127.0.0.1,")
+    nodes = s.listNodes()
+    assert {len(line.split(",")) for line in nodes} == {7}
+    assert any(line.startswith("SENTINEL,127.0.0.1,") for line in nodes[1:])
     assert s.plotTopology().startswith("SENTINEL sn-0 (127.0.0.1:")
 
 
@@ -221,6 +232,115 @@ def test_taskrunner_without_hosts(s: Swci, place: Place) -> None:
     assert s.waitForTaskRunner("nobodys")[-1] == "  STATE : IDLE"
     assert s.listTaskRunnerPeers("nobodys")[1:] == []
     s.resetTaskRunner("nobodys")
+
+
+PROFILE = """
+groupname : hospital
+taskrunner : defaulttaskbb.taskdb.sml.hpe
+policyuri : policy.yaml
+network : none
+resourcemgr : {{mgrtype : DOCKER, accessinfo : {{accesstype : FROMENV}}}}
+apls : {{locator : {{host : null, port : null}}}}
+apisrv : {{locator : {{host : 127.0.0.1, port : {api}, service : null}}}}
+envvars : null
+nodes :
+    - slnodedef :
+        idx : 0
+        identity :
+            - attribute : {{aType : KEY, mType : BIND, src : {folder}/sl-swop-0-sl-0-key.pem, tgt : /swarm-cert/key.pem}}
+            - attribute : {{aType : CERT, mType : BIND, src : {folder}/sl-swop-0-sl-0-cert.pem, tgt : /swarm-cert/cert.pem}}
+            - attribute : {{aType : CAPATH, mType : BIND, src : {folder}/cas, tgt : /swarm-cert/ca}}
+        slhostname : sl1
+        slhostip : 127.0.0.1
+        slport : {port}
+        usrhostname : user1
+        privatedata : {{src : {folder}/model, mType : BIND}}
+        slenvvars : null
+        usrenvvars : null
+"""
+POLICY = """
+sentences:
+  - Allow spiffe://swarm.learning/swarm/swci/web to use host where task.type='RUN_SWARM'
+"""
+# A program that trains by itself.
+TRAIN = """
+import os
+from swarmlearning.arrays import SwarmCallback
+import numpy
+swarm = SwarmCallback(syncFrequency=1, minPeers=int(os.environ["MIN_PEERS"]), weights={"w": numpy.zeros(2, numpy.float32)})
+swarm.on_train_begin()
+swarm.on_batch_end()
+swarm.on_train_end()
+"""
+RUN = (
+    "Name : {0}\nTaskType : RUN_SWARM\nAuthor : ada\nPrereq : ROOTTASK\nOutcome : none\nBody :\n    Command : {0}.py\n"
+    "    Entrypoint : python3\n    WorkingDir : /app\n    PrivateContent : /app\n    SharedContent : null\n"
+    '    Envvars : ["MIN_PEERS" : 1]\n'
+)
+DEFAULT_RUNNER = "defaulttaskbb.taskdb.sml.hpe"
+
+
+@pytest.fixture(scope="module")
+def host(place: Place) -> str:
+    """A SWOP that starts an SL as a process, as its owner's policy lets the operators of web mode have it."""
+    folder = place.folder
+    (folder / "model").mkdir()
+    (folder / "model" / "train.py").write_text(TRAIN)
+    (folder / "model" / "boom.py").write_text('raise SystemExit("no data here")\n')
+    (folder / "swop").mkdir()
+    (folder / "swop" / "policy.yaml").write_text(POLICY)
+    port = free_ports(1)[0]
+    (folder / "swop" / "profile.yaml").write_text(PROFILE.format(api=place.api, folder=folder, port=port))
+    with alarm(START_SECONDS, "no SWOP becomes ready"):
+        place.start(
+            *(
+                "swarmd",
+                "run-swop",
+                "--name",
+                "swop-0",
+                "--host-ip",
+                "127.0.0.1",
+                "--usr-dir",
+                "swop",
+                "--state-dir",
+                "swop-state",
+            ),
+            *("--profile-file-name", "profile.yaml", "--runtime", "process", "--ml-runtime", "process"),
+            *("--cert", "swop-swop-0-cert.pem", "--key", "swop-swop-0-key.pem", "--capath", "cas"),
+            PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        )
+        while not any(node.startswith("SWOP,") for node in place.nodes()):
+            time.sleep(0.05)
+    return "swop-0"
+
+
+def test_execute_task(s: Swci, place: Place, host: str) -> None:
+    """A task from its file to the model, by the methods that the original's examples call."""
+    for name in ("train", "boom"):
+        (place.usr / f"{name}.yaml").write_text(RUN.format(name))
+        assert f"Task Finalized : {name}" in s.registerTask(f"{name}.yaml")
+    assert s.executeTask("train", DEFAULT_RUNNER, 1, pollWaitInSec=0.5, resetTROnSuccess=False)
+    assert s.isTaskDone(DEFAULT_RUNNER)
+    status = s.getTaskRunnerPeerStatus(DEFAULT_RUNNER, 0)
+    for want in ("NAME : hospital", "SWOP_NAME : swop-0", "SWOP_PEER_STATUS : COMPLETE", "SL_NAME : swop-0-sl-0"):
+        assert want in [re.sub(" +:", " :", line) for line in status]
+    assert s.getTaskRunnerPeerStatus(DEFAULT_RUNNER, host) == status
+    assert len(s.listTaskRunnerPeers(DEFAULT_RUNNER)) == 2
+    assert any(re.match("STATE +: COMPLETED", line) for line in s.getTrainingContractStatus("defaultbb.cqdb.sml.hpe"))
+    header, peer = s.getTrainingContractPerformanceData("defaultbb.cqdb.sml.hpe")
+    assert header.startswith("SL_UID,SL_ADMIN,LOSS,METRIC,")
+    assert peer.split(",")[1] == "TRUE"
+    assert "SWOP swop-0" in s.plotTopology()
+    s.resetTaskRunner(DEFAULT_RUNNER)
+    s.resetTrainingContract("defaultbb.cqdb.sml.hpe")
+    why = "task boom ended on .* with TASK_STATE : ERROR: swop-0 exited with code 1: .*no data here"
+    with pytest.raises(errors.SwarmError, match=why):
+        s.executeTask("boom", DEFAULT_RUNNER, "ALL", pollWaitInSec=0.5)
+    with pytest.raises(errors.SwarmError, match="Task has failed, check TASKRUNNER PEER STATUS"):
+        s.waitForTaskRunner(DEFAULT_RUNNER)
+    s.resetTaskRunner(DEFAULT_RUNNER)
+    assert s.executeTask("train", DEFAULT_RUNNER, target=host, pollWaitInSec=0.5)
+    assert any(re.match("TASK_NAME +: Empty", line) for line in s.getTaskRunnerStatus(DEFAULT_RUNNER))
 
 
 def test_commands_of_the_host_are_refused(s: Swci) -> None:
