@@ -160,7 +160,7 @@ func factsToSign(s *Session, facts []tasks.Fact) error {
 		f.add(x.Name, x.Value)
 	}
 	switch {
-	case s.JSON || s.prompt != nil && !s.prompt.shell.Terminal():
+	case s.JSON || s.prompt != nil && s.prompt.shell.Columns() == 0:
 		return nil
 	case s.inWords():
 		(&lines{s.Env.Stdout}).facts(f)

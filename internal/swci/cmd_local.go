@@ -6,10 +6,10 @@ import (
 	"os"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/local"
+	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // localContext is the context that `local up` keeps.
@@ -153,11 +153,4 @@ func (s *Session) localHost() local.Host {
 }
 
 // width is the terminal's, or 80.
-func (s *Session) width() int {
-	if f, ok := s.Env.Stderr.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			return w
-		}
-	}
-	return 80
-}
+func (s *Session) width() int { return terminal.Columns(s.Env.Stderr, 80) }

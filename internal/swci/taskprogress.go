@@ -15,6 +15,7 @@ type taskProgress struct {
 	s     *Session
 	out   io.Writer // of an answer's line at the prompt, else beside the answer
 	bar   bool
+	width func() int // of the terminal, in columns, as far as the bar may take them
 	began time.Time
 	marks int
 	drawn bool
@@ -24,9 +25,10 @@ type taskProgress struct {
 const markEvery = 10 * time.Second
 
 func newTaskProgress(s *Session) *taskProgress {
-	p := &taskProgress{s: s, out: s.Env.Stderr, bar: s.Env.IsTerminal(s.Env.Stderr), began: time.Now()}
+	p := &taskProgress{s: s, out: s.Env.Stderr, bar: s.Env.IsTerminal(s.Env.Stderr), width: s.width, began: time.Now()}
 	if s.prompt != nil {
-		p.out, p.bar = s.Env.Stdout, s.prompt.shell.Terminal()
+		p.out, p.bar = s.Env.Stdout, s.prompt.shell.Columns() > 0
+		p.width = func() int { return s.prompt.shell.Columns() - len("    ") }
 	}
 	return p
 }
@@ -55,8 +57,9 @@ func (p *taskProgress) seen(a *swarmv1.Assignment) {
 			fmt.Fprint(p.out, " ") // the prompt's writer indents what begins a line
 		}
 		p.drawn = true
-		line := []rune(text.Line(tasks.Bar(a, time.Since(p.began))))
-		fmt.Fprint(p.out, p.begun()+string(line[:min(len(line), 74)])) // one that a terminal breaks could not be drawn over
+		room := max(p.width()-1, 0)
+		line := []rune(text.Line(tasks.Bar(a, time.Since(p.began), room)))
+		fmt.Fprint(p.out, p.begun()+string(line[:min(len(line), room)])) // one that a terminal breaks could not be drawn over
 	case time.Since(p.began) >= time.Duration(p.marks+1)*markEvery:
 		p.marks++
 		fmt.Fprint(p.out, "#")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/terminal"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -315,8 +316,13 @@ func (s *Shell) Print(out io.Writer, text string) {
 	fmt.Fprint(out, text)
 }
 
-// Terminal reports whether lines come from a terminal and answers go to it.
-func (s *Shell) Terminal() bool { return s.cfg.TTY }
+// Columns is how wide the terminal is now from which lines come and to which answers go, 80 if it does not say; 0: there is none.
+func (s *Shell) Columns() int {
+	if !s.cfg.TTY {
+		return 0
+	}
+	return terminal.Columns(s.cfg.Out, 80)
+}
 
 func (s *Shell) prompt() string {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/swci/shell"
 	"github.com/swarmd/swarmd/internal/terminal/terminaltest"
 )
 
@@ -22,6 +23,12 @@ func TestTerminal(t *testing.T) {
 		return []string{"hello", "great"}
 	}
 	ended := make(chan error, 1)
+	if got := shell.New(f.cfg).Columns(); got != 80 {
+		t.Errorf("%d columns, of a terminal that does not say", got)
+	}
+	if got := shell.New(shell.Config{Out: tty}).Columns(); got != 0 {
+		t.Errorf("%d columns, though lines come from elsewhere", got)
+	}
 	go func() { ended <- f.start(t.Context()) }()
 
 	write := func(keys string) {

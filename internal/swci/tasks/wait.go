@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -115,21 +116,25 @@ func Reset(ctx context.Context, api Resetter, name, why string, seen func(*swarm
 	return err == nil, err
 }
 
-// Bar shows how far an assignment is, in one line.
-func Bar(a *swarmv1.Assignment, since time.Duration) string {
-	const width = 30
+// Bar shows how far an assignment is, in one line. In fewer columns its picture is smaller, or left out: the words say more.
+func Bar(a *swarmv1.Assignment, since time.Duration, columns int) string {
 	var needed uint32
 	for _, g := range a.GetGroups() {
 		needed += g.GetLeast()
 	}
 	needed = max(needed, 1)
-	full := int(uint64(width) * uint64(min(a.GetCompletedPeers(), needed)) / uint64(needed))
-	bar := strings.Repeat("#", full) + strings.Repeat(".", width-full)
 	said := a.GetPhase()
 	if a.GetWants() != "" {
 		said += ": " + a.GetWants()
 	}
-	return fmt.Sprintf("[%s] %d of %d peers, %v, %s", bar, a.GetCompletedPeers(), needed, since.Round(time.Second), said)
+	said = fmt.Sprintf("%d of %d peers, %v, %s", a.GetCompletedPeers(), needed, since.Round(time.Second), said)
+	const widest, least = 30, 5
+	width := min(widest, columns-utf8.RuneCountInString(said)-len("[] "))
+	if width < least {
+		return said
+	}
+	full := int(uint64(width) * uint64(min(a.GetCompletedPeers(), needed)) / uint64(needed))
+	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", width-full), said)
 }
 
 // State is that of a taskrunner's task in the original's words: it ends when nothing of it is left on hosts.

@@ -14,14 +14,18 @@ func TestBar(t *testing.T) {
 	for _, tt := range []struct {
 		phase, wants string
 		done         uint32
+		columns      int
 		want         string
 	}{
-		{"waiting", "2 more hosts", 0, "[..............................] 0 of 4 peers, 1m5s, waiting: 2 more hosts"},
-		{"running", "", 1, "[#######.......................] 1 of 4 peers, 1m5s, running"},
-		{"ending", "", 9, "[##############################] 9 of 4 peers, 1m5s, ending"},
+		{"waiting", "2 more hosts", 0, 79, "[..............................] 0 of 4 peers, 1m5s, waiting: 2 more hosts"},
+		{"running", "", 1, 79, "[#######.......................] 1 of 4 peers, 1m5s, running"},
+		{"ending", "", 9, 79, "[##############################] 9 of 4 peers, 1m5s, ending"},
+		{"running", "", 2, 40, "[#####.....] 2 of 4 peers, 1m5s, running"},
+		{"running", "", 2, 30, "2 of 4 peers, 1m5s, running"},
+		{"waiting", "2 more hosts", 0, 0, "0 of 4 peers, 1m5s, waiting: 2 more hosts"},
 	} {
 		a.Phase, a.Wants, a.CompletedPeers = tt.phase, tt.wants, tt.done
-		if got := tasks.Bar(a, 65*time.Second); got != tt.want {
+		if got := tasks.Bar(a, 65*time.Second, tt.columns); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
