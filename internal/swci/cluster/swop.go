@@ -14,6 +14,9 @@ import (
 // swopMarker is what a SWOP says when it takes tasks.
 const swopMarker = "Ready for Task Execution!"
 
+// Taskrunner is the one whose tasks SWOPs take: every swarm has it from the start.
+const Taskrunner = "defaulttaskbb.taskdb.sml.hpe"
+
 // SWOPSpec describes a SWOP, which starts SLs for tasks as processes.
 type SWOPSpec struct {
 	Index   int
@@ -70,7 +73,7 @@ func (c *Cluster) profile(s SWOPSpec) ([]byte, error) {
 		return nil, err
 	}
 	return yaml.Marshal(map[string]any{
-		"groupname": SWOPName(s.Index), "taskrunner": "defaulttaskbb.taskdb.sml.hpe", "policyuri": nil, "network": "none",
+		"groupname": SWOPName(s.Index), "taskrunner": Taskrunner, "policyuri": nil, "network": "none",
 		"resourcemgr": map[string]any{"mgrtype": "DOCKER", "accessinfo": map[string]any{"accesstype": "FROMENV"}},
 		"apls":        map[string]any{"locator": map[string]any{"host": nil, "port": nil}},
 		"apisrv":      map[string]any{"locator": map[string]any{"host": host, "port": number, "service": nil}},

@@ -114,11 +114,25 @@ func keepUp(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error
 		fmt.Fprintln(h.Stdout, exports(cluster.SLName(i), dir, packageDir))
 	}
 	if cfg.SWOPs > 0 {
-		fmt.Fprintf(h.Stderr, "swarm is up; what is assigned to the default taskrunner %d SWOPs carry out, with %d peers whose PrivateContent is %s; end with Ctrl-C\n", cfg.SWOPs, cfg.Peers, cfg.Private)
+		fmt.Fprint(h.Stderr, saidOfSWOPs(cfg))
 		return hold(ctx, c, cfg.Peers)
 	}
 	fmt.Fprintf(h.Stderr, "swarm is up; start a program for each peer with its variables (peers: %d, so minPeers is at most that); swarmctl list nodes shows the swarm; end with Ctrl-C\n", cfg.Peers)
 	return hold(ctx, c, cfg.Peers)
+}
+
+// saidOfSWOPs tells what the swarm waits for, and what makes it work.
+func saidOfSWOPs(cfg UpConfig) string {
+	const to = cluster.Taskrunner
+	return fmt.Sprintf("swarm is up; tasks of %s are carried out by %s, with %s in all; a task's PrivateContent is %s; end with Ctrl-C\n", to, counted(cfg.SWOPs, "SWOP"), counted(cfg.Peers, "peer"), cfg.Private) +
+		"next: swarmctl create task from FILE, swarmctl finalize task NAME, swarmctl assign task NAME to " + to + " with all peers; swarmctl get logs NAME shows what it prints\n"
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // startPeers starts the SLs, and returns the folders in which their programs find them; or the SWOPs that are to start SLs, and no folders.
