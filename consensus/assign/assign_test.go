@@ -73,7 +73,7 @@ func TestEveryFailureHasItsReason(t *testing.T) {
 		},
 		"preparing fails": {
 			fate: func(_ *host, _ key, p *program) { p.state, p.code, p.text = task.Exited, -1, "no space left" },
-			want: "swop-000 exited with code -1: no space left",
+			want: "swop-000 failed: no space left",
 		},
 		"program fails": {
 			fate: func(_ *host, _ key, p *program) {

@@ -155,12 +155,13 @@ func blame(a *task.Assignment) string {
 	}
 	m := a.Members[first]
 	why := fmt.Sprintf("%s %s", m.Node, m.State)
-	switch m.State {
-	case task.Exited:
+	switch {
+	case m.State == task.Exited && m.Code < 0: // nothing of it has run to an end: it has no exit code
+		why = m.Node + " failed"
+	case m.State == task.Exited:
 		why += fmt.Sprintf(" with code %d", m.Code)
-	case task.Lost:
+	case m.State == task.Lost:
 		why = m.Node + " was lost"
-	default:
 	}
 	if m.Text != "" {
 		why += ": " + m.Text

@@ -283,6 +283,8 @@ func TestWaitForTaskrunnerOutlivesOutages(t *testing.T) {
 }
 
 func TestTaskrunnerShowsWhatItCarriesOut(t *testing.T) {
+	never := at("over", "failed", "ERROR")
+	never.Members[0].Code, never.Members[0].Text = -1, "no space left"
 	for _, tt := range []struct {
 		words string
 		shows *swarmv1.Assignment
@@ -302,6 +304,10 @@ func TestTaskrunnerShowsWhatItCarriesOut(t *testing.T) {
 		{"GET TASKRUNNER PEER STATUS tr 0", at("over", "failed", "ERROR"), []string{
 			"NAME                      : h-0", "SWOP_UID                  : 12D3h-0", "OPERATION_ID              : 77", "PEER_COUNT                : 2", "UPDATE_TS                 : 1970-01-01 00:00:07",
 			"SWOP_PEER_INDEX           : 0", "SWOP_PEER_STATUS          : ERROR", "SWOP_PEER_STATUS_DESC     : exited with code 3: no CUDA, no fun",
+		}},
+		{"GET TASKRUNNER PEER STATUS tr 0", never, []string{
+			"NAME                      : h-0", "SWOP_UID                  : 12D3h-0", "OPERATION_ID              : 77", "PEER_COUNT                : 2", "UPDATE_TS                 : 1970-01-01 00:00:07",
+			"SWOP_PEER_INDEX           : 0", "SWOP_PEER_STATUS          : ERROR", "SWOP_PEER_STATUS_DESC     : failed: no space left",
 		}},
 		{"LIST TASKRUNNER PEERS tr", at("running", "", "RUNNING"), []string{"SWOP_PEER_INDEX,SWOP_UID,NAME,SWOP_PEER_STATUS", "0,12D3h-0,h-0,RUNNING"}},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/deeds"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/text"
@@ -127,10 +128,7 @@ func peerToJSON(a *swarmv1.Assignment, m *swarmv1.AssignmentMember) taskrunnerPe
 		Index: m.GetIndex(), Node: m.GetNode(), UID: m.GetPeerId(), Assignment: a.GetId(), Peers: m.GetPeers(), State: m.GetState(), Status: m.GetStatus(),
 		Code: m.GetCode(), Text: m.GetText(), Cleaned: m.GetCleaned(), Changed: stamp(m.GetChangedUnixMs()),
 	}
-	described := m.GetState()
-	if m.GetState() == "exited" && m.GetCode() != 0 {
-		described += fmt.Sprintf(" with code %d", m.GetCode())
-	}
+	described := deeds.Ended(m.GetState(), m.GetCode())
 	if m.GetText() != "" {
 		described += ": " + m.GetText()
 	}

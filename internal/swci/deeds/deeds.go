@@ -189,7 +189,18 @@ func (d *Deed) Why() string {
 func Ran(members []ledger.Member) string {
 	var ran []string
 	for _, m := range members {
-		ran = append(ran, fmt.Sprintf("%s %s with code %d", m.Node, m.State, m.Code))
+		ran = append(ran, m.Node+" "+Ended(m.State, m.Code))
 	}
 	return strings.Join(ran, ", ")
+}
+
+// Ended is a member's state in words.
+func Ended(state string, code int32) string {
+	switch {
+	case state == "exited" && code < 0: // nothing of it has run to an end: it has no exit code
+		return "failed"
+	case state == "exited" && code > 0:
+		return fmt.Sprintf("exited with code %d", code)
+	}
+	return state
 }

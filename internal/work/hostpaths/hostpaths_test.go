@@ -3,7 +3,6 @@ package hostpaths_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -266,7 +265,7 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 	if _, err := e.ImageRemove(t.Context(), own, image.RemoveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.Resolve(t.Context(), []string{name}); err != nil || got[name] != filepath.Join(root, "one/closed") {
+	if got, err := r.Resolve(t.Context(), []string{name}); err != nil || got[name].At != filepath.Join(root, "one/closed") {
 		t.Errorf("whatever becomes of the image's name: %v, %v", got, err)
 	}
 	r.Image = ownimage.New("swarmd-none:latest", slog.New(slog.DiscardHandler)).ID
