@@ -135,7 +135,7 @@ func TestOperatorsUseTaskrunners(t *testing.T) {
 	if one := must(op.GetAssignment(ctx, made.GetId()))(t); one.GetVerdict() != "cancelled" || one.GetReason() != "enough" {
 		t.Errorf("after the reset: %v", one)
 	}
-	if all := must(op.ListAssignments(ctx))(t); len(all) != 1 {
+	if all := must(op.ListAssignments(ctx))(t).GetAssignments(); len(all) != 1 {
 		t.Errorf("assignments: %v", all)
 	}
 	if err := op.DeleteTaskrunner(ctx, "tr"); err != nil {

@@ -124,8 +124,7 @@ func (c Tasks) GetAssignment(ctx context.Context, id string) (*swarmv1.Assignmen
 	return res.GetAssignment(), err
 }
 
-// ListAssignments returns the assignments that are kept, without hosts and members: those first that were made first.
-func (c Tasks) ListAssignments(ctx context.Context) ([]*swarmv1.Assignment, error) {
-	res, err := call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.ListAssignments, &swarmv1.ListAssignmentsRequest{})
-	return res.GetAssignments(), err
+// ListAssignments returns the assignments that are kept, as far as an answer has room, without hosts and members: those first that were made first.
+func (c Tasks) ListAssignments(ctx context.Context) (*swarmv1.ListAssignmentsResponse, error) {
+	return call(ctx, c.By.Client, callOptions{}, swarmv1connect.TaskServiceClient.ListAssignments, &swarmv1.ListAssignmentsRequest{})
 }

@@ -78,7 +78,9 @@ func getTaskrunnerStatus(ctx context.Context, s *Session, args Args) error {
 // taskrunnerPeersJSON is `list taskrunner peers NAME -o json`.
 type taskrunnerPeersJSON struct {
 	Name  string               `json:"name" doc:"the taskrunner's"`
-	Peers []taskrunnerPeerJSON `json:"peers" doc:"hosts of its last assignment, by index"`
+	Peers []taskrunnerPeerJSON `json:"peers" doc:"hosts of its last assignment and of those that joined it, by index"`
+	// LeftOut is said beside a table.
+	LeftOut uint32 `json:"left_out" doc:"assignments that joined it, for which the SN's answer has no room"`
 }
 
 func (t taskrunnerPeersJSON) words(l *lines) {
@@ -166,7 +168,7 @@ func peerStatus(a *swarmv1.Assignment, m *swarmv1.AssignmentMember, nodes []*swa
 func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 	return onTaskrunner(ctx, s, args, func(r *swarmv1.GetTaskrunnerResponse) error {
 		a := tasks.Whole(r)
-		out := taskrunnerPeersJSON{Name: r.GetTaskrunner().GetName(), Peers: []taskrunnerPeerJSON{}}
+		out := taskrunnerPeersJSON{Name: r.GetTaskrunner().GetName(), Peers: []taskrunnerPeerJSON{}, LeftOut: r.GetLeftOut()}
 		t := table{header: []string{"INDEX", "NODE", "STATE", "CODE", "PEERS", "TEXT"}}
 		for _, m := range a.GetMembers() {
 			out.Peers = append(out.Peers, peerToJSON(a, m))
@@ -175,6 +177,9 @@ func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 				code = strconv.Itoa(int(m.GetCode()))
 			}
 			t.add(utoa(uint64(m.GetIndex())), m.GetNode(), m.GetState(), code, utoa(uint64(m.GetPeers())), m.GetText())
+		}
+		if out.LeftOut > 0 && !s.JSON {
+			s.say(fmt.Sprintf("the answer has no room for the hosts of %s that joined it: swarmctl list assignments names them", many(int(out.LeftOut), "assignment")))
 		}
 		return s.show(out, func() error { return t.print(s.Env.Stdout) })
 	})

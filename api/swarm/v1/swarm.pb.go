@@ -9836,8 +9836,10 @@ func (x *GetTaskrunnerRequest) GetName() string {
 type GetTaskrunnerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Taskrunner    *Taskrunner            `protobuf:"bytes,1,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
-	Assignment    *Assignment            `protobuf:"bytes,2,opt,name=assignment,proto3" json:"assignment,omitempty"` // the last one, with hosts and members; unset: the taskrunner is idle
-	Joined        []*Assignment          `protobuf:"bytes,3,rep,name=joined,proto3" json:"joined,omitempty"`         // those that join it and are not over, with hosts and members
+	Assignment    *Assignment            `protobuf:"bytes,2,opt,name=assignment,proto3" json:"assignment,omitempty"`           // the last one, with hosts and members; unset: the taskrunner is idle
+	Joined        []*Assignment          `protobuf:"bytes,3,rep,name=joined,proto3" json:"joined,omitempty"`                   // those that join it and are not over, with hosts and members
+	Ended         []*Assignment          `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`                     // those that joined it and are over, as far as they are kept, with hosts and members: the last ones first
+	LeftOut       uint32                 `protobuf:"varint,5,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // of joined and ended, for which an answer has no room
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9891,6 +9893,20 @@ func (x *GetTaskrunnerResponse) GetJoined() []*Assignment {
 		return x.Joined
 	}
 	return nil
+}
+
+func (x *GetTaskrunnerResponse) GetEnded() []*Assignment {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *GetTaskrunnerResponse) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 type ResetTaskrunnerRequest struct {
@@ -10761,7 +10777,8 @@ func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
 
 type ListAssignmentsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Assignments   []*Assignment          `protobuf:"bytes,1,rep,name=assignments,proto3" json:"assignments,omitempty"`
+	Assignments   []*Assignment          `protobuf:"bytes,1,rep,name=assignments,proto3" json:"assignments,omitempty"`         // without hosts and members: those first that were made first
+	LeftOut       uint32                 `protobuf:"varint,2,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // the oldest of those that are over, for which an answer has no room
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10803,38 +10820,47 @@ func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
 	return nil
 }
 
+func (x *ListAssignmentsResponse) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 // Assignment is a task that was handed to hosts: what was asked for, and what has become of it.
 type Assignment struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Task           string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	Digest         string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	Taskrunner     string                 `protobuf:"bytes,4,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
-	Hosts          []string               `protobuf:"bytes,5,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	Groups         []*TaskGroup           `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
-	InOrder        bool                   `protobuf:"varint,7,opt,name=in_order,json=inOrder,proto3" json:"in_order,omitempty"`
-	Retries        uint32                 `protobuf:"varint,8,opt,name=retries,proto3" json:"retries,omitempty"`
-	TimeoutMs      int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	ExpiresUnixMs  int64                  `protobuf:"varint,10,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
-	By             string                 `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"`           // SPIFFE ID of who asked for it
-	Phase          string                 `protobuf:"bytes,12,opt,name=phase,proto3" json:"phase,omitempty"`     // waiting, preparing, running, ending or over
-	Epoch          uint32                 `protobuf:"varint,13,opt,name=epoch,proto3" json:"epoch,omitempty"`    // counts placements; 0: there was none
-	Wants          string                 `protobuf:"bytes,14,opt,name=wants,proto3" json:"wants,omitempty"`     // what is waited for, in words
-	Status         string                 `protobuf:"bytes,15,opt,name=status,proto3" json:"status,omitempty"`   // of its taskrunner: IDLE, ASSIGNED, RUNNING, COMPLETE or ERROR
-	Verdict        string                 `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"` // succeeded, failed or cancelled; empty until the phase is ending
-	Reason         string                 `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`   // of the verdict
-	CreatedUnixMs  int64                  `protobuf:"varint,18,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
-	ChangedUnixMs  int64                  `protobuf:"varint,19,opt,name=changed_unix_ms,json=changedUnixMs,proto3" json:"changed_unix_ms,omitempty"` // when the phase changed last
-	EndedUnixMs    int64                  `protobuf:"varint,20,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`       // when it got its verdict; 0: it has none
-	ActivePeers    uint32                 `protobuf:"varint,21,opt,name=active_peers,json=activePeers,proto3" json:"active_peers,omitempty"`         // of the epoch, that have not ended
-	CompletedPeers uint32                 `protobuf:"varint,22,opt,name=completed_peers,json=completedPeers,proto3" json:"completed_peers,omitempty"`
-	FailedPeers    uint32                 `protobuf:"varint,23,opt,name=failed_peers,json=failedPeers,proto3" json:"failed_peers,omitempty"`
-	TaskType       string                 `protobuf:"bytes,24,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"` // empty: the task was deleted
-	Members        []*AssignmentMember    `protobuf:"bytes,25,rep,name=members,proto3" json:"members,omitempty"`                   // of the epoch, by index
-	Approvals      []*Approval            `protobuf:"bytes,26,rep,name=approvals,proto3" json:"approvals,omitempty"`               // what operators have said on hosts whose owners ask, oldest first; none once it is over
-	Joins          string                 `protobuf:"bytes,27,opt,name=joins,proto3" json:"joins,omitempty"`                       // the assignment that it joins; empty: none
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Id               string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Task             string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Digest           string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Taskrunner       string                 `protobuf:"bytes,4,opt,name=taskrunner,proto3" json:"taskrunner,omitempty"`
+	Hosts            []string               `protobuf:"bytes,5,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	Groups           []*TaskGroup           `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
+	InOrder          bool                   `protobuf:"varint,7,opt,name=in_order,json=inOrder,proto3" json:"in_order,omitempty"`
+	Retries          uint32                 `protobuf:"varint,8,opt,name=retries,proto3" json:"retries,omitempty"`
+	TimeoutMs        int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	ExpiresUnixMs    int64                  `protobuf:"varint,10,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	By               string                 `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"`           // SPIFFE ID of who asked for it
+	Phase            string                 `protobuf:"bytes,12,opt,name=phase,proto3" json:"phase,omitempty"`     // waiting, preparing, running, ending or over
+	Epoch            uint32                 `protobuf:"varint,13,opt,name=epoch,proto3" json:"epoch,omitempty"`    // counts placements; 0: there was none
+	Wants            string                 `protobuf:"bytes,14,opt,name=wants,proto3" json:"wants,omitempty"`     // what is waited for, in words
+	Status           string                 `protobuf:"bytes,15,opt,name=status,proto3" json:"status,omitempty"`   // of its taskrunner: IDLE, ASSIGNED, RUNNING, COMPLETE or ERROR
+	Verdict          string                 `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"` // succeeded, failed or cancelled; empty until the phase is ending
+	Reason           string                 `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`   // of the verdict
+	CreatedUnixMs    int64                  `protobuf:"varint,18,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
+	ChangedUnixMs    int64                  `protobuf:"varint,19,opt,name=changed_unix_ms,json=changedUnixMs,proto3" json:"changed_unix_ms,omitempty"` // when the phase changed last
+	EndedUnixMs      int64                  `protobuf:"varint,20,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`       // when it got its verdict; 0: it has none
+	ActivePeers      uint32                 `protobuf:"varint,21,opt,name=active_peers,json=activePeers,proto3" json:"active_peers,omitempty"`         // of the epoch, that have not ended
+	CompletedPeers   uint32                 `protobuf:"varint,22,opt,name=completed_peers,json=completedPeers,proto3" json:"completed_peers,omitempty"`
+	FailedPeers      uint32                 `protobuf:"varint,23,opt,name=failed_peers,json=failedPeers,proto3" json:"failed_peers,omitempty"`
+	TaskType         string                 `protobuf:"bytes,24,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"`                            // empty: the task was deleted
+	Members          []*AssignmentMember    `protobuf:"bytes,25,rep,name=members,proto3" json:"members,omitempty"`                                              // of the epoch, by index
+	Approvals        []*Approval            `protobuf:"bytes,26,rep,name=approvals,proto3" json:"approvals,omitempty"`                                          // what operators have said on hosts whose owners ask, oldest first; none once it is over
+	Joins            string                 `protobuf:"bytes,27,opt,name=joins,proto3" json:"joins,omitempty"`                                                  // the assignment that it joins; empty: none
+	ApprovalsLeftOut uint32                 `protobuf:"varint,28,opt,name=approvals_left_out,json=approvalsLeftOut,proto3" json:"approvals_left_out,omitempty"` // the oldest ones, for which an answer has no room
+	MemberCount      uint32                 `protobuf:"varint,29,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`                  // also where members are not shown
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
@@ -11054,6 +11080,20 @@ func (x *Assignment) GetJoins() string {
 		return x.Joins
 	}
 	return ""
+}
+
+func (x *Assignment) GetApprovalsLeftOut() uint32 {
+	if x != nil {
+		return x.ApprovalsLeftOut
+	}
+	return 0
+}
+
+func (x *Assignment) GetMemberCount() uint32 {
+	if x != nil {
+		return x.MemberCount
+	}
+	return 0
 }
 
 // Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
@@ -13155,7 +13195,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x17ListTaskrunnersResponse\x126\n" +
 	"\vtaskrunners\x18\x01 \x03(\v2\x14.swarm.v1.TaskrunnerR\vtaskrunners\"*\n" +
 	"\x14GetTaskrunnerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xb1\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xf8\x01\n" +
 	"\x15GetTaskrunnerResponse\x124\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
@@ -13163,7 +13203,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"assignment\x18\x02 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
 	"assignment\x12,\n" +
-	"\x06joined\x18\x03 \x03(\v2\x14.swarm.v1.AssignmentR\x06joined\"k\n" +
+	"\x06joined\x18\x03 \x03(\v2\x14.swarm.v1.AssignmentR\x06joined\x12*\n" +
+	"\x05ended\x18\x04 \x03(\v2\x14.swarm.v1.AssignmentR\x05ended\x12\x19\n" +
+	"\bleft_out\x18\x05 \x01(\rR\aleftOut\"k\n" +
 	"\x16ResetTaskrunnerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
@@ -13239,9 +13281,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
 	"assignment\"\x18\n" +
-	"\x16ListAssignmentsRequest\"Q\n" +
+	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
-	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\"\xc1\x06\n" +
+	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x92\a\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13274,7 +13317,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\ttask_type\x18\x18 \x01(\tR\btaskType\x124\n" +
 	"\amembers\x18\x19 \x03(\v2\x1a.swarm.v1.AssignmentMemberR\amembers\x120\n" +
 	"\tapprovals\x18\x1a \x03(\v2\x12.swarm.v1.ApprovalR\tapprovals\x12\x14\n" +
-	"\x05joins\x18\x1b \x01(\tR\x05joins\"~\n" +
+	"\x05joins\x18\x1b \x01(\tR\x05joins\x12,\n" +
+	"\x12approvals_left_out\x18\x1c \x01(\rR\x10approvalsLeftOut\x12!\n" +
+	"\fmember_count\x18\x1d \x01(\rR\vmemberCount\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
@@ -13872,154 +13917,155 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	133, // 105: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
 	158, // 106: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
 	158, // 107: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	14,  // 108: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 109: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	144, // 110: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 111: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 112: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 113: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	158, // 114: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 115: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 116: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 117: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 118: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 119: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 120: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 121: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 122: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	144, // 123: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	160, // 124: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	159, // 125: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	163, // 126: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	158, // 127: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	165, // 128: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 129: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	164, // 130: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 131: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	167, // 132: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
-	168, // 133: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
-	171, // 134: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
-	172, // 135: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
-	174, // 136: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
-	171, // 137: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
-	172, // 138: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
-	178, // 139: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 140: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 141: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 142: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 143: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 144: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 145: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 146: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 147: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 148: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 149: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 150: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 151: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 152: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 153: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 154: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 155: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 156: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 157: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 158: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 159: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 160: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 161: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 162: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	110, // 163: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	114, // 164: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	116, // 165: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	118, // 166: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	112, // 167: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	121, // 168: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	123, // 169: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	125, // 170: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	127, // 171: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	129, // 172: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	131, // 173: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	134, // 174: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	136, // 175: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	138, // 176: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	140, // 177: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	142, // 178: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	145, // 179: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	147, // 180: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	150, // 181: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	152, // 182: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	154, // 183: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	156, // 184: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	161, // 185: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 186: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 187: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 188: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	169, // 189: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
-	169, // 190: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
-	175, // 191: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
-	102, // 192: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	104, // 193: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	106, // 194: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	108, // 195: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 196: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 197: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 198: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 199: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 200: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 201: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 202: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 203: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 204: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 205: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 206: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 207: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 208: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 209: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 210: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 211: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 212: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 213: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 214: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 215: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 216: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 217: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	111, // 218: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	115, // 219: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	117, // 220: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	119, // 221: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	113, // 222: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	122, // 223: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	124, // 224: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	126, // 225: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	128, // 226: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	130, // 227: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	132, // 228: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	135, // 229: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	137, // 230: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	139, // 231: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	141, // 232: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	143, // 233: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	146, // 234: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	148, // 235: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	151, // 236: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	153, // 237: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	155, // 238: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	157, // 239: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	162, // 240: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 241: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 242: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 243: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	170, // 244: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
-	170, // 245: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
-	176, // 246: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
-	103, // 247: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 248: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 249: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 250: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	196, // [196:251] is the sub-list for method output_type
-	141, // [141:196] is the sub-list for method input_type
-	140, // [140:141] is the sub-list for extension type_name
-	139, // [139:140] is the sub-list for extension extendee
-	0,   // [0:139] is the sub-list for field type_name
+	158, // 108: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
+	14,  // 109: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	133, // 110: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	144, // 111: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 112: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 113: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 114: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	158, // 115: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 116: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 117: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 118: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	149, // 119: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 120: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	158, // 121: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 122: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	158, // 123: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	144, // 124: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	160, // 125: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	159, // 126: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	163, // 127: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	158, // 128: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	165, // 129: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 130: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	164, // 131: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 132: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	167, // 133: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	168, // 134: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	171, // 135: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	172, // 136: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	174, // 137: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	171, // 138: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	172, // 139: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	178, // 140: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 141: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 142: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 143: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 144: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 145: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 146: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 147: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 148: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 149: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 150: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 151: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 152: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 153: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 154: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 155: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 156: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 157: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 158: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 159: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 160: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 161: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 162: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 163: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	110, // 164: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	114, // 165: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	116, // 166: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	118, // 167: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	112, // 168: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	121, // 169: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	123, // 170: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	125, // 171: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	127, // 172: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	129, // 173: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	131, // 174: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	134, // 175: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	136, // 176: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	138, // 177: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	140, // 178: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	142, // 179: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	145, // 180: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	147, // 181: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	150, // 182: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	152, // 183: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	154, // 184: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	156, // 185: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	161, // 186: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 187: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 188: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 189: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	169, // 190: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	169, // 191: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	175, // 192: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	102, // 193: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	104, // 194: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	106, // 195: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	108, // 196: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 197: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 198: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 199: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 200: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 201: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 202: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 203: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 204: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 205: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 206: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 207: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 208: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 209: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 210: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 211: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 212: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 213: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 214: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 215: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 216: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 217: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 218: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	111, // 219: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	115, // 220: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	117, // 221: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	119, // 222: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	113, // 223: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	122, // 224: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	124, // 225: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	126, // 226: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	128, // 227: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	130, // 228: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	132, // 229: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	135, // 230: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	137, // 231: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	139, // 232: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	141, // 233: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	143, // 234: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	146, // 235: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	148, // 236: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	151, // 237: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	153, // 238: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	155, // 239: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	157, // 240: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	162, // 241: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 242: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 243: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 244: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	170, // 245: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	170, // 246: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	176, // 247: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	103, // 248: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 249: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 250: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 251: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	197, // [197:252] is the sub-list for method output_type
+	142, // [142:197] is the sub-list for method input_type
+	141, // [141:142] is the sub-list for extension type_name
+	140, // [140:141] is the sub-list for extension extendee
+	0,   // [0:140] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }

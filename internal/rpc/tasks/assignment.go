@@ -44,14 +44,14 @@ func (s *Service) GetAssignment(_ context.Context, req *connect.Request[swarmv1.
 
 // ListAssignments shows all assignments that are kept.
 func (s *Service) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
-	return connect.NewResponse(&swarmv1.ListAssignmentsResponse{Assignments: showAssignments(s.sn.View().Tasks)}), nil
+	return connect.NewResponse(showAssignments(s.sn.View().Tasks, maxAnswer)), nil
 }
 
 func (s *Service) assignment(id string) (*swarmv1.Assignment, error) {
 	b := s.sn.View().Tasks.Whole()
 	a := b.Assignments[id]
 	if a == nil {
-		return nil, &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such assignment", Remedy: "see which are kept: ListAssignments; the ledger has all"}
+		return nil, &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such assignment", Remedy: "see which are kept: swarmctl list assignments; the ledger has all: swarmctl audit"}
 	}
-	return showAssignment(b, a), nil
+	return showAssignment(b, a, maxAnswer/4), nil
 }

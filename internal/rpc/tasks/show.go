@@ -49,8 +49,8 @@ func showTaskrunners(b *task.Board) []*swarmv1.Taskrunner {
 	return out
 }
 
-// showAssignment shows an assignment with its hosts and members.
-func showAssignment(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
+// showAssignment shows an assignment with its hosts and members, and as many of the last approvals as there is room for.
+func showAssignment(b *task.Board, a *task.Assignment, approvals room) *swarmv1.Assignment {
 	out := summarise(b, a)
 	out.Hosts = a.Hosts
 	for i, m := range a.Members {
@@ -59,9 +59,15 @@ func showAssignment(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
 			Cleaned: m.Cleaned, Status: m.Status(), ChangedUnixMs: m.ChangedMS,
 		})
 	}
-	for _, x := range a.Approvals {
-		out.Approvals = append(out.Approvals, &swarmv1.Approval{Host: x.Host, Refused: x.Refuse, Reason: x.Reason, By: x.By, AtUnixMs: x.AtMS})
+	for i, x := range slices.Backward(a.Approvals) {
+		one := &swarmv1.Approval{Host: x.Host, Refused: x.Refuse, Reason: x.Reason, By: x.By, AtUnixMs: x.AtMS}
+		if !approvals.take(one) {
+			out.ApprovalsLeftOut = uint32(i + 1) //nolint:gosec // at most MaxMembers*MaxApprovals
+			break
+		}
+		out.Approvals = append(out.Approvals, one)
 	}
+	slices.Reverse(out.Approvals)
 	return out
 }
 
@@ -71,6 +77,7 @@ func summarise(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
 	out.Hosts = nil
 	out.Phase, out.Epoch, out.Wants, out.Status, out.Verdict, out.Reason = string(a.Phase), a.Epoch, a.Wants, a.Status(), string(a.Verdict), a.Reason
 	out.CreatedUnixMs, out.ChangedUnixMs, out.EndedUnixMs = a.CreatedMS, a.ChangedMS, a.EndedMS
+	out.MemberCount = uint32(len(a.Members)) //nolint:gosec // at most MaxMembers
 	for _, m := range a.Members {
 		switch {
 		case m.Succeeded():
@@ -87,14 +94,22 @@ func summarise(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
 	return out
 }
 
-// showAssignments shows all assignments, those first that were made first.
-func showAssignments(b *task.Board) (out []*swarmv1.Assignment) {
-	b = b.Whole()
-	all := slices.SortedFunc(maps.Values(b.Assignments), func(x, y *task.Assignment) int {
-		return cmp.Or(cmp.Compare(x.CreatedMS, y.CreatedMS), cmp.Compare(x.ID, y.ID))
+// showAssignments shows all assignments for which there is room, those first that were made first. Those that ended first are left out first.
+func showAssignments(b *task.Board, left room) *swarmv1.ListAssignmentsResponse {
+	b, out := b.Whole(), &swarmv1.ListAssignmentsResponse{}
+	last := slices.SortedFunc(maps.Values(b.Assignments), func(x, y *task.Assignment) int {
+		return cmp.Or(cmp.Compare(y.Number-1, x.Number-1), cmp.Compare(x.ID, y.ID)) // 0 is live, and the last
 	})
-	for _, a := range all {
-		out = append(out, summarise(b, a))
+	for i, a := range last {
+		one := summarise(b, a)
+		if !left.take(one) {
+			out.LeftOut = uint32(len(last) - i) //nolint:gosec // at most MaxLive+MaxOver
+			break
+		}
+		out.Assignments = append(out.Assignments, one)
 	}
+	slices.SortFunc(out.Assignments, func(x, y *swarmv1.Assignment) int {
+		return cmp.Or(cmp.Compare(x.GetCreatedUnixMs(), y.GetCreatedUnixMs()), cmp.Compare(x.GetId(), y.GetId()))
+	})
 	return out
 }

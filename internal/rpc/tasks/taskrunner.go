@@ -40,12 +40,27 @@ func (s *Service) GetTaskrunner(_ context.Context, req *connect.Request[swarmv1.
 	}
 	out := &swarmv1.GetTaskrunnerResponse{Taskrunner: r}
 	if a := b.AssignmentOf(r.GetName()); a != nil {
-		out.Assignment = showAssignment(b, a)
-		for _, joined := range task.Joined(b, a.ID) {
-			out.Joined = append(out.Joined, showAssignment(b, joined))
-		}
+		carriedOut(out, b, a, maxAnswer)
 	}
 	return connect.NewResponse(out), nil
+}
+
+// carriedOut adds a taskrunner's last assignment, and of those that have joined it as many as there is room for.
+func carriedOut(out *swarmv1.GetTaskrunnerResponse, b *task.Board, a *task.Assignment, left room) {
+	const approvals = maxAnswer / 16 // of one assignment
+	add := func(to *[]*swarmv1.Assignment, all []*task.Assignment) {
+		for _, joined := range all {
+			if one := showAssignment(b, joined, approvals); left.take(one) {
+				*to = append(*to, one)
+			} else {
+				out.LeftOut++
+			}
+		}
+	}
+	out.Assignment = showAssignment(b, a, approvals)
+	left.take(out.Assignment)
+	add(&out.Joined, task.Joined(b, a.ID))
+	add(&out.Ended, task.JoinedOver(b, a.ID))
 }
 
 // ResetTaskrunner makes a taskrunner idle.

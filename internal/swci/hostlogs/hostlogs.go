@@ -88,10 +88,11 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 
 // assigned returns an assignment of a task, and those that have joined it.
 func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*swarmv1.Assignment, err error) {
-	all, err := api.ListAssignments(ctx)
+	listed, err := api.ListAssignments(ctx)
 	if err != nil {
 		return nil, err
 	}
+	all := listed.GetAssignments()
 	for _, a := range slices.Backward(all) {
 		if id == "" && a.GetTask() == name && a.GetJoins() == "" { // what joined another one is part of that
 			id = a.GetId()

@@ -13,7 +13,7 @@ import (
 // Approvals are the calls of who says whether hosts carry out tasks.
 type Approvals interface {
 	Reader
-	ListAssignments(ctx context.Context) ([]*swarmv1.Assignment, error)
+	ListAssignments(ctx context.Context) (*swarmv1.ListAssignmentsResponse, error)
 	GetAssignment(ctx context.Context, id string) (*swarmv1.Assignment, error)
 }
 
@@ -60,7 +60,7 @@ func undecided(ctx context.Context, api Approvals, match func(*swarmv1.Assignmen
 	if err != nil {
 		return nil, err
 	}
-	for _, short := range all {
+	for _, short := range all.GetAssignments() {
 		if short.GetVerdict() != "" || !match(short) {
 			continue
 		}

@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,13 +69,18 @@ func Wait(ctx context.Context, api Taskrunners, name string, limit time.Duration
 	}
 }
 
-// Whole is what a taskrunner carries out: its last assignment with the hosts that have joined it, which is not over before they are.
+// Whole is what a taskrunner carries out: its last assignment with the hosts that have joined it, which is not over before they are. Hosts come
+// in the order in which they joined, as far as the answer had room for them.
 func Whole(r *swarmv1.GetTaskrunnerResponse) *swarmv1.Assignment {
-	if r.GetAssignment() == nil || len(r.GetJoined()) == 0 {
+	all := slices.Concat(r.GetJoined(), r.GetEnded())
+	if r.GetAssignment() == nil || len(all) == 0 {
 		return r.GetAssignment()
 	}
+	slices.SortStableFunc(all, func(x, y *swarmv1.Assignment) int {
+		return cmp.Or(cmp.Compare(x.GetCreatedUnixMs(), y.GetCreatedUnixMs()), cmp.Compare(x.GetId(), y.GetId()))
+	})
 	a := proto.CloneOf(r.GetAssignment())
-	for _, joined := range r.GetJoined() {
+	for _, joined := range all {
 		for _, m := range joined.GetMembers() {
 			m = proto.CloneOf(m)
 			m.Index = uint32(len(a.GetMembers())) //nolint:gosec // an answer has no so many
@@ -83,7 +90,7 @@ func Whole(r *swarmv1.GetTaskrunnerResponse) *swarmv1.Assignment {
 		a.CompletedPeers += joined.GetCompletedPeers()
 		a.FailedPeers += joined.GetFailedPeers()
 	}
-	if a.GetPhase() == "over" {
+	if a.GetPhase() == "over" && len(r.GetJoined()) > 0 {
 		a.Phase = "ending"
 	}
 	return a

@@ -1,6 +1,8 @@
 package tasks_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +71,30 @@ func TestMaxWait(t *testing.T) {
 		if got != tt.want || (err != nil) != (tt.want == 0) || err != nil && exit.Code(err) != exit.Usage {
 			t.Errorf("%+v: got %v, %v", tt, got, err)
 		}
+	}
+}
+
+// TestHostsThatJoinedStay: those that have ended are shown too, and keep nobody waiting.
+func TestHostsThatJoinedStay(t *testing.T) {
+	of := func(id, phase, host string, atMS int64) *swarmv1.Assignment {
+		return &swarmv1.Assignment{Id: id, Phase: phase, CreatedUnixMs: atMS, CompletedPeers: 1, Members: []*swarmv1.AssignmentMember{{Node: host}}}
+	}
+	r := &swarmv1.GetTaskrunnerResponse{Assignment: of("7", "over", "h-0", 1), Ended: []*swarmv1.Assignment{of("10", "over", "h-3", 4), of("8", "over", "h-1", 2)}}
+	hosts := func() string {
+		var all []string
+		for _, m := range tasks.Whole(r).GetMembers() {
+			all = append(all, fmt.Sprint(m.GetIndex(), m.GetNode()))
+		}
+		return strings.Join(all, " ")
+	}
+	if got := tasks.Whole(r); !tasks.Over(got) || got.GetCompletedPeers() != 3 || hosts() != "0h-0 1h-1 2h-3" {
+		t.Errorf("%s: %s, %d completed", hosts(), got.GetPhase(), got.GetCompletedPeers())
+	}
+	r.Joined = append(r.Joined, of("9", "running", "h-2", 3))
+	if tasks.Over(tasks.Whole(r)) || hosts() != "0h-0 1h-1 2h-2 3h-3" {
+		t.Errorf("one runs still: %s", hosts())
+	}
+	if len(r.GetAssignment().GetMembers()) != 1 {
+		t.Error("the answer was changed")
 	}
 }
