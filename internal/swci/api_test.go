@@ -156,6 +156,9 @@ func answer[T any](m *T, err error) (*connect.Response[T], error) {
 }
 
 func travelling(err error) error {
+	if made, ok := errors.AsType[*connect.Error](err); ok {
+		return made
+	}
 	codes := map[int]connect.Code{
 		exit.NotFound: connect.CodeNotFound, exit.Conflict: connect.CodeFailedPrecondition, exit.Denied: connect.CodePermissionDenied,
 	}

@@ -96,6 +96,38 @@ func at(phase, verdict, status string) *swarmv1.Assignment {
 	return a
 }
 
+// trainedAPI is a swarm whose contract is completed, which some may not read.
+type trainedAPI struct {
+	runnerAPI
+
+	denied bool
+}
+
+func (a *trainedAPI) ListContracts(context.Context) (*swarmv1.ListContractsResponse, error) {
+	if a.denied {
+		denied := connect.NewError(connect.CodePermissionDenied, errors.New("no"))
+		if detail, err := connect.NewErrorDetail(&swarmv1.ErrorReason{Reason: "NO_RIGHT"}); err == nil {
+			denied.AddDetail(detail)
+		}
+		return nil, denied
+	}
+	return &swarmv1.ListContractsResponse{Contracts: []*swarmv1.ContractSummary{{Name: "defaultbb.cqdb.sml.hpe", Phase: "completed"}}}, nil
+}
+
+// TestAssignWarnsOfACompletedContract, and assigns the task, as its program may have another one in mind.
+func TestAssignWarnsOfACompletedContract(t *testing.T) {
+	for taskType, want := range map[string]string{task.RunSwarm: "swarmctl reset contract defaultbb.cqdb.sml.hpe", task.PullImage: ""} {
+		for _, denied := range []bool{false, true} {
+			api := &trainedAPI{denied: denied}
+			api.nodes, api.board = []*swarmv1.Node{swop("h-0", 1, "tr")}, board(t, taskType)
+			_, beside, err := on(t, api, "", strings.Fields("--sn=h assign task run to tr with 1 peers")...)
+			if err != nil || len(api.asked) != 1 || strings.Contains(beside, "is completed") != (want != "" && !denied) || !denied && !strings.Contains(beside, want) {
+				t.Errorf("%s, denied %v: %v, beside %q", taskType, denied, err, beside)
+			}
+		}
+	}
+}
+
 // board has a finalised task of a type.
 func board(t *testing.T, taskType string) *task.Board {
 	t.Helper()
