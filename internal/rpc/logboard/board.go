@@ -5,6 +5,7 @@ package logboard
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"time"
@@ -19,7 +20,9 @@ import (
 // Bounds of what a board keeps, and for how long.
 const (
 	maxInAll   = 64
-	maxPerID   = 16 // requests of one SPIFFE ID
+	maxPerID   = 32 // requests of one SPIFFE ID, which operators may share
+	maxPerSVID = 16 // of one SVID: those who share an ID have each their own
+	maxOfNode  = 8  // of one SPIFFE ID that one node is to answer
 	maxPerNode = 8  // that a node is told of at a time
 	maxChunks  = 8  // of one request, of logs.MaxSealed bytes
 	perRead    = 3  // chunks in an answer
@@ -42,11 +45,13 @@ type key struct{ by, id string }
 // ask is a request, and what has come of it.
 type ask struct {
 	node    string
+	svid    string // hash of the certificate that signed it, as the operator says: a false one wins no room beyond that of the SPIFFE ID
 	order   *swarmv1.LogOrder
 	opening *swarmv1.LogOpening
 	chunks  []*swarmv1.LogChunk // after have, without gaps
 	have    uint64              // number of the last chunk that was read
 	read    time.Time           // when the operator asked last
+	unread  *time.Timer         // forgets it when nobody reads it any more, also if nobody calls
 	heard   time.Time           // when the host said something last, or the request was new
 	changed chan struct{}
 }
@@ -77,24 +82,25 @@ func (b *Board) Read(ctx context.Context, by string, id []byte, req *swarmv1.Rea
 func (b *Board) read(k key, req *swarmv1.ReadLogsRequest, now time.Time) (res *swarmv1.ReadLogsResponse, changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sweep(now)
 	if req.GetDone() {
-		delete(b.asks, k)
+		b.forget(k)
 		return &swarmv1.ReadLogsResponse{}, nil, nil
 	}
 	a := b.asks[k]
 	if a == nil {
-		if err := b.roomFor(k.by); err != nil {
+		a = &ask{node: req.GetPart().GetNode(), svid: svidOf(req.GetOrder()), order: proto.CloneOf(req.GetOrder()), have: req.GetHave(), heard: now, changed: make(chan struct{})}
+		if err := b.roomFor(k.by, a); err != nil {
 			return nil, nil, err
 		}
-		a = &ask{node: req.GetPart().GetNode(), order: proto.CloneOf(req.GetOrder()), have: req.GetHave(), heard: now, changed: make(chan struct{})}
 		b.asks[k] = a
+		a.unread = time.AfterFunc(forgotten, func() { b.lapse(k, a) })
 		select {
 		case b.news <- struct{}{}:
 		default:
 		}
 	}
 	a.read = now
+	a.unread.Reset(forgotten)
 	a.drop(req.GetHave())
 	res = &swarmv1.ReadLogsResponse{Silent: now.Sub(a.heard) >= silence}
 	if a.opening != nil {
@@ -104,15 +110,28 @@ func (b *Board) read(k key, req *swarmv1.ReadLogsRequest, now time.Time) (res *s
 }
 
 // roomFor holds callers to their bounds. The caller holds mu.
-func (b *Board) roomFor(by string) error {
-	own := 0
-	for k := range b.asks {
-		if k.by == by {
-			own++
+func (b *Board) roomFor(by string, a *ask) error {
+	own, same, there := 0, 0, 0
+	for k, x := range b.asks {
+		if k.by != by {
+			continue
+		}
+		own++
+		if x.svid == a.svid {
+			same++
+		}
+		if x.node == a.node {
+			there++
 		}
 	}
-	if own >= maxPerID {
-		return &state.Error{Reason: state.ReasonQuota, Message: fmt.Sprintf("%s reads %d logs at a time already", by, own), Remedy: "end one of them first; one that was cut off is forgotten after 15 seconds"}
+	const remedy = "end one of them first; one that was cut off is forgotten after 15 seconds"
+	switch {
+	case same >= maxPerSVID:
+		return &state.Error{Reason: state.ReasonQuota, Message: fmt.Sprintf("%s reads %d logs at a time already", by, same), Remedy: remedy}
+	case own >= maxPerID:
+		return &state.Error{Reason: state.ReasonQuota, Message: fmt.Sprintf("those who share %s read %d logs at a time already", by, own), Remedy: remedy + "; give each operator an ID of their own"}
+	case there >= maxOfNode:
+		return &state.Error{Reason: state.ReasonQuota, Message: fmt.Sprintf("%s reads %d logs of %.128q at a time already", by, there, a.node), Remedy: remedy}
 	}
 	if len(b.asks) >= maxInAll {
 		return &state.Error{Reason: state.ReasonStateFull, Message: fmt.Sprintf("operators read %d logs at a time already", maxInAll), Remedy: "ask again in a moment"}
@@ -128,12 +147,29 @@ func (a *ask) drop(have uint64) {
 	a.have = max(a.have, have)
 }
 
-// sweep forgets what nobody reads any more. The caller holds mu.
-func (b *Board) sweep(now time.Time) {
-	for k, a := range b.asks {
-		if now.Sub(a.read) >= forgotten {
-			delete(b.asks, k)
-		}
+// svidOf tells the SVIDs apart that have signed requests.
+func svidOf(o *swarmv1.LogOrder) string {
+	if len(o.GetChain()) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(o.GetChain()[0])
+	return string(sum[:])
+}
+
+// forget drops a request. The caller holds mu.
+func (b *Board) forget(k key) {
+	if a := b.asks[k]; a != nil {
+		a.unread.Stop()
+		delete(b.asks, k)
+	}
+}
+
+// lapse forgets a request that nobody reads any more, unless it was read meanwhile.
+func (b *Board) lapse(k key, a *ask) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asks[k] == a && time.Since(a.read) >= forgotten {
+		b.forget(k)
 	}
 }
 
@@ -141,7 +177,6 @@ func (b *Board) sweep(now time.Time) {
 func (b *Board) Of(node string) (orders []*swarmv1.LogOrder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sweep(time.Now())
 	for _, a := range b.asks {
 		if a.node == node && a.opening == nil && len(orders) < maxPerNode {
 			orders = append(orders, a.order)
@@ -158,7 +193,6 @@ func (b *Board) Send(node string, req *swarmv1.SendLogsRequest) (*swarmv1.SendLo
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.sweep(now)
 	for k, a := range b.asks {
 		if k.id != string(req.GetId()) || a.node != node {
 			continue

@@ -381,44 +381,68 @@ func TestAHostThatIsGone(t *testing.T) {
 	})
 }
 
-// TestAnOperatorWhoGoes holds that the board forgets what nobody reads, and its bounds.
+// TestAnOperatorWhoGoes holds that the board forgets what nobody reads, also if nobody calls it any more, and its bounds: of an SVID, of a
+// SPIFFE ID that operators share, of a node, and of all.
 func TestAnOperatorWhoGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, w := logboard.New(), newWay(t)
-		ask := func(by string, r *logs.Reader, done bool) error {
+		b := logboard.New()
+		asked := 0
+		ask := func(by, svid, node string, done bool) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			_, err := b.Read(ctx, by, logs.ID(r.Order, swarmID), &swarmv1.ReadLogsRequest{Part: r.Part, Order: r.Order, Done: done})
+			if !done {
+				asked++
+			}
+			order := &swarmv1.LogOrder{Chain: [][]byte{[]byte(svid)}}
+			_, err := b.Read(ctx, by, fmt.Append(nil, by, asked), &swarmv1.ReadLogsRequest{Part: &swarmv1.LogPart{Node: node}, Order: order, Done: done})
 			if errors.Is(err, context.DeadlineExceeded) {
 				return nil
 			}
 			return err
 		}
-		var first *logs.Reader
-		for i := range 64 {
-			r := w.reader(&swarmv1.LogPart{Node: "h-9", Tail: 1})
-			if i == 0 {
-				first = r
+		refused := func(by, svid, node, want string) {
+			t.Helper()
+			if err := ask(by, svid, node, false); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
 			}
-			if err := ask(fmt.Sprint("op-", i/16), r, false); err != nil {
+		}
+		for i := range 64 {
+			if err := ask(fmt.Sprint("op-", i/32), fmt.Sprint("svid-", i/16), fmt.Sprint("h-", i/8), false); err != nil {
 				t.Fatal(i, err)
 			}
+			switch i {
+			case 7:
+				refused("op-0", "svid-0", "h-0", `op-0 reads 8 logs of "h-0"`)
+			case 15:
+				refused("op-0", "svid-0", "h-9", "op-0 reads 16 logs at a time")
+			case 31:
+				refused("op-0", "svid-9", "h-9", "those who share op-0 read 32 logs")
+			}
 		}
-		if err := ask("op-0", w.reader(&swarmv1.LogPart{}), false); err == nil || !strings.Contains(err.Error(), "op-0 reads 16 logs") {
-			t.Error(err)
-		}
-		if err := ask("op-9", w.reader(&swarmv1.LogPart{}), false); err == nil || !strings.Contains(err.Error(), "operators read 64 logs") {
-			t.Error(err)
-		}
-		if n := len(b.Of("h-9")); n != 8 {
+		refused("op-9", "svid-9", "h-9", "operators read 64 logs")
+		if n := len(b.Of("h-1")); n != 8 {
 			t.Errorf("a host is told of %d at a time", n)
 		}
-		if err := errors.Join(ask("op-0", first, true), ask("op-0", w.reader(&swarmv1.LogPart{}), false)); err != nil {
+		asked = 64 + 4 // the last one that was refused is none
+		if err := ask("op-1", "svid-3", "h-7", true); err != nil || b.Kept() != 64 {
+			t.Errorf("what is not there ends: %v, %d are kept", err, b.Kept())
+		}
+		time.Sleep(14 * time.Second)
+		asked = 0
+		if err := ask("op-0", "svid-0", "h-0", false); err != nil { // the first one is read again
 			t.Error(err)
 		}
+		time.Sleep(2 * time.Second)
+		if n := b.Kept(); n != 1 {
+			t.Errorf("%d are kept, though one is read", n)
+		}
 		time.Sleep(15 * time.Second)
-		if n := len(b.Of("h-9")); n != 0 {
+		if n := b.Kept(); n != 0 {
 			t.Errorf("%d are kept though nobody reads", n)
+		}
+		asked = 0
+		if err := errors.Join(ask("op-0", "svid-0", "h-0", false), ask("op-0", "svid-0", "h-0", true)); err != nil || b.Kept() != 0 {
+			t.Errorf("%v: %d are kept though the reader is done", err, b.Kept())
 		}
 	})
 }
