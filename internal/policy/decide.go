@@ -75,7 +75,7 @@ func (p *Policy) judge(r Request) Decision {
 	case p.kind == askAlways:
 		return Decision{Verdict: Asked, By: Source{Text: "--policy ask"}}
 	}
-	a := sentence.Action{Subject: r.Submitter, Verb: sentence.Use, Resource: "host", Facts: r.known()}
+	a := sentence.Action{Subject: r.Submitter, Verb: sentence.Use, Resource: "host", Facts: r.known(), Open: r.open()}
 	if all := r.Image.Values(); len(all) > 1 {
 		a.More = map[string][]string{imageDigest: all[1:]}
 	}

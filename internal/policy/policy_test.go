@@ -476,3 +476,37 @@ func FuzzParse(f *testing.F) {
 		p.Decide(run())
 	})
 }
+
+// TestHopesExceedWhatIsSaid: whatever image turns out, no more is let through than was hoped before, when its name was known and when not.
+func TestHopesExceedWhatIsSaid(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed
+	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
+	conditions := []string{
+		"image.digest='sha256:" + digest("a") + "'", "image.digest!='sha256:" + digest("a") + "'", "image.repository='x'", "image.reference!='x:1'", "task.name='t'", "task.name!='t'", "runtime='docker'",
+	}
+	refused, allowed := 0, 0
+	for range 3000 {
+		text := "sentences:\n"
+		for range 1 + rng.IntN(3) {
+			text += "- {sentence: \"Allow " + ann + " to use host where " + pick("all", "any") + " {" + pick(conditions...) + ", " + pick(conditions...) + "}\", ask: " + pick("true", "false") + "}\n"
+		}
+		p := parse(t, text)
+		r := run()
+		r.Task, r.Runtime, r.Image = pick("t", "u"), pick("docker", "podman"), image(pick("x:1", "x:2", "y"), pick("a", "b"))
+		said, hoped := p.Decide(r).Verdict, r
+		for _, i := range []policy.Image{{Name: r.Image.Name}, {}} {
+			hoped.Image, hoped.AnyImage = i, true
+			if got := p.Decide(hoped); got.Verdict < said {
+				t.Fatalf("%s\n%+v: it says %s, and hoped %s of %+v", text, r, said, got, i)
+			} else if got.Verdict == policy.Refused {
+				refused++
+			}
+		}
+		if said != policy.Refused {
+			allowed++
+		}
+	}
+	if refused == 0 || allowed == 0 {
+		t.Errorf("%d were hopeless, %d let through: the test tells nothing", refused, allowed)
+	}
+}

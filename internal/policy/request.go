@@ -25,6 +25,9 @@ type Request struct {
 	// Outcome is the name that the task gives to what it makes.
 	Outcome string
 	Image   Image // that it runs or fetches; the zero value: none
+	// AnyImage has everything that sentences say of the image's digest hold, and of its name if it has none: nobody has looked yet which one it is.
+	// What is refused then no image can have.
+	AnyImage bool
 	// ContentHost is HOST or HOST:PORT from which it has a file fetched; empty: none.
 	ContentHost string
 
@@ -67,6 +70,17 @@ func (r Request) known() map[string]string {
 		facts[imageDigest] = all[0]
 	}
 	return facts
+}
+
+// open are the facts of which anything may be hoped.
+func (r Request) open() []string {
+	switch {
+	case !r.AnyImage:
+		return nil
+	case r.Image.Name != "":
+		return []string{imageDigest}
+	}
+	return []string{imageDigest, "image.reference", "image.repository"}
 }
 
 // imageDigest is the fact that stands for an image, whatever its name.

@@ -14,6 +14,8 @@ type Action struct {
 	Facts    map[string]string // what is known of it; absent and empty ones are not known
 	// More are further values of facts that have several. A comparison holds if it does with one of them, and "differs" only with all.
 	More map[string][]string
+	// Open are facts that may turn out to be anything: each comparison with one holds.
+	Open []string
 }
 
 // Fit says how a sentence fits an action.
@@ -69,6 +71,9 @@ func (c Condition) fails(a Action) string {
 		}
 		return strings.Join(whys, ", and ")
 	case Equal, Differs, In:
+		if slices.Contains(a.Open, c.Fact) {
+			return ""
+		}
 		return c.compare(a.values(c.Fact))
 	}
 	return "its condition is of an unknown kind"

@@ -90,6 +90,22 @@ func TestErrors(t *testing.T) {
 }
 
 // TestFactsWithSeveralValues: one of them is enough for a comparison, and "differs" is about all of them.
+func TestFactsThatMayBeAnything(t *testing.T) {
+	a := sentence.Action{Subject: who, Verb: sentence.Use, Resource: "host", Facts: map[string]string{"image.digest": "a", "task.name": "x"}, Open: []string{"image.digest"}}
+	for text, want := range map[string]bool{
+		"image.digest=b": true, "image.digest!=a": true, "image.digest in (x, y)": true, "all {image.digest=b, task.name=x}": true,
+		"all {image.digest=b, task.name=y}": false, "any {image.digest=b, task.name=y}": true, "task.name!=x": false,
+	} {
+		s, err := sentence.Parse("Allow "+who+" to use host where "+text, vocabulary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Judge(a); got.Allows != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
 func TestFactsWithSeveralValues(t *testing.T) {
 	a := sentence.Action{
 		Subject: who, Verb: sentence.Use, Resource: "host", Facts: map[string]string{"image.digest": "a"},
