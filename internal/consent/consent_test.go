@@ -2,6 +2,7 @@ package consent_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,8 +51,9 @@ type world struct {
 type policy struct {
 	consent.Verdict
 
-	judged  []string        // images
-	judging func(id string) // called before the verdict is given; nil: nothing is
+	judged  []string         // images
+	best    consent.Decision // at best; empty: Allowed
+	judging func(id string)  // called before the verdict is given; nil: nothing is
 }
 
 // Decide implements consent.Policy.
@@ -63,6 +65,11 @@ func (p *policy) Decide(_ context.Context, _ string, h *task.Hosted, _ *task.Tas
 		p.judged = append(p.judged, image.String())
 	}
 	return p.Verdict
+}
+
+// Hopes implements consent.Policy.
+func (p *policy) Hopes(string, *task.Hosted, *task.Task) consent.Verdict {
+	return consent.Verdict{Decision: cmp.Or(p.best, consent.Allowed), Sentence: "no image would do"}
 }
 
 // Approves implements consent.Policy.
@@ -78,16 +85,24 @@ type images struct {
 	mu    sync.Mutex
 	found int
 	now   func() (*owners.Image, error) // nil: tasks have none
+	no    consent.Verdict               // why none is found
 }
 
-func (i *images) find(context.Context, *task.Task) (*owners.Image, error) {
+func (i *images) find(context.Context, *task.Task) (*owners.Image, consent.Verdict) {
 	i.mu.Lock()
 	i.found++
 	i.mu.Unlock()
-	if i.now == nil {
-		return nil, nil
+	if i.no.Decision != "" {
+		return nil, i.no
 	}
-	return i.now()
+	if i.now == nil {
+		return nil, consent.Verdict{Decision: consent.Allowed}
+	}
+	image, err := i.now()
+	if err != nil {
+		return nil, consent.Verdict{Decision: consent.Refused, Sentence: err.Error()}
+	}
+	return image, consent.Verdict{Decision: consent.Allowed}
 }
 
 func newWorld(t *testing.T) *world {

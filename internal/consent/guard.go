@@ -22,6 +22,8 @@ type Policy interface {
 	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID. It may look at the host, and is asked
 	// about several assignments at a time. image is what the task runs or fetches; nil: it has none.
 	Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) Verdict
+	// Hopes says what Decide would let through at best, whatever the image: nobody is asked for the image of what is refused. It looks at nothing.
+	Hopes(by string, h *task.Hosted, t *task.Task) Verdict
 	// Approves returns why somebody may not approve or refuse what somebody has asked for; nil if it may. Both are SPIFFE IDs.
 	Approves(approver, submitter string) error
 }
@@ -48,9 +50,10 @@ type Config struct {
 
 	SwarmID func() string
 	Policy  Policy
-	// Image finds the image that a task runs or fetches, without fetching anything; it returns nil for a task that has none. It is asked before
-	// the policy is, for what an operator has signed only. An error is why the host can't carry the task out. Nil: no task has an image.
-	Image   func(ctx context.Context, t *task.Task) (*policy.Image, error)
+	// Image finds the image that a task runs or fetches, without fetching anything. It is Allowed to be judged then, and nil for a task that has
+	// none; Refused: the host can't carry the task out; Later: nobody can say now which one it is. It is asked before the policy decides, for
+	// what an operator has signed only. Nil: no task has an image.
+	Image   func(ctx context.Context, t *task.Task) (*policy.Image, Verdict)
 	Journal *Journal
 	Log     *slog.Logger
 }
@@ -59,17 +62,28 @@ type Config struct {
 type Guard struct {
 	cfg Config
 
-	mu   sync.Mutex        // of decisions: what they rest on is found without it, and may take long
-	told map[string]string // by assignment and what it is about: what was logged last
+	mu    sync.Mutex           // of decisions: what they rest on is found without it, and may take long
+	told  map[string]string    // by assignment: which words do not count, as it was logged last
+	later map[string]postponed // by assignment: what nobody could say
+}
+
+// postponed is what nobody could say, and until when nobody is asked again.
+type postponed struct {
+	Verdict
+
+	until time.Time
 }
 
 const (
-	maxTold  = 256 // things of which is remembered what was logged
-	maxTurns = 3   // in which an assignment is judged that changes meanwhile
+	maxTold    = 256 // assignments of which is remembered what was logged, or postponed
+	maxTurns   = 3   // in which an assignment is judged that changes meanwhile
+	laterPause = 10 * time.Second
 )
 
 // New returns a guard.
-func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}} }
+func New(cfg Config) *Guard {
+	return &Guard{cfg: cfg, told: map[string]string{}, later: map[string]postponed{}}
+}
 
 // Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
 // restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
@@ -78,10 +92,7 @@ func New(cfg Config) *Guard { return &Guard{cfg: cfg, told: map[string]string{}}
 func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	for range maxTurns {
 		found, v, err := g.judge(ctx, h, t)
-		switch {
-		case err != nil && ctx.Err() != nil: // nothing is known yet
-			return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
-		case err != nil: // nothing is journaled of what proves nothing
+		if err != nil { // nothing is journaled of what proves nothing
 			return Answer{Decision: Refused, Words: line(err.Error())}
 		}
 		if answer, done := g.settle(&found, v, h, t); done {
@@ -94,18 +105,48 @@ func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 // judge has the policy judge an assignment, and returns what was judged. Others are not kept waiting meanwhile: nothing is decided.
 func (g *Guard) judge(ctx context.Context, h *task.Hosted, t *task.Task) (Entry, Verdict, error) {
 	g.mu.Lock()
-	e, err := g.due(h, t, time.Now())
+	now := time.Now()
+	e, err := g.due(h, t, now)
+	before := g.later[h.ID]
 	g.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		return e, Verdict{}, err
+	case now.Before(before.until):
+		return e, before.Verdict, nil
 	}
-	// The image is found once for an assignment: whatever its name stands for later, and however long somebody is asked, this one is meant.
 	if !e.knowsImage() && g.cfg.Image != nil {
-		if e.Image, err = g.cfg.Image(ctx, t); err != nil {
-			return e, Verdict{}, err
+		if v := g.cfg.Policy.Hopes(e.By, h, t); v.Decision == Refused {
+			return e, v, nil
+		}
+		// The image is found once for an assignment: whatever its name stands for later, and however long somebody is asked, this one is meant.
+		image, v := g.cfg.Image(ctx, t)
+		switch v.Decision {
+		case Later:
+			return e, v, nil
+		case Refused:
+			g.cfg.Log.Info("an assignment can't be carried out", "assignment", h.ID, "task", h.Task, "by", e.By, "err", text.Line(v.Sentence), "detail", text.Line(v.Detail))
+			return e, v, errors.New(v.Sentence)
+		case Allowed, Asked, Approved:
+			e.Image = image
 		}
 	}
 	return e, g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image), nil
+}
+
+// postpone has an assignment wait for what nobody can say now.
+func (g *Guard) postpone(h *task.Hosted, v Verdict, now time.Time) Answer {
+	before := g.later[h.ID]
+	if before.Verdict != v {
+		g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
+	}
+	if len(g.later) >= maxTold {
+		clear(g.later)
+	}
+	if before.Verdict != v || !now.Before(before.until) {
+		g.later[h.ID] = postponed{v, now.Add(laterPause)}
+	}
+	return Answer{Decision: Asked, Words: line("waits: " + v.Sentence)}
 }
 
 // settle decides by what the policy has said of what was found, unless something else is to be judged by now.
@@ -125,12 +166,9 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 	}
 	said := g.said(&e, h, now)
 	if v.Decision == Later && !said.refuses() {
-		if g.news(h.ID+" later", v.Sentence+v.Detail) {
-			g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
-		}
-		return Answer{Decision: Asked, Words: line("waits: " + v.Sentence)}, true
+		return g.postpone(h, v, now), true
 	}
-	g.news(h.ID+" later", "")
+	delete(g.later, h.ID)
 	next, words := g.decide(e, v, said, h, now)
 	if before, known := g.cfg.Journal.Find(h.ID); known && next == before {
 		return next.answer(words), true

@@ -1,7 +1,6 @@
 package consent_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -103,17 +102,46 @@ func TestAnImageThatIsNotThere(t *testing.T) {
 	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || got.Words != "no image a:1: assign task fetch first" {
 		t.Errorf("%+v", got)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if got := g.Ask(ctx, h, pull()); got.Decision != consent.Asked {
-		t.Errorf("a host that stops has %+v", got)
-	}
 	if e, known := w.journal.Find("7"); known {
 		t.Errorf("the journal has %+v", e)
 	}
 	w.moves()
 	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 		t.Errorf("once it is there: %+v", got)
+	}
+}
+
+// TestAnImageThatNobodyCanTellNow has the assignment wait, and is looked for again every 10 seconds, however often the host asks.
+func TestAnImageThatNobodyCanTellNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.images.no = consent.Verdict{Decision: consent.Later, Sentence: "the engine does not say", Detail: "dial unix: refused"}
+		g, h := w.guard(), w.assigned(request(), ann)
+		for range 20 {
+			if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || got.Words != "waits: the engine does not say" {
+				t.Errorf("%+v", got)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(w.log.String(), "dial unix: refused"); w.images.found != 2 || n != 1 {
+			t.Errorf("looked for %d times, told %d times:\n%s", w.images.found, n, w.log)
+		}
+		w.images.no = consent.Verdict{}
+		w.moves()
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed || got.Image == nil {
+			t.Errorf("once it is known: %+v", got)
+		}
+	})
+}
+
+// TestNobodyIsAskedForTheImageOfWhatIsRefused: no registry hears of a task that the policy refuses whatever its image.
+func TestNobodyIsAskedForTheImageOfWhatIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.moves()
+	w.policy.best = consent.Refused
+	got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull())
+	if got.Decision != consent.Refused || !strings.Contains(got.Words, "the policy of "+host) || !strings.Contains(got.Words, "no image would do") || w.images.found != 0 {
+		t.Errorf("%+v, looked for %d times", got, w.images.found)
 	}
 }
 

@@ -58,6 +58,10 @@ func TestOthersDoNotWaitForThePolicy(t *testing.T) {
 // TestWhatNobodyCanSayNow: an assignment waits, which the log has once with all that is known of it, and the swarm with less. An operator's
 // refusal counts in any case, and what runs goes on.
 func TestWhatNobodyCanSayNow(t *testing.T) {
+	synctest.Test(t, whatNobodyCanSay)
+}
+
+func whatNobodyCanSay(t *testing.T) {
 	later := consent.Verdict{Decision: consent.Later, Sentence: "nobody can look", Detail: "stat /mnt/secret: stale"}
 	w := newWorld(t)
 	g, h := w.guard(), w.assigned(request(), ann)
@@ -66,6 +70,7 @@ func TestWhatNobodyCanSayNow(t *testing.T) {
 		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || got.Words != "waits: nobody can look" {
 			t.Errorf("%+v", got)
 		}
+		time.Sleep(10 * time.Second)
 	}
 	if n := strings.Count(w.log.String(), "stat /mnt/secret: stale"); n != 1 {
 		t.Errorf("the log has it %d times:\n%s", n, w.log)

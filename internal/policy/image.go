@@ -21,6 +21,8 @@ type Image struct {
 	ID      string   `json:"id,omitempty"`      // sha256:… at the host's engine; empty: it is to be fetched
 	Digests []string `json:"digests,omitempty"` // sha256:…, by which registries know it; none: it was built on the host, or is Unknown
 	Unknown string   `json:"unknown,omitempty"` // why nobody can tell yet which one it is; empty: it is known
+	// Passes says that somebody may tell soon. It is not kept.
+	Passes bool `json:"-"`
 }
 
 // NewImage returns an image by its name, its ID and what registries call it. It fails where that is more than anybody could list.
@@ -36,6 +38,13 @@ func NewImage(name, id string, digests ...string) (*Image, error) {
 func UnknownImage(name, why string) *Image {
 	clip := func(s string) string { return text.Clip(text.Line(strings.ToValidUTF8(s, "?")), maxImageText) }
 	return &Image{Name: clip(name), Unknown: clip(why)}
+}
+
+// UnknownYet is one of which somebody may tell soon which it is.
+func UnknownYet(name, why string) *Image {
+	i := UnknownImage(name, why)
+	i.Passes = true
+	return i
 }
 
 // Check holds an image to its bounds and to the form of digests.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 )
@@ -15,21 +16,25 @@ import (
 const imageLimit = time.Minute
 
 // Images finds the images of tasks as their types do.
-func Images(types map[string]work.Type) func(ctx context.Context, t *task.Task) (*policy.Image, error) {
-	return func(ctx context.Context, t *task.Task) (*policy.Image, error) {
+func Images(types map[string]work.Type) func(ctx context.Context, t *task.Task) (*policy.Image, consent.Verdict) {
+	return func(ctx context.Context, t *task.Task) (*policy.Image, consent.Verdict) {
 		find := types[t.Type].Image
 		if find == nil {
-			return nil, nil //nolint:nilnil // tasks of the type have no image
+			return nil, consent.Verdict{Decision: consent.Allowed}
 		}
 		limited, cancel := context.WithTimeout(ctx, imageLimit)
 		defer cancel()
 		image, err := find(limited, t)
+		var passing *work.Passing
 		switch {
 		case err == nil:
-			return image, nil
-		case ctx.Err() == nil && limited.Err() != nil:
-			return nil, fmt.Errorf("nobody could say within %v which image task %s uses: see whether the container engine answers (docker ps)", imageLimit, t.Name)
+			return image, consent.Verdict{Decision: consent.Allowed}
+		case limited.Err() != nil:
+			words := fmt.Sprintf("nobody could say within %v which image task %s uses: see whether the container engine answers (docker ps)", imageLimit, t.Name)
+			return nil, consent.Verdict{Decision: consent.Later, Sentence: words, Detail: work.Explained(err)}
+		case errors.As(err, &passing):
+			return nil, consent.Verdict{Decision: consent.Later, Sentence: passing.Words, Detail: work.Explained(passing.Err)}
 		}
-		return nil, errors.New(work.Explained(err))
+		return nil, consent.Verdict{Decision: consent.Refused, Sentence: work.Explained(err)}
 	}
 }

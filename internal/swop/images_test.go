@@ -17,30 +17,36 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 )
 
-// TestImagesAreFoundAsTheirTypesDo: an error comes with its remedy, and an engine that hangs is one.
+// TestImagesAreFoundAsTheirTypesDo: an error comes with its remedy, one that passes has the task wait, and so does an engine that hangs. What
+// an engine says is for the host alone.
 func TestImagesAreFoundAsTheirTypesDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want := &policy.Image{Name: "a:1"}
-		of := func(find func(context.Context, *task.Task) (*policy.Image, error)) (*policy.Image, error) {
+		of := func(find func(context.Context, *task.Task) (*policy.Image, error)) (*policy.Image, consent.Verdict) {
 			return swop.Images(map[string]work.Type{task.PullImage: {Image: find}})(t.Context(), pull("null"))
 		}
-		if got, err := of(nil); got != nil || err != nil {
-			t.Errorf("no image: %v, %v", got, err)
+		fails := func(err error) func(context.Context, *task.Task) (*policy.Image, error) {
+			return func(context.Context, *task.Task) (*policy.Image, error) { return nil, err }
 		}
-		if got, err := of(func(context.Context, *task.Task) (*policy.Image, error) { return want, nil }); got != want || err != nil {
-			t.Errorf("%v, %v", got, err)
+		if got, v := of(nil); got != nil || v.Decision != consent.Allowed {
+			t.Errorf("no image: %v, %v", got, v)
 		}
-		if _, err := of(func(context.Context, *task.Task) (*policy.Image, error) {
-			return nil, &engine.Error{Err: errors.New("no image"), Help: "assign it"}
-		}); err == nil || err.Error() != "no image: assign it" {
-			t.Error(err)
+		if got, v := of(func(context.Context, *task.Task) (*policy.Image, error) { return want, nil }); got != want || v.Decision != consent.Allowed {
+			t.Errorf("%v, %v", got, v)
+		}
+		if _, v := of(fails(&engine.Error{Err: errors.New("no image"), Help: "assign it"})); v != (consent.Verdict{Decision: consent.Refused, Sentence: "no image: assign it"}) {
+			t.Errorf("%+v", v)
+		}
+		_, v := of(fails(work.EngineFails(&engine.Error{Err: errors.New("dial unix /run/secret.sock"), Help: "start it"})))
+		if v.Decision != consent.Later || strings.Contains(v.Sentence, "secret") || v.Detail != "dial unix /run/secret.sock: start it" {
+			t.Errorf("an engine that gives no answer: %+v", v)
 		}
 		began := time.Now()
-		if _, err := of(func(ctx context.Context, _ *task.Task) (*policy.Image, error) {
+		if _, v := of(func(ctx context.Context, _ *task.Task) (*policy.Image, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}); err == nil || !strings.Contains(err.Error(), "see whether the container engine answers") || time.Since(began) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(began))
+		}); v.Decision != consent.Later || !strings.Contains(v.Sentence, "see whether the container engine answers") || time.Since(began) != time.Minute {
+			t.Errorf("%+v after %v", v, time.Since(began))
 		}
 	})
 }
@@ -59,17 +65,47 @@ func TestTheOwnerNamesDigests(t *testing.T) {
 		want    consent.Decision
 		says    string
 	}{
-		"the image":       {"good", &policy.Image{Name: "a:1", ID: good}, consent.Allowed, "p.yaml:2"},
-		"in a registry":   {"good", &policy.Image{Name: "a:1", ID: other, Digests: []string{good}}, consent.Allowed, "p.yaml:2"},
-		"another":         {"good", &policy.Image{Name: "a:1", ID: other}, consent.Refused, "image.digest is '" + other + "', not '" + good + "'"},
-		"another outcome": {"base", &policy.Image{Name: "a:1", ID: good}, consent.Refused, "task.outcome is 'base'"},
-		"an unknown one":  {"good", policy.UnknownImage("a:1", "no registry answers"), consent.Refused, "image.digest is not known; image a:1 is not known by any digest yet: no registry answers"},
-		"none":            {"good", nil, consent.Refused, "image.digest is not known; add"},
+		"the image":                       {"good", &policy.Image{Name: "a:1", ID: good}, consent.Allowed, "p.yaml:2"},
+		"in a registry":                   {"good", &policy.Image{Name: "a:1", ID: other, Digests: []string{good}}, consent.Allowed, "p.yaml:2"},
+		"another":                         {"good", &policy.Image{Name: "a:1", ID: other}, consent.Refused, "image.digest is '" + other + "', not '" + good + "'"},
+		"another outcome":                 {"base", &policy.Image{Name: "a:1", ID: good}, consent.Refused, "task.outcome is 'base'"},
+		"an unknown one":                  {"good", policy.UnknownImage("a:1", "no registry answers"), consent.Refused, "image.digest is not known; image a:1 is not known by any digest yet: no registry answers"},
+		"one that may be known soon":      {"good", policy.UnknownYet("a:1", "no registry answers"), consent.Later, "image a:1 is not known by any digest yet: no registry answers"},
+		"one that may be, and is in vain": {"base", policy.UnknownYet("a:1", "no registry answers"), consent.Refused, "image.digest is not known; image a:1"},
+		"none":                            {"good", nil, consent.Refused, "image.digest is not known; add"},
 	} {
 		x := pull("null")
 		x.Outcome = tt.outcome
 		if got := o.Decide(t.Context(), ann, &task.Hosted{}, x, tt.image); got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 			t.Errorf("%s: %+v, want %s with %q", name, got, tt.want, tt.says)
+		}
+		if got, want := o.Hopes(ann, &task.Hosted{}, x).Decision != consent.Refused, tt.outcome == "good"; got != want {
+			t.Errorf("%s: hopes %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestHopesAreOfWhatIsNotKnown: a registry is asked only about an image that the policy may allow by its name, and nothing is asked for a task
+// that names a path where no path is given.
+func TestHopesAreOfWhatIsNotKnown(t *testing.T) {
+	p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host where all {image.repository='good/image', image.digest!='sha256:"+strings.Repeat("b", 64)+"'}\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Recent: blind{t}, Place: swop.Place{Profile: &taskfile.Profile{}, Paths: blind{t}}}
+	good, bad := pull("null"), pull("null")
+	good.Definition = []byte("OrgAndReg : good\nRepoName : image\nTag : c\nAuth : null\n")
+	for name, tt := range map[string]struct {
+		by   string
+		task *task.Task
+		want bool
+	}{
+		"an image of that name": {ann, good, true}, "another name": {ann, bad, false}, "another operator": {"spiffe://a.example/swarm/swci/eve", good, false},
+		"a program": {ann, runSwarm("null"), true}, "a program with a path": {ann, binding("/srv/x"), false},
+		"a build": {ann, build("[FROM bad]"), false}, "what can't be read": {ann, &task.Task{Type: task.RunSwarm, Definition: []byte("?")}, false},
+	} {
+		if got := o.Hopes(tt.by, &task.Hosted{}, tt.task); got.Decision != consent.Refused != tt.want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

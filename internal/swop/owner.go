@@ -41,21 +41,64 @@ func (o Owner) Words() string {
 	return o.Policy.String()
 }
 
-// Decide implements consent.Policy.
+// Decide implements consent.Policy. What is refused for an image that somebody may know soon waits.
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
-	body, err := taskfile.ReadBody(t.Type, t.Definition)
+	asked, err := o.asked(by, h, t)
 	if err != nil {
 		return o.decide(nil, err)
 	}
-	r := o.request(by, h, t)
 	if image != nil {
-		r.Image = *image
+		asked.image(*image, false)
 	}
+	v := o.shared(ctx, asked)
+	if v.Decision == consent.Refused && image != nil && image.Passes && o.Hopes(by, h, t).Decision != consent.Refused {
+		return consent.Verdict{Decision: consent.Later, Sentence: "image " + image.String(), Detail: v.Sentence}
+	}
+	return v
+}
+
+// Hopes implements consent.Policy. The name of an image that is to be fetched is known.
+func (o Owner) Hopes(by string, h *task.Hosted, t *task.Task) consent.Verdict {
+	asked, err := o.asked(by, h, t)
+	if err != nil {
+		return o.decide(nil, err)
+	}
+	if asked.images {
+		asked.image(policy.Image{Name: asked.fetches}, true)
+	}
+	return o.hopes(asked)
+}
+
+// asked is what a policy is asked about a task.
+type asked struct {
+	all     []policy.Request // of which the one counts that it lets least through
+	paths   []string         // of the host, as the task names them
+	images  bool             // the task has one image, which somebody finds
+	fetches string           // the name of an image that is to be fetched
+}
+
+func (a *asked) image(i policy.Image, hoped bool) {
+	for j := range a.all {
+		a.all[j].Image, a.all[j].AnyImage = i, hoped
+	}
+}
+
+// asked reads a task.
+func (o Owner) asked(by string, h *task.Hosted, t *task.Task) (a asked, err error) {
+	body, err := taskfile.ReadBody(t.Type, t.Definition)
+	if err != nil {
+		return a, err
+	}
+	r := o.request(by, h, t)
 	switch b := body.(type) {
 	case taskfile.MakeUserContainer:
-		return o.decide(building(r, b))
+		a.all, err = building(r, b)
+		return a, err
 	case taskfile.MakeSwarmUserContent:
-		return o.decide(fetching(r, b))
+		a.all, err = fetching(r, b)
+		return a, err
+	case taskfile.PullImage:
+		a.images, a.fetches = true, b.Image()
 	case taskfile.RunSwarm:
 		if o.Process {
 			r.Runtime = policy.Process
@@ -63,9 +106,10 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 		r.Held = !o.Process
 		r.GPUs, r.AllGPUs = o.Profile.GPUs()
 		r.Volumes = b.Shared(taskfile.Volume)
-		return o.shared(ctx, r, b.Shared(taskfile.Bind))
+		a.images, a.paths = true, b.Shared(taskfile.Bind)
 	}
-	return o.judged(r)
+	a.all = []policy.Request{r}
+	return a, nil
 }
 
 // judged is what the policy says to requests, of which the one counts that it lets least through. Volumes with identities of this host's SLs are

@@ -7,22 +7,29 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
-	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
-// shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
-func (o Owner) shared(ctx context.Context, r policy.Request, names []string) consent.Verdict {
-	v := o.judged(r)
-	if v.Decision == consent.Refused || len(names) == 0 {
+// hopes judges a task without a look at the host.
+func (o Owner) hopes(a asked) consent.Verdict {
+	v := o.judged(a.all...)
+	if v.Decision == consent.Refused || len(a.paths) == 0 || o.Policy.Binds() {
 		return v
 	}
-	if r.Paths = names; !o.Policy.Binds() {
-		return o.judged(r)
+	r := a.all[0]
+	r.Paths = a.paths
+	return o.judged(r)
+}
+
+// shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
+func (o Owner) shared(ctx context.Context, a asked) consent.Verdict {
+	v := o.hopes(a)
+	if v.Decision == consent.Refused || len(a.paths) == 0 {
+		return v
 	}
-	if _, no := o.given(ctx, o.Recent, names); no.Decision != consent.Allowed {
+	if _, no := o.given(ctx, o.Recent, a.paths); no.Decision != consent.Allowed {
 		return no
 	}
 	return v

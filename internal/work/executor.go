@@ -82,9 +82,27 @@ type Type struct {
 	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
 	Repeats bool
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
-	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out. Nil: no task of the type has an image.
+	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out, unless it is a [Passing]. Nil: no task of
+	// the type has an image.
 	Image func(ctx context.Context, t *task.Task) (*policy.Image, error)
 }
+
+// Passing is an error that passes: what it is about is to be tried again.
+type Passing struct {
+	Words string // one line with its remedy, for the swarm: an engine's own words may tell of the host
+	Err   error  // for the host's log
+}
+
+// EngineFails is the error of an engine that gives no answer, or none to the question.
+func EngineFails(err error) *Passing {
+	return &Passing{Words: "this host's container engine does not say: see its SWOP's log, and whether the engine answers (docker info)", Err: err}
+}
+
+// Error implements error.
+func (p *Passing) Error() string { return p.Err.Error() }
+
+// Unwrap returns what happened.
+func (p *Passing) Unwrap() error { return p.Err }
 
 // Swarm is what the swarm has shown of this host last.
 type Swarm interface {

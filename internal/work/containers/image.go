@@ -26,7 +26,7 @@ func (r *Runner) Image(ctx context.Context, t *task.Task) (*policy.Image, error)
 	}
 	e, err := r.Open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, work.EngineFails(err)
 	}
 	defer e.Close()
 	found, err := e.ImageInspect(ctx, before.Outcome)
@@ -37,7 +37,7 @@ func (r *Runner) Image(ctx context.Context, t *task.Task) (*policy.Image, error)
 			Help: fmt.Sprintf("assign task %s first, which makes it, to this host too", before.Name),
 		}
 	case err != nil:
-		return nil, engine.Explain(fmt.Errorf("look for the outcome of task %s: %w", before.Name, err))
+		return nil, work.EngineFails(engine.Explain(fmt.Errorf("look for the outcome of task %s: %w", before.Name, err)))
 	}
 	return policy.NewImage(before.Outcome, found.ID, digestsOf(found.RepoDigests)...)
 }
@@ -51,7 +51,7 @@ func (r *Runner) maker(ctx context.Context, t *task.Task) (*task.Task, error) {
 		}
 		before, err := r.Tasks.Task(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("fetch task %s, which task %s needs: %w", name, t.Name, err)
+			return nil, &work.Passing{Words: fmt.Sprintf("task %s, which task %s needs, could not be fetched from the swarm: see that it is there (swarmctl list tasks)", name, t.Name), Err: err}
 		}
 		if before == nil || before.Name != name || before.Digest != before.Sum() || before.Digest != digest {
 			return nil, fmt.Errorf("what was fetched as task %s, which task %s needs, has not the digest that task %s was finalised with: it was changed on the way", name, t.Name, t.Name)

@@ -80,3 +80,28 @@ func TestSources(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatARegistryDoesNotSay is told in this program's words, and waited for unless the answer is one.
+func TestWhatARegistryDoesNotSay(t *testing.T) {
+	for raw, tt := range map[string]struct {
+		passes bool
+		want   string
+	}{
+		"manifest unknown": {false, "has no such image"},
+		"unauthorized: authentication required at 10.1.2.3":                                                 {false, "give the task Auth"},
+		"Get \"https://reg.example/v2/\": tls: x509: certificate signed by unknown authority (10.1.2.3)":    {false, "let the engine trust"},
+		"Get \"https://reg.example/v2/\": dial tcp: lookup reg.example on 10.1.2.3:53: no such host":        {true, "see that this host reaches registry reg.example"},
+		"Get \"https://reg.example/v2/\": proxyconnect tcp: dial tcp 10.1.2.3:3128: connect: no such thing": {true, "the log of this host's SWOP has what the engine says"},
+		"toomanyrequests: 10.1.2.3 has asked too often":                                                     {true, "wait, or give"},
+		"received unexpected HTTP status: 503 Service Unavailable from 10.1.2.3":                            {true, "the log of this host's SWOP"},
+	} {
+		n, err := imageNamed("reg.example/org/a:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := order{name: "reg.example/org/a:1", source: n}.unsaid(errors.New("Error response from daemon: " + raw))
+		if got.Passes != tt.passes || !strings.Contains(got.Unknown, tt.want) || strings.Contains(got.Unknown, "10.1.2.3") || got.Check() != nil {
+			t.Errorf("%s: %+v", raw, got)
+		}
+	}
+}
