@@ -66,7 +66,7 @@ func (t *taskTypes) getenv(name string) string { return t.o.Getenv(t.env.Getenv)
 
 func (t *taskTypes) inContainers(given swop.Given) work.Type {
 	r := &containers.Runner{
-		Own: t.own, Paths: t.paths, Profile: t.profile, Node: t.base.Name, Host: t.o.Node, SNs: t.sns, Tasks: given.Tasks, Open: t.open,
+		Own: t.own, Paths: t.paths, Terms: given.Terms, Profile: t.profile, Node: t.base.Name, Host: t.o.Node, SNs: t.sns, Tasks: given.Tasks, Open: t.open,
 		SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: t.getenv, Version: version.Read().Version}, Keep: t.o.Keep, Log: t.base.Log,
 	}
 	return work.Type{Executor: r, Image: r.Image}

@@ -31,7 +31,6 @@ type Decision struct {
 	By     Source
 	Reason string // of a refusal, in words
 	Remedy string // of a refusal: what the host's owner can do
-	Limits Limits // what a task that is not refused is held to
 }
 
 // String returns the decision in one line.
@@ -88,7 +87,7 @@ func (p *Policy) judge(r Request) Decision {
 		}
 		switch {
 		case fit.Allows && verdict > best.Verdict:
-			best = Decision{Verdict: verdict, By: rule.at, Limits: p.limits.held}
+			best = Decision{Verdict: verdict, By: rule.at}
 		case !fit.Allows && best.Verdict == Refused && fit.Near > nearest:
 			nearest = fit.Near
 			best = Decision{By: rule.at, Reason: fmt.Sprintf("%s:%d does not allow it, as %s", rule.at.File, rule.at.Line, fit.Why)}

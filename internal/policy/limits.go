@@ -38,9 +38,6 @@ const (
 // ownVolumes begins the names of volumes that swarmd makes, with the state of nodes. No policy gives them to tasks.
 const ownVolumes = "swarmd-"
 
-// Limits returns what the policy holds each task to that it lets through.
-func (p *Policy) Limits() Limits { return p.limits.held }
-
 // Binds reports whether the policy gives any path of the host to a task that names it.
 func (p *Policy) Binds() bool { return len(p.limits.paths) > 0 }
 

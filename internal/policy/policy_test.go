@@ -109,7 +109,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
 		}
 	}
-	if held := p.Decide(run()).Limits; held != (policy.Limits{CPUs: 8, Memory: 64 << 30, Hours: 1.5}) {
+	if held := p.Terms().Limits; held != (policy.Limits{CPUs: 8, Memory: 64 << 30, Hours: 1.5}) {
 		t.Errorf("held to %+v", held)
 	}
 	if d := p.Decide(func() policy.Request { r := run(); r.CPUs = 9; return r }()); d.By.String() != "/etc/swarm/policy.yaml:8: limits: cpus: 8" {

@@ -178,7 +178,7 @@ var _ work.Guard = Guard{}
 
 // Until implements work.Guard: the hours of the policy count from when the host began.
 func (g Guard) Until(assignment string, epoch uint32) (at time.Time, why string) {
-	hours, began := g.Owner.Policy.Limits().Hours, g.Began(assignment, epoch)
+	hours, began := g.Owner.Policy.Terms().Hours, g.Began(assignment, epoch)
 	if hours == 0 || began.IsZero() {
 		return time.Time{}, ""
 	}

@@ -85,7 +85,6 @@ func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, v consent
 	if err != nil {
 		return g, o.decide(nil, err)
 	}
-	g.Limits = o.Policy.Limits()
 	run, _ := body.(taskfile.RunSwarm)
 	for _, v := range volumesOf(body, t.Outcome) {
 		if o.Policy.Names(v) {

@@ -384,7 +384,7 @@ func TestATaskIsGivenWhatThePolicyGives(t *testing.T) {
 	o := swop.Owner{Policy: written, SwarmID: func() string { return "s" }, Place: swop.Place{Paths: hostpaths.NewHere(), Profile: &taskfile.Profile{}}}
 	x := runSwarm("[{Src: " + link + ", Tgt: /x, MType: BIND}, {Src: v, Tgt: /v, MType: VOLUME}, {Src: w1, Tgt: /w, MType: VOLUME}]")
 	got, v := o.Grant(t.Context(), x)
-	want := work.Grant{Limits: policy.Limits{Memory: 1 << 30}, Paths: map[string]string{link: target}, Volumes: []string{"v"}}
+	want := work.Grant{Paths: map[string]string{link: target}, Volumes: []string{"v"}}
 	if diff := cmp.Diff(got, want); v.Decision != consent.Allowed || diff != "" {
 		t.Errorf("%+v (-got +want)\n%s", v, diff)
 	}

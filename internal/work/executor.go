@@ -34,9 +34,8 @@ type Job struct {
 	Grant Grant // what the host's owner gives it
 }
 
-// Grant is what a host's owner gives to an assignment. What is not in it no executor takes of the host.
+// Grant is what of the host its owner gives to an assignment. What is not in it no executor takes of the host.
 type Grant struct {
-	Limits policy.Limits
 	// Paths of the host, by what the task names them: where each led, without symbolic links, when it was judged.
 	Paths map[string]string
 	// Volumes are those of the task's that the owner has named one by one.

@@ -108,7 +108,7 @@ func (s *site) host(t tasks) func(contained bool) *containers.Runner {
 		s.named(engine.ImageSwarmd, image)
 		r := &containers.Runner{
 			Profile: p, Node: s.name("swop"), Host: start.Node{Host: "127.0.0.1", Identity: "embedded=" + s.path("ca")}, Own: ownimage.New(image, slog.New(slog.DiscardHandler)), SNs: []string{s.name("sn1")},
-			Tasks: t, Open: engine.Open, Paths: hostpaths.NewHere(), Env: env, Log: slog.New(slog.DiscardHandler),
+			Tasks: t, Open: engine.Open, Paths: hostpaths.NewHere(), Terms: policy.Terms{Limits: policy.Limits{CPUs: 4, Memory: 4 << 30}}, Env: env, Log: slog.New(slog.DiscardHandler),
 		}
 		if _, err := r.Find(s.t.Context()); err != nil { // as a host does when it starts
 			s.t.Fatal(err)
@@ -152,7 +152,7 @@ func TestRunSwarmInContainers(t *testing.T) {
 	job := func(id, body string) work.Job {
 		x := all.add("run", task.RunSwarm, "image", "out", strings.ReplaceAll(body, ": CONTRACT", ": c"+id))
 		return work.Job{Label: work.Label{Swarm: "swarm", Node: s.name("swop"), Assignment: id, Epoch: 1}, Assignment: task.Request{ID: id, Task: x.Name}, Task: x, Grant: work.Grant{
-			Limits: policy.Limits{CPUs: 4, Memory: 4 << 30}, Paths: map[string]string{s.path("model"): s.path("model")},
+			Paths: map[string]string{s.path("model"): s.path("model")},
 		}}
 	}
 	begin := func(r *containers.Runner, j work.Job) {

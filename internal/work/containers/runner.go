@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
@@ -35,6 +36,7 @@ type Runner struct {
 	Open    func(ctx context.Context) (*engine.Engine, error)
 	Own     *ownimage.Image    // that SLs are started from
 	Paths   hostpaths.Resolver // of the engine's host
+	Terms   policy.Terms       // of the host's owner, to which a member's programs are held together
 	Env     start.Env
 	// SessionTimeout is that of SLs of which the profile says none.
 	SessionTimeout start.Limit

@@ -137,7 +137,7 @@ func (r *Runner) sl(n *taskfile.Node, j work.Job, run taskfile.RunSwarm, image s
 			return o, fmt.Errorf("%s: %w", w.field, err)
 		}
 	}
-	if err := hold(&o.ML, j.Grant.Limits, len(r.Profile.Nodes)); err != nil {
+	if err := hold(&o.ML, r.Terms.Limits, len(r.Profile.Nodes)); err != nil {
 		return o, err
 	}
 	if err := o.ML.ShmSize.UnmarshalText([]byte(n.User.ShmSize)); err != nil {

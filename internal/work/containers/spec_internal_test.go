@@ -102,13 +102,13 @@ func TestAnSLOfTheProfile(t *testing.T) {
 func TestProgramsAreHeldToTheirPartOfTheLimits(t *testing.T) {
 	r, j := runner(), job()
 	r.Profile.Nodes = []taskfile.Node{*node(), *node()}
-	j.Grant.Limits = policy.Limits{CPUs: 3, Memory: 4 << 30, Hours: 1}
+	r.Terms.Limits = policy.Limits{CPUs: 3, Memory: 4 << 30, Hours: 1}
 	got, err := r.sl(&r.Profile.Nodes[0], j, run(), "i", leads)
 	if err != nil || got.ML.CPUs != 1.5 || got.ML.Memory != 2<<30 {
 		t.Errorf("%v, %+v", err, got.ML)
 	}
 	for want, limits := range map[string]policy.Limits{"raise cpus": {CPUs: 0.01}, "raise memory": {Memory: 10 << 20}} {
-		j.Grant.Limits = limits
+		r.Terms.Limits = limits
 		if _, err := r.sl(&r.Profile.Nodes[0], j, run(), "i", leads); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
