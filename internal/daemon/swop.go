@@ -133,8 +133,15 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	image := ownimage.New(o.Container.ImageName(o.Getenv(e.Getenv)), base.Log)
 	paths := hostPaths(o, e, base.Name, ml, image)
+	policyFile, err := swop.PolicyFile(o.Policy, profile.PolicyURI, o.UsrDir)
+	if err != nil {
+		return o, node.SWOPConfig{}, err
+	}
+	place := swop.Place{
+		Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile),
+	}
 	return o, node.SWOPConfig{
-		Common: base, SNs: sns, Runtime: runtime, Place: swop.Place{Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Paths: paths, Profile: profile},
+		Common: base, SNs: sns, Runtime: runtime, Place: place,
 		Offer: offer,
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)

@@ -11,7 +11,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/work/containers"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -96,6 +98,24 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 	}
 	if p, err := cfg.Policy("a.example"); err != nil || !strings.HasPrefix(p.String(), "no policy") {
 		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// TestWhatASWOPKeepsAndGives: no task is given its state, its policy or its profile, and programs are held to its owner's terms.
+func TestWhatASWOPKeepsAndGives(t *testing.T) {
+	dir, state := usrDir(t, "sn.example"), t.TempDir()
+	cfg, err := swopOf(t, map[string]string{}, "--usr-dir", dir, "--profile-file-name", "p.yaml", "--socket-path", "/run/s", "--state-dir", state, "--policy", dir+"/policy", "--ml-runtime", "docker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []string{state, dir + "/policy", dir + "/p.yaml", "/run/s", "/var/run/docker.sock"} {
+		if !slices.Contains(cfg.Own, own) {
+			t.Errorf("%s is no path of the host's own: %q", own, cfg.Own)
+		}
+	}
+	terms := policy.Terms{Limits: policy.Limits{CPUs: 3}}
+	if r, ok := cfg.Types(swop.Given{Terms: terms})[task.RunSwarm].Executor.(*containers.Runner); !ok || r.Terms != terms {
+		t.Errorf("programs are held to %+v", r)
 	}
 }
 

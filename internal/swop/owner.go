@@ -29,6 +29,7 @@ type Place struct {
 	Local   bool               // the swarm is one of `swarmctl local`
 	Profile *taskfile.Profile  // of that host
 	Paths   hostpaths.Resolver // of that host
+	Own     []string           // paths of that host which no task is given
 }
 
 var _ consent.Policy = Owner{}

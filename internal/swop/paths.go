@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
@@ -38,13 +39,17 @@ func (o Owner) shared(ctx context.Context, a asked) consent.Verdict {
 // given returns where paths lead that a task names, with Allowed if the policy gives all of them. What it says else it says of the first that
 // is not given, and of what this host has outside the paths that it gives it says nothing but to its own log.
 func (o Owner) given(ctx context.Context, r hostpaths.Resolver, names []string) (map[string]string, consent.Verdict) {
-	leads, err := r.Resolve(ctx, names)
+	own, err := o.own(ctx)
+	var leads map[string]hostpaths.Lead
+	if err == nil {
+		leads, err = r.Resolve(ctx, names)
+	}
 	if err != nil {
 		return nil, consent.Verdict{Decision: consent.Later, Sentence: "this host can't say now where the paths lead that the task names", Detail: err.Error()}
 	}
 	all := map[string]string{}
 	for _, name := range names {
-		if no, detail := o.withheld(name, leads[name]); no != "" {
+		if no, detail := o.withheld(name, leads[name], own); no != "" {
 			return nil, consent.Verdict{Decision: consent.Refused, Sentence: no, Detail: detail}
 		}
 		all[name] = leads[name].At
@@ -53,7 +58,7 @@ func (o Owner) given(ctx context.Context, r hostpaths.Resolver, names []string) 
 }
 
 // withheld says why a path is not given, and in detail what only this host is to know of it; empty: it is given.
-func (o Owner) withheld(name string, lead hostpaths.Lead) (why, detail string) {
+func (o Owner) withheld(name string, lead hostpaths.Lead, own []string) (why, detail string) {
 	detail = fmt.Sprintf("%.200q leads to %.200q", name, lead.At)
 	switch {
 	case lead.At == "":
@@ -63,21 +68,33 @@ func (o Owner) withheld(name string, lead hostpaths.Lead) (why, detail string) {
 	case lead.Why != "":
 		return fmt.Sprintf("it asks for the path %.200q: %s", name, lead.Why), detail
 	}
-	if own := o.identityIn(lead.At); own != "" {
-		return fmt.Sprintf("it asks for the directory %.200q, and there is the identity of an SL of this host: name another directory in the task", name), fmt.Sprintf("%s, and the identity is in %.200q", detail, own)
+	if i := slices.IndexFunc(own, func(p string) bool { return hostpaths.Overlap(p, lead.At) }); i >= 0 {
+		why = fmt.Sprintf("it asks for the directory %.200q, and there is what this host keeps for itself, such as the identity of an SL or of this host: name another directory in the task", name)
+		return why, fmt.Sprintf("%s, and %.200q is this host's own", detail, own[i])
 	}
 	return "", ""
 }
 
-// identityIn returns a file or directory of the identities of this host's SLs that a path has in it, or lies in; empty: there is none.
-func (o Owner) identityIn(at string) string {
-	for _, own := range o.Profile.IdentityFiles() {
-		if hostpaths.Overlap(filepath.Clean(own), at) {
-			return own
+// own are the paths that no task is given, whatever the policy gives: those of this host, and the identities of its SLs. Each is there as it is
+// named and as it leads.
+func (o Owner) own(ctx context.Context) (all []string, err error) {
+	for named := range slices.Chunk(slices.Concat(o.Own, o.Profile.IdentityFiles()), maxAtOnce) {
+		leads, err := o.Recent.Resolve(ctx, named)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range named {
+			all = append(all, filepath.Clean(name))
+			if lead := leads[name]; lead.Why == "" {
+				all = append(all, lead.At)
+			}
 		}
 	}
-	return ""
+	return all, nil
 }
+
+// maxAtOnce is how many paths are looked at together.
+const maxAtOnce = 32
 
 // Grant is what a task has of the host that was consented to, with Allowed. It looks anew where paths lead: what it grants the policy gives.
 func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, v consent.Verdict) {

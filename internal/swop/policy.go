@@ -13,20 +13,14 @@ import (
 // PolicyOf reads the policy of a host. given is that of the command: a file, or policy.Ask; what it does not say the profile does: uri is a
 // path, from dir, or a file:// URI; empty: null. domain is the host's trust domain.
 func PolicyOf(given, uri, dir, domain string) (*policy.Policy, error) {
-	file := given
+	file, err := PolicyFile(given, uri, dir)
 	switch {
-	case given == "" && uri == "":
+	case err != nil:
+		return nil, err
+	case file == "" && given == "" && uri == "":
 		return policy.Unwritten(policy.Null, domain)
-	case given == policy.Ask, given == "" && uri == policy.Ask:
+	case file == "":
 		return policy.Unwritten(policy.Ask, domain)
-	case given == "":
-		path, local := strings.CutPrefix(uri, "file://")
-		if !local && strings.Contains(uri, "://") {
-			return nil, fmt.Errorf("policyuri %.160s: policies are read from this host only: copy it into a file, and name that here or with --policy", uri)
-		}
-		if file = path; !filepath.IsAbs(file) {
-			file = filepath.Join(dir, file)
-		}
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -38,4 +32,22 @@ func PolicyOf(given, uri, dir, domain string) (*policy.Policy, error) {
 		return nil, fmt.Errorf("read the host's policy: %w", err)
 	}
 	return policy.Parse(file, raw, domain)
+}
+
+// PolicyFile is the file in which a host's policy stands, by what PolicyOf is given; empty: it is in none.
+func PolicyFile(given, uri, dir string) (string, error) {
+	switch {
+	case given != "" && given != policy.Ask:
+		return given, nil
+	case given == policy.Ask, uri == "", uri == policy.Ask:
+		return "", nil
+	}
+	file, local := strings.CutPrefix(uri, "file://")
+	if !local && strings.Contains(uri, "://") {
+		return "", fmt.Errorf("policyuri %.160s: policies are read from this host only: copy it into a file, and name that here or with --policy", uri)
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return file, nil
 }

@@ -340,25 +340,34 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 	}
 }
 
-// TestIdentitiesInFilesAreKept: a directory that the owner gives is not given if an SL's key is in it.
-func TestIdentitiesInFilesAreKept(t *testing.T) {
+// TestWhatIsTheHostsOwnIsKept: a directory that the owner gives is not given if an SL's key is in it, or something else with which a program
+// could speak for the host, also where that is named by a link, and nobody but the host's log learns what it is.
+func TestWhatIsTheHostsOwnIsKept(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"keys", "data"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	var errs []error
+	for _, name := range []string{"keys", "data", "state", "real"} {
+		errs = append(errs, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\nlimits:\n  paths: ["+dir+"]\n"), "a.example")
-	if err != nil {
+	if err := errors.Join(append(errs, os.Symlink("real", filepath.Join(dir, "link")))...); err != nil {
 		t.Fatal(err)
 	}
-	profile := &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: dir + "/keys/sl.pem"}}}}}
-	o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: true, Profile: profile, Paths: hostpaths.NewHere()}, Recent: hostpaths.NewHere()}
-	for path, want := range map[string]consent.Decision{dir + "/keys": consent.Refused, dir: consent.Refused, dir + "/data": consent.Allowed} {
-		x := runSwarm("[{Src: " + path + ", Tgt: /x, MType: BIND}]")
-		if got := o.Decide(t.Context(), ann, &task.Hosted{}, x, nil); got.Decision != want || want == consent.Refused && !strings.Contains(got.Sentence, "identity of an SL") {
-			t.Errorf("%s: %+v", path, got)
+	o := giving(t, dir, hostpaths.NewHere())
+	o.Own = []string{dir + "/state", dir + "/link/policy", dir + "/link", "/none/of/them"}
+	o.Profile = &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: dir + "/keys/sl.pem"}}}}}
+	for path, want := range map[string]consent.Decision{
+		dir + "/keys": consent.Refused, dir: consent.Refused, dir + "/data": consent.Allowed, dir + "/state": consent.Refused, dir + "/real": consent.Refused, dir + "/link": consent.Refused,
+	} {
+		got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(path), nil)
+		_, grant := o.Grant(t.Context(), binding(path))
+		for _, v := range []consent.Verdict{got, grant} {
+			if v.Decision != want || want == consent.Refused && (!strings.Contains(v.Sentence, "what this host keeps for itself") || strings.Contains(v.Sentence, "sl.pem") || !strings.Contains(v.Detail, "host's own")) {
+				t.Errorf("%s: %+v", path, v)
+			}
 		}
+	}
+	o.Recent = broken{}
+	if got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(dir+"/data"), nil); got.Decision != consent.Later {
+		t.Errorf("what the host's own leads to is not known: %+v", got)
 	}
 }
 

@@ -196,7 +196,7 @@ func TestOperatorOfTypedOptions(t *testing.T) {
 			"run-swop", "--runtime=process", "--name=swop-1", "--host-ip=h", "--cert=" + key, "--profile-file-name=profile.yaml", "--sn-ip=sn1",
 			"--keep-containers=true", "--ml-runtime=docker", "--usr-dir=/platform/swarm/usr", "--policy=" + policy,
 		},
-		Vars: []string{"SWARM_IN_CONTAINER=1", "SWARM_IMAGE=swarmd:latest"}, Files: []string{key, policy}, EngineSocket: true,
+		Vars: []string{"SWARM_IN_CONTAINER=1", "SWARM_IMAGE=swarmd:latest", "SWARM_HOST_USR_DIR=" + usr, "SWARM_HOST_OWN=/var/run/docker.sock"}, Files: []string{key, policy}, EngineSocket: true,
 		Mounts: []component.Mount{{Source: usr, Target: "/platform/swarm/usr"}},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
