@@ -3,6 +3,7 @@ package hostpaths_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -128,6 +129,13 @@ func TestALinkThatIsChangedInBetweenIsRefused(t *testing.T) {
 	if _, err := hostpaths.Bindable(t.Context(), here, map[string]string{"/": "/"}, []string{name}); err == nil || !strings.Contains(err.Error(), "profile names: it does not exist") {
 		t.Errorf("a directory of the profile's that is gone: %v", err)
 	}
+	many := map[string]string{}
+	for i := range 64 {
+		many[fmt.Sprint("/", i)] = "/"
+	}
+	if _, err := hostpaths.Bindable(t.Context(), here, many, []string{"/"}); err == nil || !strings.Contains(err.Error(), "name 65 paths") {
+		t.Errorf("any number of paths is bound: %v", err)
+	}
 	if got, err := here.Resolve(t.Context(), append(make([]string, 64), "/")); err != nil || !strings.Contains(got["/"].Why, "one of 65 paths") {
 		t.Errorf("any number of paths is followed: %v, %v", got, err)
 	}
@@ -205,10 +213,16 @@ func TestWhatWasSeenIsRememberedForAMinute(t *testing.T) {
 			time.Sleep(time.Second) // virtual
 		}
 		want("/b", "2")
+		if _, err := r.Resolve(t.Context(), []string{"/x\x00/y"}); err != nil { // one odd name does not answer for two
+			t.Error(err)
+		}
+		if got, err := r.Resolve(t.Context(), []string{"/x", "/y"}); err != nil || got["/x"].At != "4" {
+			t.Errorf("two names: %v, %v", got, err)
+		}
 		time.Sleep(time.Minute)
-		want("/a", "3")
+		want("/a", "5")
 		c.err = errors.New("no engine")
-		for _, at := range []string{"4", "4", "5"} {
+		for _, at := range []string{"6", "6", "7"} {
 			want("/c", at)
 			time.Sleep(6 * time.Second)
 		}
@@ -221,7 +235,7 @@ func TestWhatWasSeenIsRememberedForAMinute(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		want("/d", "7") // nobody waits in vain for whoever gave it up
+		want("/d", "9") // nobody waits in vain for whoever gave it up
 		members.Wait()
 	})
 }

@@ -2,8 +2,8 @@ package hostpaths
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -33,7 +33,7 @@ type seen struct {
 
 // Resolve implements Resolver: it returns where each name led a minute ago at most.
 func (r *Recent) Resolve(ctx context.Context, names []string) (map[string]Lead, error) {
-	key := strings.Join(slices.Sorted(slices.Values(names)), "\x00")
+	key := fmt.Sprintf("%q", slices.Sorted(slices.Values(names))) // a name may have any byte
 	for {
 		s, mine := r.find(key)
 		if mine {

@@ -24,7 +24,11 @@ func Bindable(ctx context.Context, r Resolver, judged map[string]string, owned [
 		return nil, nil //nolint:nilnil // nothing is followed
 	}
 	names := slices.Sorted(maps.Keys(judged))
-	now, err := r.Resolve(ctx, slices.Compact(slices.Sorted(slices.Values(slices.Concat(names, owned)))))
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(names, owned))))
+	if len(all) > maxPaths {
+		return nil, fmt.Errorf("the task and this host's profile name %d paths, and at most %d are followed: name fewer directories in the task", len(all), maxPaths)
+	}
+	now, err := r.Resolve(ctx, all)
 	if err != nil {
 		return nil, err
 	}
