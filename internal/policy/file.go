@@ -222,14 +222,14 @@ func (r *reader) patterns(what string, n *yaml.Node) (all pattern.List) {
 }
 
 func (r *reader) limits(l *limits, n *yaml.Node) {
-	numbers := func(name string, most float64, parse func(string) (float64, error), set func(float64)) func(*yaml.Node) {
+	numbers := func(name string, least, most float64, parse func(string) (float64, error), set func(float64)) func(*yaml.Node) {
 		return func(v *yaml.Node) {
 			f, err := parse(v.Value)
 			switch {
 			case v.Kind != yaml.ScalarNode || err != nil:
 				r.fail(v, "%s is no number of %s%s", strconv.Quote(v.Value), unit(name), because(err))
-			case !(f >= 0 && f <= most) || f == 0 && name != gpusLimit:
-				r.fail(v, "%s: %s is out of bounds: want more than 0, at most %s", name, v.Value, plainNumber(most))
+			case !(f >= least && f <= most):
+				r.fail(v, "%s: %s is out of bounds: want %s to %s", name, v.Value, plainNumber(least), plainNumber(most))
 			default:
 				set(f)
 				l.at[name] = Source{File: r.file, Line: v.Line, Text: "limits: " + name + ": " + v.Value}
@@ -243,10 +243,10 @@ func (r *reader) limits(l *limits, n *yaml.Node) {
 		}
 	}
 	r.fields(n, "limits", map[string]func(*yaml.Node){
-		cpusLimit:      numbers(cpusLimit, maxCPUs, parseNumber, func(f float64) { l.held.CPUs = f }),
-		memoryLimit:    numbers(memoryLimit, maxMemory, parseMemory, func(f float64) { l.held.Memory = int64(f) }),
-		gpusLimit:      numbers(gpusLimit, maxGPUs, parseCount, func(f float64) { l.gpus = int(f) }),
-		hoursLimit:     numbers(hoursLimit, maxHours, parseNumber, func(f float64) { l.held.Hours = f }),
+		cpusLimit:      numbers(cpusLimit, minCPUs, maxCPUs, parseNumber, func(f float64) { l.held.CPUs = f }),
+		memoryLimit:    numbers(memoryLimit, minMemory, maxMemory, parseMemory, func(f float64) { l.held.Memory = int64(f) }),
+		gpusLimit:      numbers(gpusLimit, 0, maxGPUs, parseCount, func(f float64) { l.gpus = int(f) }),
+		hoursLimit:     numbers(hoursLimit, minHours, maxHours, parseNumber, func(f float64) { l.held.Hours = f }),
 		volumesLimit:   names(volumesLimit, &l.volumes, checkEngineName),
 		pathsLimit:     names(pathsLimit, &l.paths, checkPath),
 		networksLimit:  names(networksLimit, &l.networks, checkEngineName),

@@ -35,6 +35,9 @@ const (
 	maxCPUs, maxGPUs, maxHours, maxMemory                   float64 = 1 << 16, 1 << 16, 1 << 16, 1 << 50
 )
 
+// The least limits: engines hold nothing to less, and take some of it for no limit.
+const minCPUs, minMemory, minHours float64 = 0.01, 6 << 20, 0.001
+
 // ownVolumes begins the names of volumes that swarmd makes, with the state of nodes. No policy gives them to tasks.
 const ownVolumes = "swarmd-"
 
