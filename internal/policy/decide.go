@@ -29,7 +29,7 @@ type Decision struct {
 	Verdict Verdict
 	// By is the sentence that lets the task through; of a refusal the one that came nearest, or the limit. It has no text if there is none.
 	By     Source
-	Reason string // of a refusal, in words
+	Reason string // of a refusal, in words for who asks, who does not learn in which directory of the host the policy is
 	Remedy string // of a refusal: what the host's owner can do
 }
 
@@ -90,14 +90,14 @@ func (p *Policy) judge(r Request) Decision {
 			best = Decision{Verdict: verdict, By: rule.at}
 		case !fit.Allows && best.Verdict == Refused && fit.Near > nearest:
 			nearest = fit.Near
-			best = Decision{By: rule.at, Reason: fmt.Sprintf("%s:%d does not allow it, as %s", rule.at.File, rule.at.Line, fit.Why)}
+			best = Decision{By: rule.at, Reason: fmt.Sprintf("%s:%d does not allow it, as %s", path.Base(rule.at.File), rule.at.Line, fit.Why)}
 		}
 	}
 	if best.Verdict != Refused {
 		return best
 	}
 	if best.Reason == "" {
-		best.Reason = p.file + " has no sentence that allows anything"
+		best.Reason = path.Base(p.file) + " has no sentence that allows anything"
 	}
 	if r.Image.Unknown != "" {
 		best.Reason += "; image " + r.Image.String()

@@ -180,7 +180,9 @@ func (p *Policy) LogsTo(to string) error {
 	rule := "by default they go to " + p.logs.String()
 	switch {
 	case p.logsAt.Text != "":
-		rule = p.logsAt.String()
+		at := p.logsAt
+		at.File = path.Base(at.File)
+		rule = at.String()
 	case len(p.logs) == 0:
 		rule = "no policy says to whom logs may go"
 	}

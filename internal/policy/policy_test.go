@@ -77,9 +77,9 @@ func TestDecide(t *testing.T) {
 		{"the first sentence", func(*policy.Request) {}, "allowed by /etc/swarm/policy.yaml:3: Allow spiffe://h.org/swarm/swci/* to use host where all {"},
 		{"the one that lets more through", func(r *policy.Request) { r.Submitter = bob }, "allowed by /etc/swarm/policy.yaml:3: "},
 		{"the one that asks", func(r *policy.Request) { r.Submitter, r.Type = bob, "PULL_IMAGE" }, "to be approved first, by /etc/swarm/policy.yaml:5: Allow spiffe://h.org/swarm/swci/bob to use host"},
-		{"another organisation", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as it is for spiffe://h.org/swarm/swci/*, not for spiffe://x.org/swarm/swci/eve; " +
+		{"another organisation", func(r *policy.Request) { r.Submitter = "spiffe://x.org/swarm/swci/eve" }, "refused: policy.yaml:3 does not allow it, as it is for spiffe://h.org/swarm/swci/*, not for spiffe://x.org/swarm/swci/eve; " +
 			"add to sentences in policy.yaml: Allow spiffe://x.org/swarm/swci/eve to use host where all {task.type='RUN_SWARM', image.digest='sha256:" + digest("b") + "'}"},
-		{"another type", func(r *policy.Request) { r.Type, r.Image.Digests = "PULL_IMAGE", nil }, "refused: /etc/swarm/policy.yaml:3 does not allow it, as task.type is 'PULL_IMAGE', not 'RUN_SWARM'; " +
+		{"another type", func(r *policy.Request) { r.Type, r.Image.Digests = "PULL_IMAGE", nil }, "refused: policy.yaml:3 does not allow it, as task.type is 'PULL_IMAGE', not 'RUN_SWARM'; " +
 			"add to sentences in policy.yaml: Allow " + ann + " to use host where all {task.type='PULL_IMAGE', task.digest='" + digest("a") + "'}"},
 		{"another image", func(r *policy.Request) { r.Image.Name = "reg.h.org:5000/ml/train2@sha256:00" }, "image.repository is 'reg.h.org:5000/ml/train2', not"},
 		{"nobody", func(r *policy.Request) { r.Submitter = "" }, "refused: nobody is known to have asked"},
@@ -245,8 +245,8 @@ func TestLogsRefusal(t *testing.T) {
 	}{
 		{ask, "by default they go to spiffe://h.org/swarm/swci/**; to let them, write a policy with logs"},
 		{parse(t, ""), "by default they go to spiffe://h.org/swarm/swci/**; to let them, add it to logs in policy.yaml"},
-		{parse(t, "ask: true\nlogs: []"), "/etc/swarm/policy.yaml:2: logs: nobody; to let them, add it to logs in policy.yaml"},
-		{parse(t, "logs:\n- spiffe://x.org/swarm/swci/ann"), "/etc/swarm/policy.yaml:2: logs: spiffe://x.org/swarm/swci/ann; to let them, add it to logs in policy.yaml"},
+		{parse(t, "ask: true\nlogs: []"), "policy.yaml:2: logs: nobody; to let them, add it to logs in policy.yaml"},
+		{parse(t, "logs:\n- spiffe://x.org/swarm/swci/ann"), "policy.yaml:2: logs: spiffe://x.org/swarm/swci/ann; to let them, add it to logs in policy.yaml"},
 	} {
 		if err, want := tt.p.LogsTo(eve), "logs of this host do not go to "+eve+": "+tt.want; err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
