@@ -85,7 +85,7 @@ func (p *Policy) exceeds(r Request) *Decision {
 		if n.set && n.name == gpusLimit && r.AllGPUs {
 			return p.over(n.name, fmt.Sprintf("it would have all GPUs of this host by its profile, and this host gives %s", plainNumber(n.limit)), "name GPUs as device=… in the profile, or take out "+n.name)
 		}
-		if n.set && !(n.asks <= n.limit) { // also what is no number
+		if n.set && !(n.asks >= 0 && n.asks <= n.limit) { // also what is no number
 			return p.over(n.name, fmt.Sprintf("it asks for %s %s, and this host gives %s", plainNumber(n.asks), unit(n.name), plainNumber(n.limit)), "raise "+n.name)
 		}
 	}

@@ -134,7 +134,7 @@ func (o Owner) judged(all ...policy.Request) consent.Verdict {
 func (o Owner) request(by string, h *task.Hosted, t *task.Task) policy.Request {
 	return policy.Request{
 		Submitter: by, Swarm: o.SwarmID(), Taskrunner: h.Taskrunner, Task: t.Name, Type: t.Type, Digest: t.Digest, Outcome: t.Outcome, Runtime: "docker", Local: o.Local,
-		Hours: (time.Duration(h.TimeoutMS) * time.Millisecond).Hours(),
+		Hours: float64(h.TimeoutMS) / float64(time.Hour/time.Millisecond), // a Duration might not hold it
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -337,6 +338,20 @@ func TestTheOwnersPolicyDecides(t *testing.T) {
 				t.Errorf("%+v, want %s with %q", got, tt.want, tt.says)
 			}
 		})
+	}
+}
+
+// TestATimeoutThatNobodyCouldWaitFor exceeds the owner's hours, however long or short it says it is.
+func TestATimeoutThatNobodyCouldWaitFor(t *testing.T) {
+	p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\nlimits: {hours: 1}\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Profile: &taskfile.Profile{}}}
+	for ms, want := range map[int64]consent.Decision{0: consent.Allowed, 3_600_000: consent.Allowed, 3_600_001: consent.Refused, 9_223_372_036_855: consent.Refused, math.MaxInt64: consent.Refused, -1: consent.Refused} {
+		if got := o.Decide(t.Context(), ann, &task.Hosted{Request: task.Request{TimeoutMS: ms}}, pull("null"), nil); got.Decision != want {
+			t.Errorf("%d ms: %+v", ms, got)
+		}
 	}
 }
 
