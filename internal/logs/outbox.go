@@ -5,26 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/pause"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Bounds and times of one log that is handed out.
 const (
-	maxPending = 64 << 10               // bytes that wait to be sealed; whoever reads the log waits then
-	maxText    = 32 << 10               // bytes of lines in a chunk
-	maxRefused = 1 << 10                // bytes of why nothing is handed out
-	maxWindow  = 8                      // chunks that the operator has not read
-	perSend    = 2                      // chunks in a call
-	lull       = 20 * time.Millisecond  // before the first call: a short log is whole by then
-	gather     = 200 * time.Millisecond // between two calls while there is something to send
-	calm       = time.Second            // between two calls while there is not
-	callLimit  = 5 * time.Second
+	maxWindow = 8                      // chunks that the operator has not read
+	perSend   = 2                      // chunks in a call
+	lull      = 20 * time.Millisecond  // before the first call: a short log is whole by then
+	gather    = 200 * time.Millisecond // between two calls while there is something to send
+	calm      = time.Second            // between two calls while there is not
+	callLimit = 5 * time.Second
 	// lostLimit is for how long nobody may ask for the log, or no SN answer: the operator asks again each few seconds, and a new leader hears
 	// of it by that.
 	lostLimit = 15 * time.Second
@@ -38,18 +32,11 @@ var (
 
 // outbox seals lines and sends them, until all was read.
 type outbox struct {
+	*queue
+
 	send   Send
 	id     []byte
 	sealer *sealer
-
-	mu      sync.Mutex
-	pending []*swarmv1.LogLine
-	bytes   int
-	over    bool   // nothing is added any more
-	refused string // why nothing follows; denied: whoever asks may not have it
-	denied  bool
-	room    chan struct{} // closed and replaced when some of pending was sealed
-	news    chan struct{} // has a value when there is something to send
 
 	window []*swarmv1.LogChunk // that the operator has not read, oldest first
 	last   uint64              // number of the chunk that ends the log; 0: it was not sealed yet
@@ -57,63 +44,7 @@ type outbox struct {
 }
 
 func newOutbox(send Send, id []byte, s *sealer) *outbox {
-	return &outbox{send: send, id: id, sealer: s, room: make(chan struct{}), news: make(chan struct{}, 1)}
-}
-
-// add adds a line; one that is too long in pieces. It blocks while too much waits.
-func (o *outbox) add(ctx context.Context, l Line) error {
-	for {
-		piece, rest := l.Text, ""
-		if len(piece) > text.MaxLine {
-			piece, rest = piece[:text.MaxLine], piece[text.MaxLine:]
-		}
-		if err := o.put(ctx, &swarmv1.LogLine{From: strings.ToValidUTF8(l.From, "\uFFFD"), Text: strings.ToValidUTF8(piece, "\uFFFD")}); err != nil {
-			return err
-		}
-		if l.Text = rest; rest == "" {
-			return nil
-		}
-	}
-}
-
-func (o *outbox) put(ctx context.Context, l *swarmv1.LogLine) error {
-	for {
-		o.mu.Lock()
-		room := o.room
-		if o.bytes < maxPending {
-			o.pending = append(o.pending, l)
-			o.bytes += lineSize(l)
-			o.mu.Unlock()
-			o.wake()
-			return nil
-		}
-		o.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-room:
-		}
-	}
-}
-
-// lineSize is what a line takes of a chunk, and more.
-func lineSize(l *swarmv1.LogLine) int { return len(l.GetFrom()) + len(l.GetText()) + 16 }
-
-// end says that nothing follows: err is why not, for the operator to read; nil: there is no more.
-func (o *outbox) end(err error, denied bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.over, o.denied = true, denied; err != nil {
-		o.refused = text.Clip(text.Line(strings.ToValidUTF8(err.Error(), "\uFFFD")), maxRefused)
-	}
-	o.wake()
-}
-
-func (o *outbox) wake() {
-	select {
-	case o.news <- struct{}{}:
-	default:
-	}
+	return &outbox{queue: newQueue(), send: send, id: id, sealer: s}
 }
 
 // run sends until the operator has read all, or nobody asks for it any more. Only run has the window.
@@ -163,27 +94,6 @@ func (o *outbox) fill() error {
 		}
 	}
 	return nil
-}
-
-// take returns what is to be sealed next; nil: nothing.
-func (o *outbox) take() *swarmv1.LogText {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n, bytes := 0, 0
-	for ; n < len(o.pending) && (n == 0 || bytes+lineSize(o.pending[n]) <= maxText); n++ {
-		bytes += lineSize(o.pending[n])
-	}
-	t := &swarmv1.LogText{Lines: slices.Clone(o.pending[:n])}
-	o.pending, o.bytes = slices.Delete(o.pending, 0, n), o.bytes-bytes
-	close(o.room)
-	o.room = make(chan struct{})
-	if o.over && len(o.pending) == 0 {
-		t.Over, t.Refused, t.Denied = true, o.refused, o.denied
-	}
-	if n == 0 && !t.Over {
-		return nil
-	}
-	return t
 }
 
 // call sends what the SN does not keep yet.
