@@ -9,6 +9,7 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -134,26 +135,43 @@ func (h *Host) answer(ctx context.Context, id []byte, o *swarmv1.LogOrder) {
 	if err == nil {
 		err = h.cfg.Allow(by.String())
 	}
-	facts := []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow()}
+	facts := factsOf(by, part)
 	if err != nil {
-		h.cfg.Log.Warn("a log is not handed out", append(facts, "err", text.Line(err.Error()))...)
-		out.end(fmt.Errorf("%s hands out no log: %w", h.cfg.Node, err), true)
+		out.end(h.refuses(facts, err), true)
 	} else {
 		h.cfg.Log.Info("a log is handed out", facts...)
-		reading, stop := context.WithTimeout(ctx, maxLife)
-		var reader sync.WaitGroup
-		reader.Go(func() {
-			w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow()}
-			err := h.cfg.Logs.Log(reading, w, func(l Line) error { return out.add(reading, l) })
-			if reading.Err() != nil {
-				err = errLong // or nobody reads it
-			}
-			out.end(err, false)
-		})
-		defer reader.Wait()
-		defer stop()
+		defer h.read(ctx, part, out.queue)()
 	}
 	if err := out.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		h.cfg.Log.Info("a log is not read to its end", append(facts, "err", text.Line(err.Error()))...)
+	}
+}
+
+// factsOf are what the host's log has of a request.
+func factsOf(by identity.ID, part *swarmv1.LogPart) []any {
+	return []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow()}
+}
+
+// refuses notes why a log is not handed out, and returns what whoever asked is told.
+func (h *Host) refuses(facts []any, why error) error {
+	h.cfg.Log.Warn("a log is not handed out", append(facts, "err", text.Line(why.Error()))...)
+	return fmt.Errorf("%s hands out no log: %w", h.cfg.Node, why)
+}
+
+// read has the log read into a queue, until it ends, stop is called, or nobody may follow it any longer. stop waits for that.
+func (h *Host) read(ctx context.Context, part *swarmv1.LogPart, into *queue) (stop func()) {
+	reading, cancel := context.WithTimeout(ctx, maxLife)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow()}
+		err := h.cfg.Logs.Log(reading, w, func(l Line) error { return into.add(reading, l) })
+		if reading.Err() != nil {
+			err = errLong // or nobody reads it
+		}
+		into.end(err, false)
+	})
+	return func() {
+		cancel()
+		reader.Wait()
 	}
 }
