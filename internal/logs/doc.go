@@ -8,4 +8,6 @@
 //
 // All of it is repeated until it is seen to have arrived: the operator's call until the last chunk was read, chunks until the operator has
 // them. So a lost answer or a new leader costs a moment.
+//
+// A host that an operator can dial hands a log out directly, on a connection on which both have shown their SVIDs: see Host.Direct.
 package logs

@@ -38,9 +38,12 @@ type Config struct {
 	Verifier
 
 	Allow func(by string) error // why logs may not go to a SPIFFE ID; nil: they may
-	Logs  Source
-	Send  Send
-	Log   *slog.Logger
+	// Rights asks the swarm why its rights keep a SPIFFE ID from a log, which no SN has judged of what is handed out directly; empty: they do
+	// not. An error says that nobody could tell. Only Direct needs it.
+	Rights func(ctx context.Context, by string, part *swarmv1.LogPart) (denied string, err error)
+	Logs   Source
+	Send   Send
+	Log    *slog.Logger
 }
 
 // Send brings an SN what is sealed.
