@@ -32,6 +32,12 @@ func (h Host) Report(ctx context.Context, req *swarmv1.ReportRequest, members []
 	return h.Client.Report(ctx, req)
 }
 
+// CheckReader fails if the rights of the swarm keep an operator from a log of our node.
+func (h Host) CheckReader(ctx context.Context, part *swarmv1.LogPart, by string) error {
+	_, err := call(ctx, h.Client, callOptions{asNode: true}, swarmv1connect.RightsServiceClient.CheckReader, &swarmv1.CheckReaderRequest{Part: part, SpiffeId: by})
+	return err
+}
+
 // signMembers signs for our node what it says of its members.
 func (r *registrar) signMembers(members []*swarmv1.MemberReport) ([]byte, error) {
 	r.mu.Lock()

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -101,6 +102,33 @@ func TestForgedOrdersHaveNoRights(t *testing.T) {
 	if state.ReasonOf(err) != state.ReasonNoRight {
 		t.Errorf("vetted: %v", err)
 	}
+}
+
+// TestHostsAskForReaders: a host learns whether the rights let somebody read a log, as an SN would hold a call to them; nobody else may ask.
+func TestHostsAskForReaders(t *testing.T) {
+	s := newSwarm(t)
+	admin, ann, host := s.as("/swarm/swci/admin"), s.as("/swarm/swci/ann"), s.host(t, "h-0", nodeKey(t))
+	check := func(p *peer, part *swarmv1.LogPart, by string) error {
+		_, err := p.rights().CheckReader(t.Context(), with(p, &swarmv1.CheckReaderRequest{Part: part, SpiffeId: by}))
+		return err
+	}
+	const domain = "spiffe://hospital.example/swarm/swci/"
+	own := &swarmv1.LogPart{Node: "h-0"}
+	if err := check(host, own, domain+"ann"); err != nil {
+		t.Errorf("without rights: %v", err)
+	}
+	if err := admin.setRights(t, adminRight, "Allow "+domain+"ann to read logs where node.name='h-1'"); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, "another host", check(host, own, domain+"ann"), "NO_RIGHT")
+	if err := errors.Join(check(host, own, domain+"admin"), check(host, &swarmv1.LogPart{Node: "h-1"}, domain+"ann")); err != nil {
+		t.Error(err)
+	}
+	wantReason(t, "nobody", check(host, own, ""), "BAD_COMMAND")
+	for _, p := range []*peer{ann, s.as("/swarm/sl/sl-0"), s.as("/swarm/audit")} {
+		wantReason(t, "no host", check(p, own, domain+"ann"), "ROLE_DENIED")
+	}
+	wantReason(t, "no node", check(s.as("/swarm/swop"), own, domain+"ann"), "TOKEN_REFUSED")
 }
 
 func TestExplainRight(t *testing.T) {

@@ -141,6 +141,7 @@ type handler struct {
 	swarmv1connect.UnimplementedNodeServiceHandler
 	swarmv1connect.UnimplementedModelServiceHandler
 	swarmv1connect.UnimplementedSwarmServiceHandler
+	swarmv1connect.UnimplementedRightsServiceHandler
 
 	swarm fake
 	all   map[string]client.SNHealth

@@ -8091,6 +8091,94 @@ func (x *ExplainRightResponse) GetReason() string {
 	return ""
 }
 
+type CheckReaderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *LogPart               `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`                         // the log
+	SpiffeId      string                 `protobuf:"bytes,2,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"` // of whom it is asked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckReaderRequest) Reset() {
+	*x = CheckReaderRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckReaderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckReaderRequest) ProtoMessage() {}
+
+func (x *CheckReaderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckReaderRequest.ProtoReflect.Descriptor instead.
+func (*CheckReaderRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *CheckReaderRequest) GetPart() *LogPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *CheckReaderRequest) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+type CheckReaderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckReaderResponse) Reset() {
+	*x = CheckReaderResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckReaderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckReaderResponse) ProtoMessage() {}
+
+func (x *CheckReaderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckReaderResponse.ProtoReflect.Descriptor instead.
+func (*CheckReaderResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+}
+
 type ReadBackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -8099,7 +8187,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8111,7 +8199,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8124,7 +8212,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
 }
 
 type BackupChunk struct {
@@ -8136,7 +8224,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8148,7 +8236,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8161,7 +8249,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -8183,7 +8271,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8195,7 +8283,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8208,7 +8296,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -8248,7 +8336,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8260,7 +8348,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8273,7 +8361,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -8295,7 +8383,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8307,7 +8395,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8320,7 +8408,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -8360,7 +8448,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8372,7 +8460,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8385,7 +8473,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -8406,7 +8494,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8418,7 +8506,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8431,7 +8519,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -8464,7 +8552,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8476,7 +8564,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8489,7 +8577,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -8510,7 +8598,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8522,7 +8610,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8535,7 +8623,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -8568,7 +8656,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8580,7 +8668,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8593,7 +8681,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -8614,7 +8702,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8626,7 +8714,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8639,7 +8727,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -8672,7 +8760,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8684,7 +8772,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8697,7 +8785,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -8728,7 +8816,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8740,7 +8828,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8753,7 +8841,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Task) GetName() string {
@@ -8854,7 +8942,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8866,7 +8954,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8879,7 +8967,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *CreateTaskRequest) GetName() string {
@@ -8933,7 +9021,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8945,7 +9033,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8958,7 +9046,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *CreateTaskResponse) GetTask() *Task {
@@ -8980,7 +9068,7 @@ type EditTaskRequest struct {
 
 func (x *EditTaskRequest) Reset() {
 	*x = EditTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8992,7 +9080,7 @@ func (x *EditTaskRequest) String() string {
 func (*EditTaskRequest) ProtoMessage() {}
 
 func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9005,7 +9093,7 @@ func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
 func (*EditTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *EditTaskRequest) GetName() string {
@@ -9045,7 +9133,7 @@ type EditTaskResponse struct {
 
 func (x *EditTaskResponse) Reset() {
 	*x = EditTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9057,7 +9145,7 @@ func (x *EditTaskResponse) String() string {
 func (*EditTaskResponse) ProtoMessage() {}
 
 func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9070,7 +9158,7 @@ func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
 func (*EditTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *EditTaskResponse) GetTask() *Task {
@@ -9091,7 +9179,7 @@ type FinaliseTaskRequest struct {
 
 func (x *FinaliseTaskRequest) Reset() {
 	*x = FinaliseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9103,7 +9191,7 @@ func (x *FinaliseTaskRequest) String() string {
 func (*FinaliseTaskRequest) ProtoMessage() {}
 
 func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9116,7 +9204,7 @@ func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *FinaliseTaskRequest) GetName() string {
@@ -9149,7 +9237,7 @@ type FinaliseTaskResponse struct {
 
 func (x *FinaliseTaskResponse) Reset() {
 	*x = FinaliseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9161,7 +9249,7 @@ func (x *FinaliseTaskResponse) String() string {
 func (*FinaliseTaskResponse) ProtoMessage() {}
 
 func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9174,7 +9262,7 @@ func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *FinaliseTaskResponse) GetTask() *Task {
@@ -9195,7 +9283,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9207,7 +9295,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9220,7 +9308,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *DeleteTaskRequest) GetName() string {
@@ -9252,7 +9340,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9264,7 +9352,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9277,7 +9365,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
 }
 
 type GetTaskRequest struct {
@@ -9289,7 +9377,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9301,7 +9389,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9314,7 +9402,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *GetTaskRequest) GetName() string {
@@ -9335,7 +9423,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9347,7 +9435,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9360,7 +9448,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -9392,7 +9480,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9404,7 +9492,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9417,7 +9505,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
 }
 
 type ListTasksResponse struct {
@@ -9429,7 +9517,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9441,7 +9529,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9454,7 +9542,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -9476,7 +9564,7 @@ type Taskrunner struct {
 
 func (x *Taskrunner) Reset() {
 	*x = Taskrunner{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9488,7 +9576,7 @@ func (x *Taskrunner) String() string {
 func (*Taskrunner) ProtoMessage() {}
 
 func (x *Taskrunner) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9501,7 +9589,7 @@ func (x *Taskrunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
 func (*Taskrunner) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *Taskrunner) GetName() string {
@@ -9535,7 +9623,7 @@ type CreateTaskrunnerRequest struct {
 
 func (x *CreateTaskrunnerRequest) Reset() {
 	*x = CreateTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9547,7 +9635,7 @@ func (x *CreateTaskrunnerRequest) String() string {
 func (*CreateTaskrunnerRequest) ProtoMessage() {}
 
 func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9560,7 +9648,7 @@ func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *CreateTaskrunnerRequest) GetName() string {
@@ -9586,7 +9674,7 @@ type CreateTaskrunnerResponse struct {
 
 func (x *CreateTaskrunnerResponse) Reset() {
 	*x = CreateTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9598,7 +9686,7 @@ func (x *CreateTaskrunnerResponse) String() string {
 func (*CreateTaskrunnerResponse) ProtoMessage() {}
 
 func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9611,7 +9699,7 @@ func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9631,7 +9719,7 @@ type DeleteTaskrunnerRequest struct {
 
 func (x *DeleteTaskrunnerRequest) Reset() {
 	*x = DeleteTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9643,7 +9731,7 @@ func (x *DeleteTaskrunnerRequest) String() string {
 func (*DeleteTaskrunnerRequest) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9656,7 +9744,7 @@ func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *DeleteTaskrunnerRequest) GetName() string {
@@ -9681,7 +9769,7 @@ type DeleteTaskrunnerResponse struct {
 
 func (x *DeleteTaskrunnerResponse) Reset() {
 	*x = DeleteTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9693,7 +9781,7 @@ func (x *DeleteTaskrunnerResponse) String() string {
 func (*DeleteTaskrunnerResponse) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9706,7 +9794,7 @@ func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
 }
 
 type ListTaskrunnersRequest struct {
@@ -9717,7 +9805,7 @@ type ListTaskrunnersRequest struct {
 
 func (x *ListTaskrunnersRequest) Reset() {
 	*x = ListTaskrunnersRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9729,7 +9817,7 @@ func (x *ListTaskrunnersRequest) String() string {
 func (*ListTaskrunnersRequest) ProtoMessage() {}
 
 func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9742,7 +9830,7 @@ func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
 }
 
 type ListTaskrunnersResponse struct {
@@ -9754,7 +9842,7 @@ type ListTaskrunnersResponse struct {
 
 func (x *ListTaskrunnersResponse) Reset() {
 	*x = ListTaskrunnersResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9766,7 +9854,7 @@ func (x *ListTaskrunnersResponse) String() string {
 func (*ListTaskrunnersResponse) ProtoMessage() {}
 
 func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9779,7 +9867,7 @@ func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
@@ -9798,7 +9886,7 @@ type GetTaskrunnerRequest struct {
 
 func (x *GetTaskrunnerRequest) Reset() {
 	*x = GetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9810,7 +9898,7 @@ func (x *GetTaskrunnerRequest) String() string {
 func (*GetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9823,7 +9911,7 @@ func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *GetTaskrunnerRequest) GetName() string {
@@ -9846,7 +9934,7 @@ type GetTaskrunnerResponse struct {
 
 func (x *GetTaskrunnerResponse) Reset() {
 	*x = GetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9858,7 +9946,7 @@ func (x *GetTaskrunnerResponse) String() string {
 func (*GetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9871,7 +9959,7 @@ func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9920,7 +10008,7 @@ type ResetTaskrunnerRequest struct {
 
 func (x *ResetTaskrunnerRequest) Reset() {
 	*x = ResetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9932,7 +10020,7 @@ func (x *ResetTaskrunnerRequest) String() string {
 func (*ResetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9945,7 +10033,7 @@ func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *ResetTaskrunnerRequest) GetName() string {
@@ -9978,7 +10066,7 @@ type ResetTaskrunnerResponse struct {
 
 func (x *ResetTaskrunnerResponse) Reset() {
 	*x = ResetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9990,7 +10078,7 @@ func (x *ResetTaskrunnerResponse) String() string {
 func (*ResetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10003,7 +10091,7 @@ func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10026,7 +10114,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10038,7 +10126,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10051,7 +10139,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -10097,7 +10185,7 @@ type AssignTaskRequest struct {
 
 func (x *AssignTaskRequest) Reset() {
 	*x = AssignTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10109,7 +10197,7 @@ func (x *AssignTaskRequest) String() string {
 func (*AssignTaskRequest) ProtoMessage() {}
 
 func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10122,7 +10210,7 @@ func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
 func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *AssignTaskRequest) GetId() string {
@@ -10218,7 +10306,7 @@ type AssignTaskResponse struct {
 
 func (x *AssignTaskResponse) Reset() {
 	*x = AssignTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10230,7 +10318,7 @@ func (x *AssignTaskResponse) String() string {
 func (*AssignTaskResponse) ProtoMessage() {}
 
 func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10243,7 +10331,7 @@ func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
 func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *AssignTaskResponse) GetAssignment() *Assignment {
@@ -10264,7 +10352,7 @@ type CancelAssignmentRequest struct {
 
 func (x *CancelAssignmentRequest) Reset() {
 	*x = CancelAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10276,7 +10364,7 @@ func (x *CancelAssignmentRequest) String() string {
 func (*CancelAssignmentRequest) ProtoMessage() {}
 
 func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10289,7 +10377,7 @@ func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *CancelAssignmentRequest) GetId() string {
@@ -10322,7 +10410,7 @@ type CancelAssignmentResponse struct {
 
 func (x *CancelAssignmentResponse) Reset() {
 	*x = CancelAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10334,7 +10422,7 @@ func (x *CancelAssignmentResponse) String() string {
 func (*CancelAssignmentResponse) ProtoMessage() {}
 
 func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10347,7 +10435,7 @@ func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
@@ -10374,7 +10462,7 @@ type PartOfHost struct {
 
 func (x *PartOfHost) Reset() {
 	*x = PartOfHost{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10386,7 +10474,7 @@ func (x *PartOfHost) String() string {
 func (*PartOfHost) ProtoMessage() {}
 
 func (x *PartOfHost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10399,7 +10487,7 @@ func (x *PartOfHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
 func (*PartOfHost) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *PartOfHost) GetAssignment() string {
@@ -10461,7 +10549,7 @@ type ApproveTaskRequest struct {
 
 func (x *ApproveTaskRequest) Reset() {
 	*x = ApproveTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10473,7 +10561,7 @@ func (x *ApproveTaskRequest) String() string {
 func (*ApproveTaskRequest) ProtoMessage() {}
 
 func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10486,7 +10574,7 @@ func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *ApproveTaskRequest) GetPart() *PartOfHost {
@@ -10512,7 +10600,7 @@ type ApproveTaskResponse struct {
 
 func (x *ApproveTaskResponse) Reset() {
 	*x = ApproveTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10524,7 +10612,7 @@ func (x *ApproveTaskResponse) String() string {
 func (*ApproveTaskResponse) ProtoMessage() {}
 
 func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10537,7 +10625,7 @@ func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *ApproveTaskResponse) GetAssignment() *Assignment {
@@ -10558,7 +10646,7 @@ type RefuseTaskRequest struct {
 
 func (x *RefuseTaskRequest) Reset() {
 	*x = RefuseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10570,7 +10658,7 @@ func (x *RefuseTaskRequest) String() string {
 func (*RefuseTaskRequest) ProtoMessage() {}
 
 func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10583,7 +10671,7 @@ func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
 func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *RefuseTaskRequest) GetPart() *PartOfHost {
@@ -10616,7 +10704,7 @@ type RefuseTaskResponse struct {
 
 func (x *RefuseTaskResponse) Reset() {
 	*x = RefuseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10628,7 +10716,7 @@ func (x *RefuseTaskResponse) String() string {
 func (*RefuseTaskResponse) ProtoMessage() {}
 
 func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10641,7 +10729,7 @@ func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
 func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *RefuseTaskResponse) GetAssignment() *Assignment {
@@ -10660,7 +10748,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10672,7 +10760,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10685,7 +10773,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -10704,7 +10792,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10716,7 +10804,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10729,7 +10817,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -10747,7 +10835,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10759,7 +10847,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10772,7 +10860,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 type ListAssignmentsResponse struct {
@@ -10785,7 +10873,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10797,7 +10885,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10810,7 +10898,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -10865,7 +10953,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10877,7 +10965,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10890,7 +10978,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *Assignment) GetId() string {
@@ -11110,7 +11198,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11122,7 +11210,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11135,7 +11223,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *Approval) GetHost() string {
@@ -11193,7 +11281,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11205,7 +11293,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11218,7 +11306,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -11306,7 +11394,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11318,7 +11406,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11331,7 +11419,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
 }
 
 type HostedAssignments struct {
@@ -11344,7 +11432,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11356,7 +11444,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11369,7 +11457,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -11399,7 +11487,7 @@ type HostedAssignment struct {
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11411,7 +11499,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11424,7 +11512,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -11466,7 +11554,7 @@ type HostedApproval struct {
 
 func (x *HostedApproval) Reset() {
 	*x = HostedApproval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11478,7 +11566,7 @@ func (x *HostedApproval) String() string {
 func (*HostedApproval) ProtoMessage() {}
 
 func (x *HostedApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11491,7 +11579,7 @@ func (x *HostedApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
 func (*HostedApproval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *HostedApproval) GetRefuse() bool {
@@ -11522,7 +11610,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11534,7 +11622,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11547,7 +11635,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -11608,7 +11696,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11620,7 +11708,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11633,7 +11721,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -11700,7 +11788,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11712,7 +11800,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11725,7 +11813,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *LogPart) GetNode() string {
@@ -11784,7 +11872,7 @@ type LogOrder struct {
 
 func (x *LogOrder) Reset() {
 	*x = LogOrder{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11796,7 +11884,7 @@ func (x *LogOrder) String() string {
 func (*LogOrder) ProtoMessage() {}
 
 func (x *LogOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11809,7 +11897,7 @@ func (x *LogOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOrder.ProtoReflect.Descriptor instead.
 func (*LogOrder) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *LogOrder) GetRequest() []byte {
@@ -11859,7 +11947,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11871,7 +11959,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11884,7 +11972,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *ReadLogsRequest) GetPart() *LogPart {
@@ -11926,7 +12014,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11938,7 +12026,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11951,7 +12039,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *ReadLogsResponse) GetOpening() *LogOpening {
@@ -11987,7 +12075,7 @@ type LogOpening struct {
 
 func (x *LogOpening) Reset() {
 	*x = LogOpening{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11999,7 +12087,7 @@ func (x *LogOpening) String() string {
 func (*LogOpening) ProtoMessage() {}
 
 func (x *LogOpening) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12012,7 +12100,7 @@ func (x *LogOpening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOpening.ProtoReflect.Descriptor instead.
 func (*LogOpening) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *LogOpening) GetEncapsulated() []byte {
@@ -12047,7 +12135,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12059,7 +12147,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12072,7 +12160,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *LogChunk) GetNumber() uint64 {
@@ -12102,7 +12190,7 @@ type LogText struct {
 
 func (x *LogText) Reset() {
 	*x = LogText{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12114,7 +12202,7 @@ func (x *LogText) String() string {
 func (*LogText) ProtoMessage() {}
 
 func (x *LogText) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12127,7 +12215,7 @@ func (x *LogText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogText.ProtoReflect.Descriptor instead.
 func (*LogText) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *LogText) GetLines() []*LogLine {
@@ -12168,7 +12256,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12180,7 +12268,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12193,7 +12281,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *LogLine) GetFrom() string {
@@ -12221,7 +12309,7 @@ type SendLogsRequest struct {
 
 func (x *SendLogsRequest) Reset() {
 	*x = SendLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12233,7 +12321,7 @@ func (x *SendLogsRequest) String() string {
 func (*SendLogsRequest) ProtoMessage() {}
 
 func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12246,7 +12334,7 @@ func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsRequest.ProtoReflect.Descriptor instead.
 func (*SendLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *SendLogsRequest) GetId() []byte {
@@ -12281,7 +12369,7 @@ type SendLogsResponse struct {
 
 func (x *SendLogsResponse) Reset() {
 	*x = SendLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12293,7 +12381,7 @@ func (x *SendLogsResponse) String() string {
 func (*SendLogsResponse) ProtoMessage() {}
 
 func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12306,7 +12394,7 @@ func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsResponse.ProtoReflect.Descriptor instead.
 func (*SendLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *SendLogsResponse) GetUnknown() bool {
@@ -12341,7 +12429,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12353,7 +12441,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12366,7 +12454,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -13087,7 +13175,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1a\n" +
 	"\bsentence\x18\x03 \x01(\tR\bsentence\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x13\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"X\n" +
+	"\x12CheckReaderRequest\x12%\n" +
+	"\x04part\x18\x01 \x01(\v2\x11.swarm.v1.LogPartR\x04part\x12\x1b\n" +
+	"\tspiffe_id\x18\x02 \x01(\tR\bspiffeId\"\x15\n" +
+	"\x13CheckReaderResponse\"\x13\n" +
 	"\x11ReadBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x81\x01\n" +
@@ -13597,7 +13689,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swci\x12U\n" +
 	"\bSendLogs\x12\x19.swarm.v1.SendLogsRequest\x1a\x1a.swarm.v1.SendLogsResponse\"\x12\x82\xce\x18\x0e\n" +
 	"\x02sl\n" +
-	"\x04swop\x10\x01 \x012\x9e\x02\n" +
+	"\x04swop\x10\x01 \x012\xf8\x02\n" +
 	"\rRightsService\x12W\n" +
 	"\tGetRights\x12\x1a.swarm.v1.GetRightsRequest\x1a\x1b.swarm.v1.GetRightsResponse\"\x11\x82\xce\x18\r\n" +
 	"\x04swci\n" +
@@ -13606,7 +13698,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swci \x01\x12`\n" +
 	"\fExplainRight\x12\x1d.swarm.v1.ExplainRightRequest\x1a\x1e.swarm.v1.ExplainRightResponse\"\x11\x82\xce\x18\r\n" +
 	"\x04swci\n" +
-	"\x05audit2_\n" +
+	"\x05audit\x12X\n" +
+	"\vCheckReader\x12\x1c.swarm.v1.CheckReaderRequest\x1a\x1d.swarm.v1.CheckReaderResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swop\x10\x012_\n" +
 	"\rBackupService\x12N\n" +
 	"\n" +
 	"ReadBackup\x12\x1b.swarm.v1.ReadBackupRequest\x1a\x15.swarm.v1.BackupChunk\"\n" +
@@ -13626,7 +13720,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 178)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 180)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -13736,77 +13830,79 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*SetRightsResponse)(nil),          // 105: swarm.v1.SetRightsResponse
 	(*ExplainRightRequest)(nil),        // 106: swarm.v1.ExplainRightRequest
 	(*ExplainRightResponse)(nil),       // 107: swarm.v1.ExplainRightResponse
-	(*ReadBackupRequest)(nil),          // 108: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 109: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 110: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 111: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 112: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 113: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 114: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 115: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 116: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 117: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 118: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 119: swarm.v1.EndContractResponse
-	(*Task)(nil),                       // 120: swarm.v1.Task
-	(*CreateTaskRequest)(nil),          // 121: swarm.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 122: swarm.v1.CreateTaskResponse
-	(*EditTaskRequest)(nil),            // 123: swarm.v1.EditTaskRequest
-	(*EditTaskResponse)(nil),           // 124: swarm.v1.EditTaskResponse
-	(*FinaliseTaskRequest)(nil),        // 125: swarm.v1.FinaliseTaskRequest
-	(*FinaliseTaskResponse)(nil),       // 126: swarm.v1.FinaliseTaskResponse
-	(*DeleteTaskRequest)(nil),          // 127: swarm.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),         // 128: swarm.v1.DeleteTaskResponse
-	(*GetTaskRequest)(nil),             // 129: swarm.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),            // 130: swarm.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),           // 131: swarm.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),          // 132: swarm.v1.ListTasksResponse
-	(*Taskrunner)(nil),                 // 133: swarm.v1.Taskrunner
-	(*CreateTaskrunnerRequest)(nil),    // 134: swarm.v1.CreateTaskrunnerRequest
-	(*CreateTaskrunnerResponse)(nil),   // 135: swarm.v1.CreateTaskrunnerResponse
-	(*DeleteTaskrunnerRequest)(nil),    // 136: swarm.v1.DeleteTaskrunnerRequest
-	(*DeleteTaskrunnerResponse)(nil),   // 137: swarm.v1.DeleteTaskrunnerResponse
-	(*ListTaskrunnersRequest)(nil),     // 138: swarm.v1.ListTaskrunnersRequest
-	(*ListTaskrunnersResponse)(nil),    // 139: swarm.v1.ListTaskrunnersResponse
-	(*GetTaskrunnerRequest)(nil),       // 140: swarm.v1.GetTaskrunnerRequest
-	(*GetTaskrunnerResponse)(nil),      // 141: swarm.v1.GetTaskrunnerResponse
-	(*ResetTaskrunnerRequest)(nil),     // 142: swarm.v1.ResetTaskrunnerRequest
-	(*ResetTaskrunnerResponse)(nil),    // 143: swarm.v1.ResetTaskrunnerResponse
-	(*TaskGroup)(nil),                  // 144: swarm.v1.TaskGroup
-	(*AssignTaskRequest)(nil),          // 145: swarm.v1.AssignTaskRequest
-	(*AssignTaskResponse)(nil),         // 146: swarm.v1.AssignTaskResponse
-	(*CancelAssignmentRequest)(nil),    // 147: swarm.v1.CancelAssignmentRequest
-	(*CancelAssignmentResponse)(nil),   // 148: swarm.v1.CancelAssignmentResponse
-	(*PartOfHost)(nil),                 // 149: swarm.v1.PartOfHost
-	(*ApproveTaskRequest)(nil),         // 150: swarm.v1.ApproveTaskRequest
-	(*ApproveTaskResponse)(nil),        // 151: swarm.v1.ApproveTaskResponse
-	(*RefuseTaskRequest)(nil),          // 152: swarm.v1.RefuseTaskRequest
-	(*RefuseTaskResponse)(nil),         // 153: swarm.v1.RefuseTaskResponse
-	(*GetAssignmentRequest)(nil),       // 154: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 155: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 156: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 157: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 158: swarm.v1.Assignment
-	(*Approval)(nil),                   // 159: swarm.v1.Approval
-	(*AssignmentMember)(nil),           // 160: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 161: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 162: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 163: swarm.v1.HostedAssignment
-	(*HostedApproval)(nil),             // 164: swarm.v1.HostedApproval
-	(*HostedMember)(nil),               // 165: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 166: swarm.v1.MemberReport
-	(*LogPart)(nil),                    // 167: swarm.v1.LogPart
-	(*LogOrder)(nil),                   // 168: swarm.v1.LogOrder
-	(*ReadLogsRequest)(nil),            // 169: swarm.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),           // 170: swarm.v1.ReadLogsResponse
-	(*LogOpening)(nil),                 // 171: swarm.v1.LogOpening
-	(*LogChunk)(nil),                   // 172: swarm.v1.LogChunk
-	(*LogText)(nil),                    // 173: swarm.v1.LogText
-	(*LogLine)(nil),                    // 174: swarm.v1.LogLine
-	(*SendLogsRequest)(nil),            // 175: swarm.v1.SendLogsRequest
-	(*SendLogsResponse)(nil),           // 176: swarm.v1.SendLogsResponse
-	(*ErrorReason)(nil),                // 177: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 178: google.protobuf.MethodOptions
+	(*CheckReaderRequest)(nil),         // 108: swarm.v1.CheckReaderRequest
+	(*CheckReaderResponse)(nil),        // 109: swarm.v1.CheckReaderResponse
+	(*ReadBackupRequest)(nil),          // 110: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 111: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 112: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 113: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 114: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 115: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 116: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 117: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 118: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 119: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 120: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 121: swarm.v1.EndContractResponse
+	(*Task)(nil),                       // 122: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 123: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 124: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 125: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 126: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 127: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 128: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 129: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 130: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 131: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 132: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 133: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 134: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 135: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 136: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 137: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 138: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 139: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 140: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 141: swarm.v1.ListTaskrunnersResponse
+	(*GetTaskrunnerRequest)(nil),       // 142: swarm.v1.GetTaskrunnerRequest
+	(*GetTaskrunnerResponse)(nil),      // 143: swarm.v1.GetTaskrunnerResponse
+	(*ResetTaskrunnerRequest)(nil),     // 144: swarm.v1.ResetTaskrunnerRequest
+	(*ResetTaskrunnerResponse)(nil),    // 145: swarm.v1.ResetTaskrunnerResponse
+	(*TaskGroup)(nil),                  // 146: swarm.v1.TaskGroup
+	(*AssignTaskRequest)(nil),          // 147: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 148: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 149: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 150: swarm.v1.CancelAssignmentResponse
+	(*PartOfHost)(nil),                 // 151: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 152: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 153: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 154: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 155: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 156: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 157: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 158: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 159: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 160: swarm.v1.Assignment
+	(*Approval)(nil),                   // 161: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 162: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 163: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 164: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 165: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 166: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 167: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 168: swarm.v1.MemberReport
+	(*LogPart)(nil),                    // 169: swarm.v1.LogPart
+	(*LogOrder)(nil),                   // 170: swarm.v1.LogOrder
+	(*ReadLogsRequest)(nil),            // 171: swarm.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),           // 172: swarm.v1.ReadLogsResponse
+	(*LogOpening)(nil),                 // 173: swarm.v1.LogOpening
+	(*LogChunk)(nil),                   // 174: swarm.v1.LogChunk
+	(*LogText)(nil),                    // 175: swarm.v1.LogText
+	(*LogLine)(nil),                    // 176: swarm.v1.LogLine
+	(*SendLogsRequest)(nil),            // 177: swarm.v1.SendLogsRequest
+	(*SendLogsResponse)(nil),           // 178: swarm.v1.SendLogsResponse
+	(*ErrorReason)(nil),                // 179: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 180: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -13837,12 +13933,12 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	166, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	168, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
 	10,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	168, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
+	170, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
 	45,  // 34: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
 	50,  // 35: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
 	51,  // 36: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
@@ -13893,179 +13989,182 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	101, // 81: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
 	14,  // 82: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
 	101, // 83: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
-	14,  // 84: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 85: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 86: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 87: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 88: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 89: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 90: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 91: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 92: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 93: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 94: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 95: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 96: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 97: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 98: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	120, // 99: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	120, // 100: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
-	14,  // 101: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 102: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	14,  // 103: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 104: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	133, // 105: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	158, // 106: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 107: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	158, // 108: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
-	14,  // 109: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	133, // 110: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	144, // 111: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 112: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 113: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 114: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	158, // 115: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 116: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 117: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 118: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	149, // 119: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 120: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	158, // 121: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 122: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	158, // 123: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	144, // 124: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	160, // 125: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	159, // 126: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	163, // 127: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	158, // 128: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	165, // 129: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 130: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	164, // 131: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 132: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	167, // 133: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
-	168, // 134: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
-	171, // 135: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
-	172, // 136: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
-	174, // 137: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
-	171, // 138: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
-	172, // 139: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
-	178, // 140: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 141: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 142: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 143: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 144: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 145: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 146: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 147: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 148: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 149: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 150: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 151: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 152: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 153: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 154: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 155: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 156: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 157: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 158: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 159: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 160: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 161: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 162: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 163: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	110, // 164: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	114, // 165: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	116, // 166: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	118, // 167: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	112, // 168: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	121, // 169: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	123, // 170: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	125, // 171: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	127, // 172: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	129, // 173: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	131, // 174: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	134, // 175: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	136, // 176: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	138, // 177: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	140, // 178: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	142, // 179: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	145, // 180: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	147, // 181: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	150, // 182: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	152, // 183: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	154, // 184: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	156, // 185: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	161, // 186: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 187: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 188: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 189: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	169, // 190: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
-	169, // 191: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
-	175, // 192: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
-	102, // 193: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	104, // 194: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	106, // 195: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	108, // 196: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 197: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 198: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 199: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 200: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 201: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 202: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 203: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 204: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 205: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 206: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 207: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 208: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 209: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 210: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 211: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 212: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 213: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 214: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 215: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 216: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 217: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 218: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	111, // 219: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	115, // 220: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	117, // 221: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	119, // 222: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	113, // 223: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	122, // 224: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	124, // 225: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	126, // 226: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	128, // 227: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	130, // 228: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	132, // 229: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	135, // 230: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	137, // 231: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	139, // 232: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	141, // 233: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	143, // 234: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	146, // 235: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	148, // 236: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	151, // 237: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	153, // 238: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	155, // 239: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	157, // 240: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	162, // 241: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 242: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 243: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 244: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	170, // 245: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
-	170, // 246: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
-	176, // 247: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
-	103, // 248: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 249: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 250: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 251: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	197, // [197:252] is the sub-list for method output_type
-	142, // [142:197] is the sub-list for method input_type
-	141, // [141:142] is the sub-list for extension type_name
-	140, // [140:141] is the sub-list for extension extendee
-	0,   // [0:140] is the sub-list for field type_name
+	169, // 84: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
+	14,  // 85: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 86: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 87: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 88: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 89: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 90: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 91: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 92: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 93: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	122, // 94: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 95: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	122, // 96: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 97: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	122, // 98: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 99: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	122, // 100: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	122, // 101: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	14,  // 102: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	135, // 103: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	14,  // 104: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	135, // 105: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	135, // 106: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	160, // 107: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	160, // 108: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	160, // 109: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
+	14,  // 110: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	135, // 111: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	146, // 112: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 113: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	160, // 114: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 115: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	160, // 116: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	151, // 117: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 118: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	160, // 119: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	151, // 120: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 121: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	160, // 122: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	160, // 123: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	160, // 124: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	146, // 125: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	162, // 126: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	161, // 127: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	165, // 128: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	160, // 129: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	167, // 130: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 131: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	166, // 132: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 133: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	169, // 134: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	170, // 135: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	173, // 136: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	174, // 137: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	176, // 138: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	173, // 139: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	174, // 140: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	180, // 141: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 142: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 143: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 144: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 145: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 146: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 147: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 148: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 149: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 150: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 151: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 152: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 153: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 154: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 155: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 156: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 157: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 158: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 159: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 160: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 161: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 162: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 163: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 164: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	112, // 165: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	116, // 166: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	118, // 167: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	120, // 168: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	114, // 169: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	123, // 170: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	125, // 171: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	127, // 172: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	129, // 173: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	131, // 174: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	133, // 175: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	136, // 176: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	138, // 177: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	140, // 178: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	142, // 179: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	144, // 180: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	147, // 181: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	149, // 182: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	152, // 183: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	154, // 184: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	156, // 185: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	158, // 186: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	163, // 187: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 188: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 189: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 190: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	171, // 191: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	171, // 192: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	177, // 193: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	102, // 194: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	104, // 195: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	106, // 196: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	108, // 197: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
+	110, // 198: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 199: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 200: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 201: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 202: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 203: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 204: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 205: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 206: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 207: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 208: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 209: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 210: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 211: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 212: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 213: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 214: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 215: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 216: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 217: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 218: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 219: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 220: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	113, // 221: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	117, // 222: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	119, // 223: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	121, // 224: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	115, // 225: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	124, // 226: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	126, // 227: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	128, // 228: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	130, // 229: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	132, // 230: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	134, // 231: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	137, // 232: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	139, // 233: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	141, // 234: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	143, // 235: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	145, // 236: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	148, // 237: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	150, // 238: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	153, // 239: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	155, // 240: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	157, // 241: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	159, // 242: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	164, // 243: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 244: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 245: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 246: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	172, // 247: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	172, // 248: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	178, // 249: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	103, // 250: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 251: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 252: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 253: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
+	111, // 254: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	199, // [199:255] is the sub-list for method output_type
+	143, // [143:199] is the sub-list for method input_type
+	142, // [142:143] is the sub-list for extension type_name
+	141, // [141:142] is the sub-list for extension extendee
+	0,   // [0:141] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -14081,7 +14180,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   178,
+			NumMessages:   180,
 			NumExtensions: 1,
 			NumServices:   10,
 		},

@@ -85,6 +85,18 @@ func (s *Service) ExplainRight(ctx context.Context, req *connect.Request[swarmv1
 	return connect.NewResponse(s.rules.explain(s.replica.View().Rights, who.Role(), a)), nil
 }
 
+// CheckReader holds the call of somebody who asks a host for a log to the rights.
+func (s *Service) CheckReader(_ context.Context, req *connect.Request[swarmv1.CheckReaderRequest]) (*connect.Response[swarmv1.CheckReaderResponse], error) {
+	m := req.Msg
+	if m.GetSpiffeId() == "" {
+		return nil, &state.Error{Reason: state.ReasonBadCommand, Message: "nobody is named who is to read a log", Remedy: "update the node to the version of the SNs"}
+	}
+	if err := s.rules.Check(s.replica.View(), m.GetSpiffeId(), "ReadLogs", &swarmv1.ReadLogsRequest{Part: m.GetPart()}); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.CheckReaderResponse{}), nil
+}
+
 // explain judges by role first, which sentences only narrow.
 func (r *Rules) explain(of *state.Rights, role identity.Role, a sentence.Action) *swarmv1.ExplainRightResponse {
 	switch may, there := r.byRole(role, a); {

@@ -189,6 +189,9 @@ const (
 	// RightsServiceExplainRightProcedure is the fully-qualified name of the RightsService's
 	// ExplainRight RPC.
 	RightsServiceExplainRightProcedure = "/swarm.v1.RightsService/ExplainRight"
+	// RightsServiceCheckReaderProcedure is the fully-qualified name of the RightsService's CheckReader
+	// RPC.
+	RightsServiceCheckReaderProcedure = "/swarm.v1.RightsService/CheckReader"
 	// BackupServiceReadBackupProcedure is the fully-qualified name of the BackupService's ReadBackup
 	// RPC.
 	BackupServiceReadBackupProcedure = "/swarm.v1.BackupService/ReadBackup"
@@ -2034,6 +2037,9 @@ type RightsServiceClient interface {
 	SetRights(context.Context, *connect.Request[v1.SetRightsRequest]) (*connect.Response[v1.SetRightsResponse], error)
 	// ExplainRight says whether somebody may do something, and which sentence decides.
 	ExplainRight(context.Context, *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error)
+	// CheckReader fails with NO_RIGHT if the rights keep somebody from a log, as they would from ReadLogs. Hosts ask it of those to whom they
+	// hand out logs directly.
+	CheckReader(context.Context, *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error)
 }
 
 // NewRightsServiceClient constructs a client for the swarm.v1.RightsService service. By default, it
@@ -2065,6 +2071,12 @@ func NewRightsServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(rightsServiceMethods.ByName("ExplainRight")),
 			connect.WithClientOptions(opts...),
 		),
+		checkReader: connect.NewClient[v1.CheckReaderRequest, v1.CheckReaderResponse](
+			httpClient,
+			baseURL+RightsServiceCheckReaderProcedure,
+			connect.WithSchema(rightsServiceMethods.ByName("CheckReader")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -2073,6 +2085,7 @@ type rightsServiceClient struct {
 	getRights    *connect.Client[v1.GetRightsRequest, v1.GetRightsResponse]
 	setRights    *connect.Client[v1.SetRightsRequest, v1.SetRightsResponse]
 	explainRight *connect.Client[v1.ExplainRightRequest, v1.ExplainRightResponse]
+	checkReader  *connect.Client[v1.CheckReaderRequest, v1.CheckReaderResponse]
 }
 
 // GetRights calls swarm.v1.RightsService.GetRights.
@@ -2090,6 +2103,11 @@ func (c *rightsServiceClient) ExplainRight(ctx context.Context, req *connect.Req
 	return c.explainRight.CallUnary(ctx, req)
 }
 
+// CheckReader calls swarm.v1.RightsService.CheckReader.
+func (c *rightsServiceClient) CheckReader(ctx context.Context, req *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error) {
+	return c.checkReader.CallUnary(ctx, req)
+}
+
 // RightsServiceHandler is an implementation of the swarm.v1.RightsService service.
 type RightsServiceHandler interface {
 	// GetRights shows the sentences, in the order in which they are judged.
@@ -2098,6 +2116,9 @@ type RightsServiceHandler interface {
 	SetRights(context.Context, *connect.Request[v1.SetRightsRequest]) (*connect.Response[v1.SetRightsResponse], error)
 	// ExplainRight says whether somebody may do something, and which sentence decides.
 	ExplainRight(context.Context, *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error)
+	// CheckReader fails with NO_RIGHT if the rights keep somebody from a log, as they would from ReadLogs. Hosts ask it of those to whom they
+	// hand out logs directly.
+	CheckReader(context.Context, *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error)
 }
 
 // NewRightsServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -2125,6 +2146,12 @@ func NewRightsServiceHandler(svc RightsServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(rightsServiceMethods.ByName("ExplainRight")),
 		connect.WithHandlerOptions(opts...),
 	)
+	rightsServiceCheckReaderHandler := connect.NewUnaryHandler(
+		RightsServiceCheckReaderProcedure,
+		svc.CheckReader,
+		connect.WithSchema(rightsServiceMethods.ByName("CheckReader")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.RightsService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RightsServiceGetRightsProcedure:
@@ -2133,6 +2160,8 @@ func NewRightsServiceHandler(svc RightsServiceHandler, opts ...connect.HandlerOp
 			rightsServiceSetRightsHandler.ServeHTTP(w, r)
 		case RightsServiceExplainRightProcedure:
 			rightsServiceExplainRightHandler.ServeHTTP(w, r)
+		case RightsServiceCheckReaderProcedure:
+			rightsServiceCheckReaderHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -2152,6 +2181,10 @@ func (UnimplementedRightsServiceHandler) SetRights(context.Context, *connect.Req
 
 func (UnimplementedRightsServiceHandler) ExplainRight(context.Context, *connect.Request[v1.ExplainRightRequest]) (*connect.Response[v1.ExplainRightResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.ExplainRight is not implemented"))
+}
+
+func (UnimplementedRightsServiceHandler) CheckReader(context.Context, *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.CheckReader is not implemented"))
 }
 
 // BackupServiceClient is a client for the swarm.v1.BackupService service.
