@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/docker/docker/client"
@@ -39,6 +40,25 @@ func Explain(err error) error {
 		help = "see that an engine listens there, or name another with DOCKER_HOST"
 	}
 	return &Error{Err: &said{cut(text), err}, Help: help}
+}
+
+// taken is what engines say of a port that is in use.
+const taken = `(?:Bind for|listen (?:tcp|udp)[46]?) (\S+:(\d+))(?: failed)?: (?:port is already allocated|bind: address already in use)`
+
+var takenPort = regexp.MustCompile(taken)
+
+// TakenPort returns the port of the host that a container could not be published at, as another one or a process has it; 0: the error is of
+// something else.
+func TakenPort(err error) int {
+	if err == nil {
+		return 0
+	}
+	m := takenPort.FindStringSubmatch(shorten(err.Error(), maxRaw))
+	if m == nil {
+		return 0
+	}
+	port, _ := strconv.Atoi(m[2]) // beyond what a port can be it is none
+	return port
 }
 
 // Error is an engine's error with a remedy.

@@ -420,3 +420,24 @@ func FuzzExplain(f *testing.F) {
 	f.Add("Error response from daemon: network \x1b]0;x\a not found")
 	f.Fuzz(func(t *testing.T, text string) { tidy(t, explained(engine.Explain(errors.New(text)))) })
 }
+
+// TestTakenPort: a port that is in use is known by what engines say of it, explained or not.
+func TestTakenPort(t *testing.T) {
+	for said, want := range map[string]int{
+		"driver failed programming external connectivity on endpoint a (1f): Bind for 0.0.0.0:30308 failed: port is already allocated":  30308,
+		"failed to set up container networking: Error starting userland proxy: listen tcp4 0.0.0.0:30308: bind: address already in use": 30308,
+		"rootlessport listen tcp 0.0.0.0:30309: bind: address already in use":                                                           30309,
+		"no such image": 0,
+	} {
+		raw := errors.New(said)
+		if got := engine.TakenPort(raw); got != want {
+			t.Errorf("%s: %d", said, got)
+		}
+		if got := engine.TakenPort(engine.Explain(raw)); got != want {
+			t.Errorf("%s, explained: %d", said, got)
+		}
+	}
+	if got := engine.TakenPort(nil); got != 0 {
+		t.Errorf("no error: %d", got)
+	}
+}

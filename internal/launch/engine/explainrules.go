@@ -50,7 +50,7 @@ var rules = []rule{
 	match(`network with name (\S+) already exists`, "", "choose another name, or remove it: docker network rm $1"),
 
 	// Networks and ports.
-	match(`(?:Bind for|listen (?:tcp|udp)[46]?) (\S+:(\d+))(?: failed)?: (?:port is already allocated|bind: address already in use)`, "",
+	match(taken, "",
 		"port $2 is in use: stop what listens there (ss -ltnp, docker ps), or choose another"),
 	match(`(?:listen (?:tcp|udp)[46]? )?(\S+)(?::\d+)?: bind: cannot assign requested address`, "", "publish at an address that this host has"),
 	match(`unable to find network with name or ID ([^\s:]+).*`, "network $1 does not exist", "create it (docker network create $1), or correct --network"),
