@@ -100,6 +100,7 @@ type SWOPConfig struct {
 	SNs     []string   // HOST:PORT of the APIs to begin with; those that the node has learned are kept in StateDir
 	Runtime string     // of the node, as others are told: process or docker
 	Offer   task.Offer // what it takes tasks for
+	Files   swop.FilePort
 	// Policy reads what the host's owner says about tasks, for a host of a trust domain.
 	Policy func(domain string) (*policy.Policy, error)
 	Types  func(swop.Given) map[string]work.Type // how tasks are carried out, by their type

@@ -32,6 +32,7 @@ var originalVariables = []originalVariable{
 	{Names: []string{"USR_DIR"}, Option: "usr-dir", Of: []string{inSWOP}},
 	{Names: []string{"SWOP_PROFILE"}, Option: "profile-file-name", Of: []string{inSWOP}},
 	{Names: []string{"SWOP_UID"}, Option: "swop-uid", Of: []string{inSWOP}},
+	{Names: []string{"SWOP_FS_PORT"}, Option: "swop-fs-port", Of: []string{inSWOP}},
 	{Names: []string{"SWOP_DOCKER_GID"}, Option: "docker-group-id", Of: []string{inSWOP}},
 	{Names: []string{"SWOP_KEEP_CONTAINERS"}, Option: "keep-containers", Value: truth, Of: []string{inSWOP}},
 	{Names: []string{"SN_I_AM_SENTINEL"}, Option: "sentinel", Value: truth, Of: []string{inSN}},

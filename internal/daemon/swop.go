@@ -36,6 +36,7 @@ func swopCommand(e Env) *cli.Command {
 		&cli.StringSliceFlag{Name: "sn-ip", EnvVars: env("sn-ip"), Usage: "HOST[:PORT] of an SN, unless the profile names one; repeatable, or several with commas between"},
 		stringFlag("sn-api-service", "FQDN[:PORT] (port 443 if there is none) of an SN's API behind a proxy, beside or instead of --sn-ip"),
 		portFlag("sn-api-port", start.APIPort, "API port of those SNs where --sn-ip names none"),
+		&cli.IntFlag{Name: "swop-fs-port", Value: int(start.SWOPFSPort), EnvVars: env("swop-fs-port"), Usage: "port of this node's file server, where operators fetch logs; 0: none (without this option the default, unless that is in use)"},
 		stringFlag("docker-socket-file", "socket of the container engine that carries tasks out (default: as DOCKER_HOST says)"),
 		stringFlag("docker-group-id", "number of the group that may use that socket, with --swop-uid"),
 		stringFlag("swop-uid", "number of the user in the SWOP's container (default: root, which the engine's socket takes)"),
@@ -70,11 +71,7 @@ func swopInContainer(c *cli.Context, e Env, o *start.SWOP) error {
 	}
 	e.Getenv = o.Getenv(e.Getenv)
 	return runComponent(c, e, func(ctx context.Context, eng *engine.Engine, user component.IO) (int, error) {
-		spec, err := o.Component(startEnv(e))
-		if err != nil {
-			return 0, err
-		}
-		return component.Run(ctx, eng, spec, user)
+		return o.Run(ctx, eng, startEnv(e), user)
 	})
 }
 
@@ -142,7 +139,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: place,
-		Offer: offer,
+		Offer: offer, Files: swop.FilePort{Number: int(o.FSPort.Or(start.SWOPFSPort)), Named: o.FSPort != nil},
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},

@@ -63,6 +63,9 @@ func TestProfileMakesTheSWOP(t *testing.T) {
 	if !slices.Equal(cfg.SNs, []string{"sn.example:31000"}) || cfg.Offer.Taskrunner != "runner-1" || cfg.Offer.Peers != 2 || cfg.Offer.Group != "g" || cfg.Name != "swop-h" || cfg.Local || !cfg.Process {
 		t.Errorf("%+v", cfg)
 	}
+	if want := (swop.FilePort{Number: 30308}); cfg.Files != want {
+		t.Errorf("the file server: %+v", cfg.Files)
+	}
 	for _, kind := range []string{task.RunSwarm, task.PullImage} {
 		if cfg.Types(swop.Given{})[kind].Executor == nil {
 			t.Errorf("tasks of type %s are not carried out", kind)
@@ -122,9 +125,12 @@ func TestWhatASWOPKeepsAndGives(t *testing.T) {
 // TestSWOPIsStartedByTheOriginalsVariables holds those of its containers.
 func TestSWOPIsStartedByTheOriginalsVariables(t *testing.T) {
 	dir := usrDir(t, "null")
-	cfg, err := swopOf(t, map[string]string{"SWOP_PROFILE": "p.yaml", "USR_DIR": dir, "SN_NODE_IP": "sn.example", "SWARM_LOCAL_ID": "x"}, "--socket-path", "s", "--policy", "ask")
+	cfg, err := swopOf(t, map[string]string{"SWOP_PROFILE": "p.yaml", "USR_DIR": dir, "SN_NODE_IP": "sn.example", "SWARM_LOCAL_ID": "x", "SWOP_FS_PORT": "30308"}, "--socket-path", "s", "--policy", "ask")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := (swop.FilePort{Number: 30308, Named: true}); cfg.Files != want {
+		t.Errorf("the file server: %+v", cfg.Files)
 	}
 	if !slices.Equal(cfg.SNs, []string{"sn.example:31000"}) || !cfg.Local {
 		t.Errorf("%+v", cfg)

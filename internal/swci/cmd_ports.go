@@ -73,6 +73,8 @@ func portsOf(nodes []*swarmv1.Node) []portJSON {
 			add(n.GetFsPort(), "SNs that join", "the swarm ID and its SNs")
 		case "sl":
 			add(n.GetFsPort(), "other SLs, or it dials them; swarmctl get model", "merges, models")
+		case "swop":
+			add(n.GetFsPort(), "swarmctl get logs; without it they go through SNs", "logs")
 		}
 	}
 	return ports

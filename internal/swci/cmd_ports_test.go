@@ -32,6 +32,8 @@ func TestGetPorts(t *testing.T) {
 		{Name: "sl-b", Role: "sl", Host: "2001:db8::2", FsPort: 30305},
 		{Name: "sl-c", Role: "sl", Host: "c.example", FsPort: 30305, Banned: true},
 		{Name: "sl-d", Role: "sl", Host: "d.example", FsPort: 30305, LeftReason: "finished"},
+		{Name: "h-0", Role: "swop", Host: "h.example", FsPort: 30308},
+		{Name: "h-1", Role: "swop", Host: "h.example"},
 		{Name: "sn-1", Role: "sn", Host: "a.example", P2PPort: 30303, ApiPort: 30304, FsPort: 30305},
 	}
 	get := func(extra ...string) string {
@@ -50,12 +52,13 @@ func TestGetPorts(t *testing.T) {
 		}
 		return out.String()
 	}
-	want := `NODE  ROLE  ADDRESS (TCP)        WHO DIALS                                        WHAT FOR
-sl-a  sl    a.example:16000      other SLs, or it dials them; swarmctl get model  merges, models
-sl-b  sl    [2001:db8::2]:30305  other SLs, or it dials them; swarmctl get model  merges, models
-sn-1  sn    a.example:30303      other SNs                                        raft, membership
-sn-1  sn    a.example:30304      SNs, SLs, swarmctl                               API
-sn-1  sn    a.example:30305      SNs that join                                    the swarm ID and its SNs
+	want := `NODE  ROLE  ADDRESS (TCP)        WHO DIALS                                          WHAT FOR
+sl-a  sl    a.example:16000      other SLs, or it dials them; swarmctl get model    merges, models
+sl-b  sl    [2001:db8::2]:30305  other SLs, or it dials them; swarmctl get model    merges, models
+h-0   swop  h.example:30308      swarmctl get logs; without it they go through SNs  logs
+sn-1  sn    a.example:30303      other SNs                                          raft, membership
+sn-1  sn    a.example:30304      SNs, SLs, swarmctl                                 API
+sn-1  sn    a.example:30305      SNs that join                                      the swarm ID and its SNs
 `
 	if d := cmp.Diff(want, get()); d != "" {
 		t.Error(d)
@@ -66,7 +69,7 @@ sn-1  sn    a.example:30305      SNs that join                                  
 	if err := json.Unmarshal([]byte(get("-o", "json")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Ports) != 5 || got.Ports[2]["address"] != "a.example:30303" || got.Ports[2]["node"] != "sn-1" {
+	if len(got.Ports) != 6 || got.Ports[3]["address"] != "a.example:30303" || got.Ports[3]["node"] != "sn-1" {
 		t.Errorf("got %v", got.Ports)
 	}
 }

@@ -35,16 +35,24 @@ type Host interface {
 	Heard(sent time.Time)
 }
 
+// Bans are the node keys that are shut out of the swarm.
+type Bans interface {
+	// Seen returns the digest of the list that was taken last.
+	Seen() string
+	// Take takes the list, unless its digest is that of the one before.
+	Take(digest string, peerIDs []string)
+}
+
 // Beats are the heartbeats of a host.
 type Beats struct {
 	API    API
 	Host   Host
 	Health *health.Monitor           // goes along; nil: nothing does
+	Bans   Bans                      // kept up to date
 	Logs   func([]*swarmv1.LogOrder) // hears which logs operators ask for; nil: nobody does
 	Log    *slog.Logger
 
-	bans   string // digest of the bans that are known: a host has no peers, and needs no more
-	failed int    // heartbeats in a row that steady does not part
+	failed int // heartbeats in a row that steady does not part
 	last   time.Time
 }
 
@@ -72,7 +80,7 @@ func (b *Beats) Run(ctx context.Context) error {
 func (b *Beats) beat(ctx context.Context, told []task.MemberReport, sent time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	req := &swarmv1.ReportRequest{BansSeen: b.bans}
+	req := &swarmv1.ReportRequest{BansSeen: b.Bans.Seen()}
 	if b.Health != nil {
 		req.Health = b.Health.Report().Proto()
 	}
@@ -80,7 +88,7 @@ func (b *Beats) beat(ctx context.Context, told []task.MemberReport, sent time.Ti
 	if err != nil {
 		return err
 	}
-	b.bans = res.GetBansDigest()
+	b.Bans.Take(res.GetBansDigest(), res.GetBannedPeerIds())
 	if b.Health != nil {
 		b.Health.Seen()
 	}

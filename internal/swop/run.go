@@ -36,6 +36,8 @@ type Config struct {
 	Policy     *policy.Policy                   // of the host's owner
 	Types      func(Given) map[string]work.Type // how tasks are carried out, by their type
 	OwnLog     logs.Source                      // the host's own log; nil: none is kept
+	Files      *FileServer
+	Bans       Bans
 	Health     *health.Monitor
 	Log        *slog.Logger
 }
@@ -67,10 +69,11 @@ func Run(ctx context.Context, cfg Config) error {
 		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner, cfg.Log}, Types: types, Log: cfg.Log,
 	})
 	printed := logs.NewHost(logs.Config{
-		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo,
+		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo, Rights: Rights{swarm}.Deny,
 		Logs: Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept}, Send: cfg.API.SendLogs, Log: cfg.Log,
 	})
-	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Logs: printed.Take, Log: cfg.Log}
+	cfg.Files.handOut(printed, cfg)
+	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Bans: cfg.Bans, Logs: printed.Take, Log: cfg.Log}
 	parts, work := errgroup.WithContext(ctx)
 	parts.Go(func() error {
 		return swarm.WatchAssignments(work, func(all []task.Hosted) error {

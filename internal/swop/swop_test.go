@@ -19,6 +19,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/admission"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
@@ -140,7 +141,7 @@ func (h host) Heard(sent time.Time) { h.do(func() { h.heard = append(h.heard, se
 func TestHeartbeatsComeEachSecondAndAtOnceWithNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &swarm{}
-		b := &swop.Beats{API: s, Host: host{s}, Log: slog.New(slog.DiscardHandler)}
+		b := &swop.Beats{API: s, Host: host{s}, Bans: &admission.Bans{}, Log: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.Run(ctx) }()

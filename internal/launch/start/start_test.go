@@ -197,7 +197,7 @@ func TestOperatorOfTypedOptions(t *testing.T) {
 			"--keep-containers=true", "--ml-runtime=docker", "--usr-dir=/platform/swarm/usr", "--policy=" + policy,
 		},
 		Vars: []string{"SWARM_IN_CONTAINER=1", "SWARM_IMAGE=swarmd:latest", "SWARM_HOST_USR_DIR=" + usr, "SWARM_HOST_OWN=/var/run/docker.sock"}, Files: []string{key, policy}, EngineSocket: true,
-		Mounts: []component.Mount{{Source: usr, Target: "/platform/swarm/usr"}},
+		Mounts: []component.Mount{{Source: usr, Target: "/platform/swarm/usr"}}, Ports: []component.Port{{Number: 30308}},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
@@ -205,6 +205,40 @@ func TestOperatorOfTypedOptions(t *testing.T) {
 	o.Policy, o.Container.Image = start.PolicyAsk, "h.example/swarmd:3"
 	if got, err = o.Component(none); err != nil || !slices.Contains(got.Args, "--policy=ask") || slices.Contains(got.Files, policy) || !slices.Contains(got.Vars, "SWARM_IMAGE=h.example/swarmd:3") {
 		t.Errorf("a SWOP that asks, of another image: %v, %q, %q, %q", err, got.Args, got.Files, got.Vars)
+	}
+}
+
+// TestOperatorsFileServer holds its port: as it is named, none, or no port at all.
+func TestOperatorsFileServer(t *testing.T) {
+	for given, want := range map[string]struct {
+		ports []component.Port
+		wrong string
+	}{
+		"":      {ports: []component.Port{{Number: 30308}}},
+		"31308": {ports: []component.Port{{Number: 31308}}},
+		"0":     {},
+		"-1":    {wrong: "--swop-fs-port -1: want a port from 1 to 65535, or 0 for none"},
+		"65536": {wrong: "want a port"},
+		"a":     {wrong: "want a port"},
+	} {
+		o, _ := swop(t)
+		err := start.Read(&o, func(name string) []string {
+			if name == "swop-fs-port" && given != "" {
+				return []string{given}
+			}
+			return nil
+		})
+		if (err != nil) != (want.wrong != "") || err != nil && !strings.Contains(err.Error(), want.wrong) {
+			t.Errorf("%q: %v", given, err)
+		}
+		if err != nil {
+			continue
+		}
+		got, err := o.Component(none)
+		told := slices.Contains(got.Args, "--swop-fs-port="+given)
+		if err != nil || !slices.Equal(got.Ports, want.ports) || told != (given != "") {
+			t.Errorf("%q: %v, %v, %q", given, err, got.Ports, got.Args)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package start
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // SWOPUserDir is where SWOP's container has the user's directory.
@@ -25,22 +27,47 @@ const PolicyAsk = "ask"
 // SWOP is an operator node, which carries out tasks on its host.
 type SWOP struct {
 	Node
-	UsrDir       string   `option:"usr-dir,host"`      // with the profile
-	Profile      string   `option:"profile-file-name"` // a path in UsrDir
-	Policy       string   `option:"policy,host"`       // a file, or PolicyAsk; "": what the profile says
-	SNs          []string `option:"sn-ip"`             // HOST[:PORT]
-	SNService    string   `option:"sn-api-service"`    // FQDN[:PORT] of an SN's API behind a proxy
-	APIPort      Port     `option:"sn-api-port"`
-	EngineSocket string   `option:"docker-socket-file,launcher"` // of the container engine that carries tasks out; "": as DOCKER_HOST says
-	EngineGroup  ID       `option:"docker-group-id,launcher"`    // of that socket
-	UID          ID       `option:"swop-uid,launcher"`           // of the container's user
-	Keep         bool     `option:"keep-containers"`             // those that tasks have made stay when they end
-	Labels       []string `option:"host-label"`                  // K=V, which the swarm shows
-	MLRuntime    string   `option:"ml-runtime,host"`             // Process or Docker, of what tasks run; "": the SWOP's own
+	UsrDir       string    `option:"usr-dir,host"`      // with the profile
+	Profile      string    `option:"profile-file-name"` // a path in UsrDir
+	Policy       string    `option:"policy,host"`       // a file, or PolicyAsk; "": what the profile says
+	SNs          []string  `option:"sn-ip"`             // HOST[:PORT]
+	SNService    string    `option:"sn-api-service"`    // FQDN[:PORT] of an SN's API behind a proxy
+	APIPort      Port      `option:"sn-api-port"`
+	FSPort       *FilePort `option:"swop-fs-port"`                // nil: SWOPFSPort, unless that is taken
+	EngineSocket string    `option:"docker-socket-file,launcher"` // of the container engine that carries tasks out; "": as DOCKER_HOST says
+	EngineGroup  ID        `option:"docker-group-id,launcher"`    // of that socket
+	UID          ID        `option:"swop-uid,launcher"`           // of the container's user
+	Keep         bool      `option:"keep-containers"`             // those that tasks have made stay when they end
+	Labels       []string  `option:"host-label"`                  // K=V, which the swarm shows
+	MLRuntime    string    `option:"ml-runtime,host"`             // Process or Docker, of what tasks run; "": the SWOP's own
 	// PrepareTimeout bounds a host's preparation of a task, and the fetching of an image; SessionTimeout is that of the SLs that tasks start.
 	// Nil: DefaultPrepare, DefaultSession.
 	PrepareTimeout *Limit `option:"prepare-timeout"`
 	SessionTimeout *Limit `option:"session-timeout"`
+}
+
+// SWOPFSPort is the port of a SWOP's file server unless told otherwise.
+const SWOPFSPort FilePort = 30308
+
+// FilePort is the port of a SWOP's file server; 0: it has none.
+type FilePort int
+
+// UnmarshalText reads a port, or 0.
+func (p *FilePort) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 10, 16)
+	if err != nil {
+		return errors.New("want a port from 1 to 65535, or 0 for none")
+	}
+	*p = FilePort(n) //nolint:gosec // 16 bits
+	return nil
+}
+
+// Or is the port, or if it is not given another.
+func (p *FilePort) Or(otherwise FilePort) FilePort {
+	if p == nil {
+		return otherwise
+	}
+	return *p
 }
 
 // What a SWOP waits for its tasks unless told otherwise.
@@ -72,7 +99,7 @@ func (i *ID) UnmarshalText(text []byte) error {
 // NodeName is the SWOP's name: the given one, else swop-HOST.
 func (o *SWOP) NodeName() string { return o.Node.NodeName(naming.RoleSWOP, 0) }
 
-// Settle gives the SN of a service its place among the others, and a SWOP without an address that of this host: nobody dials it.
+// Settle gives the SN of a service its place among the others, and a SWOP without an address that of this host.
 func (o *SWOP) Settle() error {
 	if err := settleSN(&o.SNs, &o.SNService); err != nil {
 		return err
@@ -155,6 +182,9 @@ func (o *SWOP) Component(env Env) (component.Spec, error) {
 	if runtime, err := Runtime("ml-runtime", o.MLRuntime, Docker); err != nil || runtime != Docker {
 		return s, cmp.Or(err, errors.New("--ml-runtime process is for a SWOP that is a process, and this is --runtime docker: leave one of the two out"))
 	}
+	if port := o.FSPort.Or(SWOPFSPort); port != 0 {
+		s.Ports = []component.Port{{Number: int(port)}}
+	}
 	s.EngineSocket = true
 	s.Args = append(s.Args, "--ml-runtime="+Docker)
 	s.Vars = append(s.Vars, "SWARM_IMAGE="+s.ImageName(env.Getenv)) // SLs are of the SWOP's own
@@ -188,6 +218,23 @@ func (o *SWOP) Component(env Env) (component.Spec, error) {
 		}
 	}
 	return s, o.identify(&s, env)
+}
+
+// Run starts the SWOP's container, as component.Run does. If another process has the port of its file server, which is published, and nobody
+// has named that port, it is started without one.
+func (o *SWOP) Run(ctx context.Context, e *engine.Engine, env Env, user component.IO) (exit int, err error) {
+	s, err := o.Component(env)
+	if err != nil {
+		return 0, err
+	}
+	exit, err = component.Run(ctx, e, s, user)
+	if o.FSPort != nil || engine.TakenPort(err) != int(SWOPFSPort) {
+		return exit, err
+	}
+	user.Log.Warn("this host has no file server, so that logs go through SNs", "err", err, "remedy", "give a port that is free with --swop-fs-port, or 0")
+	without := *o
+	without.FSPort = new(FilePort)
+	return without.Run(ctx, e, env, user)
 }
 
 // user is that of the container, in the group that may use the engine's socket.
