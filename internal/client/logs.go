@@ -39,7 +39,7 @@ const (
 func (l Logs) Read(ctx context.Context, part *swarmv1.LogPart, fn func([]*swarmv1.LogLine) error) error {
 	c := l.By.Client
 	if c.cfg.Source == nil {
-		return &Error{Message: "to read a log takes an identity to sign with"}
+		return errNoIdentity()
 	}
 	if err := c.ready(ctx); err != nil {
 		return err
@@ -68,10 +68,7 @@ func (l Logs) Read(ctx context.Context, part *swarmv1.LogPart, fn func([]*swarmv
 			return fmt.Errorf("log of %s: %w", l.Node, err)
 		}
 		if res.GetSilent() {
-			return &Error{
-				Reason: ReasonHostSilent, Message: fmt.Sprintf("%s says nothing any more: its host, or the way to the SNs, is gone", l.Node),
-				Remedy: "see: swarmctl get health", Code: connect.CodeUnavailable,
-			}
+			return hostSilent(l.Node, nil)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,8 +18,8 @@ func logCommands() []*Command {
 		Pattern: "get logs NAME", Group: "Nodes", Shell: true,
 		Summary: "Show the log of a node, or what a task has printed",
 		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, also on hosts that have joined it since. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
-			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; what it hands out is sealed for this command alone, so that no SN reads it, and stands in the host's log. Control characters are left out.\n\n" +
-			"The log of an SN comes from that SN itself, which must be within reach.",
+			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; no SN can read what it hands out, and each time stands in the host's log. Control characters are left out.\n\n" +
+			"Logs of a SWOP, and of its tasks, come from its file server (get ports) line by line as they are printed, if it can be dialled from here. Else they come through SNs, as those of SLs do, sealed for this command alone. The log of an SN comes from that SN itself, which must be within reach.",
 		Example: "get logs train -f",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "assignment", Usage: "`ID` of the assignment, as the host logs it and the ledger has it"},
@@ -64,6 +65,12 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 			target.SNs = []string{address}
 			return onSwarm(ctx, s, target, ask)
 		}
+		var once sync.Once // one is enough: where one host is behind a firewall others may be too
+		q.Around = func(host string, why error) {
+			once.Do(func() {
+				s.say(fmt.Sprintf("%s does not hand out its log directly, so logs come through SNs: %s", host, text.Clip(why.Error(), maxWhy)))
+			})
+		}
 		out := logsJSON{Assignment: assignment, Lines: []logLineJSON{}}
 		failed := q.Read(ctx, api, found, func(l hostlogs.Line) {
 			switch {
@@ -83,6 +90,9 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		return saidOfLogs(s, name, len(found), failed)
 	})
 }
+
+// maxWhy bounds why a host was not reached, in bytes.
+const maxWhy = 300
 
 // saidOfLogs is the error of a host that was asked alone; of several each is said as it is.
 func saidOfLogs(s *Session, name string, hosts int, failed []error) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/logs"
+	"github.com/swarmd/swarmd/internal/logs/direct"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/rpc/logboard"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -28,6 +32,10 @@ type logsAPI struct {
 
 	ctx   context.Context // of the test: its hosts end with it
 	board *logboard.Board
+
+	files map[string]bool // hosts with a file server: those of true listen
+	dials map[string]*swarmv1.Node
+	reads atomic.Int64 // of the board
 }
 
 func (*logsAPI) names() []string { return []string{"h-0", "h-1", "h-2"} }
@@ -35,7 +43,11 @@ func (*logsAPI) names() []string { return []string{"h-0", "h-1", "h-2"} }
 func (a *logsAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
 	res := &swarmv1.ListNodesResponse{}
 	for _, name := range a.names() {
-		res.Nodes = append(res.Nodes, &swarmv1.Node{Name: name, Role: "swop", Live: true})
+		n := &swarmv1.Node{Name: name, Role: "swop", Live: true, Host: "127.0.0.1"}
+		if at := a.dials[name]; at != nil {
+			n.PeerId, n.FsPort = at.GetPeerId(), at.GetFsPort()
+		}
+		res.Nodes = append(res.Nodes, n)
 	}
 	return res, nil
 }
@@ -86,7 +98,7 @@ func (*logsAPI) Log(_ context.Context, w logs.Wanted, emit func(logs.Line) error
 // Logs implements fakeHosts.
 func (a *logsAPI) Logs(t *testing.T, authority *rpctest.Authority) swarmv1connect.LogServiceHandler {
 	t.Helper()
-	a.ctx, a.board = t.Context(), logboard.New()
+	a.ctx, a.board, a.dials = t.Context(), logboard.New(), map[string]*swarmv1.Node{}
 	domains, err := authority.Domains()
 	hosts := map[string]*logs.Host{}
 	if err != nil {
@@ -105,14 +117,31 @@ func (a *logsAPI) Logs(t *testing.T, authority *rpctest.Authority) swarmv1connec
 				}
 				return nil
 			},
+			Rights: func(context.Context, string, *swarmv1.LogPart) (string, error) { return "", nil },
 			Send: func(_ context.Context, req *swarmv1.SendLogsRequest) (*swarmv1.SendLogsResponse, error) {
 				return a.board.Send(name, req)
 			},
 		})
 		go func() { _ = host.Run(a.ctx) }()
+		if listens, has := a.files[name]; has {
+			a.dials[name] = fileServer(t, p2p.Config{Source: source, Domains: domains}, host, name, listens)
+		}
 		hosts[name] = host
 	}
-	return logsService{logboard.NewService(a, a.board, nil), hosts}
+	return logsService{logboard.NewService(a, a.board, nil), hosts, &a.reads}
+}
+
+// fileServer hands out a host's logs, or has done so and is gone. It returns where.
+func fileServer(t *testing.T, cfg p2p.Config, host *logs.Host, name string, listens bool) *swarmv1.Node {
+	t.Helper()
+	cfg.Key, cfg.ListenAddrs, cfg.SwarmID, cfg.Log = p2ptest.NewKey(t), []string{"127.0.0.1:0"}, func() string { return "s" }, slog.New(slog.DiscardHandler)
+	server := p2ptest.Start(t, cfg)
+	direct.HandOut(server.Network(), host, name, cfg.Log)
+	at := p2ptest.AddrOf(t, server)
+	if !listens {
+		_ = server.Close()
+	}
+	return &swarmv1.Node{PeerId: server.ID().String(), FsPort: uint32(at.Port)}
 }
 
 // logsService shows hosts at once what they hear by their heartbeats else.
@@ -120,9 +149,11 @@ type logsService struct {
 	*logboard.Service
 
 	hosts map[string]*logs.Host
+	reads *atomic.Int64
 }
 
 func (s logsService) ReadLogs(ctx context.Context, req *connect.Request[swarmv1.ReadLogsRequest]) (*connect.Response[swarmv1.ReadLogsResponse], error) {
+	s.reads.Add(1)
 	s.hosts[req.Msg.GetPart().GetNode()].Take([]*swarmv1.LogOrder{req.Msg.GetOrder()})
 	return s.Service.ReadLogs(ctx, req)
 }
@@ -179,6 +210,51 @@ func TestGetLogs(t *testing.T) {
 		}
 		if out != tt.out || beside != tt.beside || said != tt.err || exit.Code(err) != tt.code {
 			t.Errorf("%s: code %d, %v\n%s\n%s", tt.words, exit.Code(err), err, beside, out)
+		}
+	}
+}
+
+// TestGetLogsDirectly: what a host with a file server hands out, or refuses, comes from there, and no SN is asked for it. If the server is gone
+// SNs are, which is said in one line.
+func TestGetLogsDirectly(t *testing.T) {
+	const barred = "h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci"
+	for _, tt := range []struct {
+		words  string
+		files  map[string]bool
+		out    string
+		beside string // begins and ends with what is around the bar
+		err    string
+		reads  bool // of the board
+	}{
+		{words: "get logs h-0", files: map[string]bool{"h-0": true}, out: "began\ncleared\nready\n"},
+		{words: "get logs h-0 -f --tail 1", files: map[string]bool{"h-0": true}, out: "ready\n"},
+		{words: "get logs train", files: map[string]bool{"h-0": true, "h-1": true}, out: "h-0/sl: loss 1\nh-0/sl: of 7\nh-1/sl: loss 1\nh-1/sl: of 7\n"},
+		{words: "get logs h-2", files: map[string]bool{"h-2": true}, err: "get logs h-2: " + barred},
+		{
+			words: "get logs h-0", files: map[string]bool{"h-0": false}, out: "began\ncleared\nready\n", reads: true,
+			beside: "swarmctl: h-0 does not hand out its log directly, so logs come through SNs: 127.0.0.1:|(TCP) refuses connections\n",
+		},
+		{
+			words: "get logs train", files: map[string]bool{"h-0": true, "h-1": false}, out: "h-0/sl: loss 1\nh-0/sl: of 7\nh-1/sl: loss 1\nh-1/sl: of 7\n", reads: true,
+			beside: "swarmctl: h-1 does not|refuses connections\n",
+		},
+	} {
+		swarm := &logsAPI{files: tt.files}
+		out, beside, err := on(t, swarm, "", append([]string{"--sn=10.0.0.1"}, strings.Fields(tt.words)...)...)
+		lines := strings.SplitAfter(out, "\n")
+		if strings.Contains(out, "/sl: ") {
+			slices.Sort(lines)
+		}
+		said, began, ended := "", "", ""
+		if err != nil {
+			said = err.Error()
+		}
+		began, ended, _ = strings.Cut(tt.beside, "|")
+		if strings.Join(lines, "") != tt.out || !strings.HasPrefix(beside, began) || !strings.HasSuffix(beside, ended) || strings.Count(beside, "\n") != strings.Count(tt.beside, "\n") || said != tt.err {
+			t.Errorf("%s: %v\n%s\n%s", tt.words, err, out, beside)
+		}
+		if n := swarm.reads.Load(); (n > 0) != tt.reads {
+			t.Errorf("%s: SNs were asked %d times", tt.words, n)
 		}
 	}
 }

@@ -35,6 +35,8 @@ type Query struct {
 	Follow bool
 	// At has ask called with an API that speaks to the SN at an address.
 	At func(ctx context.Context, address string, ask func(client.Operator) error) error
+	// Around is told why a host that can be dialled did not answer, so that its log comes through SNs. Several goroutines call it.
+	Around func(host string, why error)
 }
 
 // Log is one that a node has.
@@ -125,6 +127,8 @@ func (q Query) Read(ctx context.Context, api client.Operator, found []Log, fn fu
 	if q.Follow && len(found) > maxFollowed {
 		return []error{exit.New(exit.Usage, "follow one of them: swarmctl get logs HOST --assignment "+text.Line(found[0].Assignment)+" -f", "at most %d hosts are followed at a time, and these are %d", maxFollowed, len(found))}
 	}
+	direct := &client.Direct{By: api}
+	defer direct.Close()
 	var mu sync.Mutex
 	var all errgroup.Group
 	all.SetLimit(atATime)
@@ -133,7 +137,7 @@ func (q Query) Read(ctx context.Context, api client.Operator, found []Log, fn fu
 	}
 	for _, l := range found {
 		all.Go(func() error {
-			err := q.readOf(ctx, api, l, func(lines []*swarmv1.LogLine) error {
+			err := q.readOf(ctx, direct, l, func(lines []*swarmv1.LogLine) error {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, x := range lines {
@@ -153,16 +157,26 @@ func (q Query) Read(ctx context.Context, api client.Operator, found []Log, fn fu
 	return failed
 }
 
-// readOf reads one log.
-func (q Query) readOf(ctx context.Context, api client.Operator, l Log, fn func([]*swarmv1.LogLine) error) error {
+// readOf reads one log: directly if its node has a file server for logs, else through SNs.
+func (q Query) readOf(ctx context.Context, direct *client.Direct, l Log, fn func([]*swarmv1.LogLine) error) error {
 	n := l.Node
+	role := identity.Role(n.GetRole())
+	part := func() *swarmv1.LogPart {
+		return &swarmv1.LogPart{Assignment: l.Assignment, Tail: uint32(q.Tail), Follow: q.Follow} //nolint:gosec // at most MaxTail
+	}
 	read := func(api client.Operator) error {
-		part := &swarmv1.LogPart{Assignment: l.Assignment, Tail: uint32(q.Tail), Follow: q.Follow} //nolint:gosec // at most MaxTail
-		return client.Logs{By: api, Node: n.GetName(), Role: identity.Role(n.GetRole())}.Read(ctx, part, fn)
+		return client.Logs{By: api, Node: n.GetName(), Role: role}.Read(ctx, part(), fn)
 	}
 	switch {
-	case identity.Role(n.GetRole()) != identity.RoleSN:
-		return read(api)
+	case role == identity.RoleSWOP && n.GetFsPort() != 0:
+		began, err := client.Logs{By: direct.By, Node: n.GetName(), Role: role}.ReadFrom(ctx, direct, n, part(), fn)
+		if began || ctx.Err() != nil {
+			return err
+		}
+		q.Around(n.GetName(), err)
+		return read(direct.By)
+	case role != identity.RoleSN:
+		return read(direct.By)
 	case l.Assignment != "":
 		return exit.New(exit.Usage, "name its task, or one of its hosts", "%s is an SN, and carries out no tasks", n.GetName())
 	}
