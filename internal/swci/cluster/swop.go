@@ -41,9 +41,13 @@ func (c *Cluster) StartSWOP(ctx context.Context, s SWOPSpec) error {
 	if err != nil {
 		return fmt.Errorf("write profile of a SWOP: %w", err)
 	}
+	port, err := c.ports.take(loopback)
+	if err != nil {
+		return err
+	}
 	p, err := c.launch(name, SWOP, onceSeen(swopMarker, ready), append([]string{
 		c.cfg.Swarmd, "run-swop", "--name", name, "--host-ip", loopback, "--usr-dir", dir, "--profile-file-name", "profile.yaml",
-		"--state-dir", filepath.Join(c.dir.path, name),
+		"--state-dir", filepath.Join(c.dir.path, name), "--swop-fs-port", strconv.Itoa(port),
 	}, append(c.authority().args(), c.runtimeArgs()...)...)...)
 	if err != nil {
 		return err
