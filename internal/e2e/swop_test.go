@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 // swop starts SWOP i, whose profile has the SLs 2i-1 and 2i, as processes.
@@ -134,8 +137,33 @@ func TestSWOPThatDoesNotComeBack(t *testing.T) {
 	w.LeavesNothing()
 }
 
-// TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, that a SWOP that is killed meanwhile takes up
-// what lives, and that nothing is left.
+// shut takes the port of a SWOP's file server, which is its default, until the test ends.
+func (w *swarm) shut(i int) {
+	w.T.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(w.Addr(20+i), strconv.Itoa(int(start.SWOPFSPort))))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(func() { _ = ln.Close() })
+}
+
+// logs holds that operators get what a task prints on two hosts, of each directly or through SNs, as is said.
+func (w *swarm) logs(task string, direct map[*e2etest.Proc]bool) {
+	w.T.Helper()
+	code, out := w.swarmctl("get", "logs", task, "--tail", "2")
+	if code != 0 || !strings.Contains(out, "swop-1/") || !strings.Contains(out, "swop-2/") || strings.Contains(out, "through SNs") {
+		w.T.Errorf("get logs %s: exit code %d\n%s", task, code, out)
+	}
+	for p, want := range direct {
+		p.Sees("a log is handed out by=spiffe://swarm.learning/swarm/swci assignment=")
+		if got := strings.Contains(p.Output(), "follow=false direct=true"); got != want {
+			w.T.Errorf("directly: %v, want %v:\n%s", got, want, p.Output())
+		}
+	}
+}
+
+// TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, whose logs come from the hosts themselves, that a
+// SWOP that is killed meanwhile takes up what lives, also without the port of its file server, and that nothing is left.
 func TestTwoSWOPsTrain(t *testing.T) {
 	e2etest.NeedPython(t)
 	w := newSwarm(t)
@@ -154,9 +182,12 @@ func TestTwoSWOPsTrain(t *testing.T) {
 		raw, err := os.ReadFile(w.Metrics(1))
 		return err == nil && strings.Contains(string(raw), `"round": 1`)
 	})
+	w.logs("train", map[*e2etest.Proc]bool{first: true, second: true})
 	first.Kill()
+	w.shut(1)
 	first = w.swop(1)
-	first.Sees("Ready for Task Execution!")
+	first.Sees("this host has no file server, so that logs go through SNs", "Ready for Task Execution!")
+	w.logs("train", map[*e2etest.Proc]bool{first: false, second: true})
 	if err := os.WriteFile(w.Path("go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
