@@ -1,4 +1,4 @@
-package daemon
+package swop
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 )
 
-// offerOf completes what a host takes tasks for with what it has. What it can't find out it leaves open.
-func offerOf(o task.Offer, peers int, labels []string) (task.Offer, error) {
+// OfferOf completes what a host takes tasks for with what it has. What it can't find out it leaves open.
+func OfferOf(o task.Offer, peers int, labels []string) (task.Offer, error) {
 	o.Peers, o.CPUs = uint32(peers), uint32(runtime.NumCPU()) //nolint:gosec // the profile's file is bounded
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {

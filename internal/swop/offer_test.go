@@ -1,4 +1,4 @@
-package daemon
+package swop_test
 
 import (
 	"slices"
@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/swop"
 )
 
 func TestOfferOfThisHost(t *testing.T) {
-	o, err := offerOf(task.Offer{Taskrunner: "tr"}, 2, []string{"site=a", "disk=ssd"})
+	o, err := swop.OfferOf(task.Offer{Taskrunner: "tr"}, 2, []string{"site=a", "disk=ssd"})
 	if err != nil || o.Taskrunner != "tr" || o.Peers != 2 || o.CPUs == 0 || o.MemoryBytes < 1<<26 || !slices.Equal(o.Labels, []string{"disk=ssd", "site=a"}) {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -18,7 +19,7 @@ func TestOfferOfThisHost(t *testing.T) {
 		many = append(many, "k"+strings.Repeat("x", i)+"=v")
 	}
 	for want, labels := range map[string][]string{"--host-label \"site\"": {"site"}, "has a key twice": {"a=1", "a=2"}, "33 labels are more than 32": many} {
-		if _, err := offerOf(task.Offer{Taskrunner: "tr"}, 2, labels); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := swop.OfferOf(task.Offer{Taskrunner: "tr"}, 2, labels); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", labels, err)
 		}
 	}
