@@ -29,11 +29,11 @@ const (
 )
 
 // doctored are the commands that a doctor can look at beforehand.
-var doctored = []string{"run-sl", "run-sn"}
+var doctored = []string{"run-sl", "run-sn", "run-swop"}
 
 // doctorCommand stands for the doctor's commands in help and among the names of commands; doctorArgs leads past it.
 func doctorCommand() *cli.Command {
-	c := command(doctorName, "check this host before a node joins: doctor run-sl OPTIONS, or doctor run-sn OPTIONS", nil, nil)
+	c := command(doctorName, "check this host before a node joins: doctor run-sl OPTIONS, and likewise run-sn and run-swop", nil, nil)
 	c.ArgsUsage = strings.Join(doctored, "|")
 	c.Action = func(c *cli.Context) error {
 		if c.NArg() == 0 {
@@ -57,7 +57,7 @@ func doctorCommands(e Env) []*cli.Command {
 		c.Hidden = true
 		return described(agentHelp, c)
 	}
-	return []*cli.Command{look("run-sl", append(slCommand(e).Flags, model), doctorSL), look("run-sn", snCommand(e).Flags, doctorSN)}
+	return []*cli.Command{look("run-sl", append(slCommand(e).Flags, model), doctorSL), look("run-sn", snCommand(e).Flags, doctorSN), look("run-swop", swopCommand(e).Flags, doctorSWOP)}
 }
 
 // doctorArgs makes the two words of a doctor's command one, which is its name.
@@ -164,7 +164,7 @@ func doctorSL(c *cli.Context, e Env) (*doctor.Report, error) {
 	p.space(cfg.BridgeDir, o)
 	p.gpus(ctx, o)
 	if inContainer(c) {
-		p.engine(ctx, o.Container.Image)
+		p.engine(ctx, "", o.Container.Image)
 	}
 	return p.out, ctx.Err()
 }
@@ -194,7 +194,7 @@ func doctorSN(c *cli.Context, e Env) (*doctor.Report, error) {
 	p.out.Add(doctor.Skip("dial back", fmt.Sprintf("whether others reach ports %d, %d and %d of %s is seen when the node has joined: swarmctl list nodes, swarmctl doctor", cfg.P2PPort, cfg.APIPort, cfg.FSPort, cfg.Host)))
 	p.out.Add(p.stateSpace())
 	if inContainer(c) {
-		p.engine(ctx, o.Container.Image)
+		p.engine(ctx, "", o.Container.Image)
 	}
 	return p.out, ctx.Err()
 }

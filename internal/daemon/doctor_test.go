@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -165,6 +166,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("an SL that could join", w.couldJoin)
 	t.Run("red lines", w.redLines)
 	t.Run("an SN", w.asSN)
+	t.Run("a SWOP", w.asSWOP)
 }
 
 func (w *ward) couldJoin(t *testing.T) {
@@ -292,11 +294,55 @@ func (w *ward) asSN(t *testing.T) {
 	}
 }
 
+// asSWOP looks at a host of tasks: without its default port it goes on, without one that was named, or with a bad policy, it does not.
+func (w *ward) asSWOP(t *testing.T) {
+	profile := strings.NewReplacer("HOST", "127.0.0.1", "31000", fmt.Sprint(w.api), "POLICY", "null").Replace(daemon.SWOPProfile)
+	if err := errors.Join(os.WriteFile(filepath.Join(w.home, "p.yaml"), []byte(profile), 0o600), os.WriteFile(filepath.Join(w.home, "bad.yaml"), []byte("sentence: x\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	if ln, err := net.Listen("tcp", "127.0.0.1:30308"); err == nil { // else another process has it
+		defer ln.Close()
+	}
+	taken := "--swop-fs-port=" + fmt.Sprint(busy.Addr().(*net.TCPAddr).Port)
+	for name, tt := range map[string]struct {
+		more   []string
+		code   int
+		check  string
+		status doctor.Status
+		detail string
+	}{
+		"that could join": {nil, 0, "sn", doctor.OK, "of swarm "},
+		"default taken":   {nil, 0, "port", doctor.Warning, "logs will go through SNs: port 30308 on 127.0.0.1 is in use by"},
+		"without a port":  {[]string{"--swop-fs-port=0"}, 0, "port", doctor.Skipped, "logs go through SNs"},
+		"with a port":     {[]string{fmt.Sprint("--swop-fs-port=", freePort(t))}, 0, "port", doctor.OK, "is free"},
+		"taken":           {[]string{taken}, 1, "port", doctor.Failed, "is in use by"},
+		"asks":            {[]string{"--policy=ask"}, 0, "policy", doctor.OK, "asks about every task"},
+		"bad policy":      {[]string{"--policy=" + filepath.Join(w.home, "bad.yaml")}, 1, "policy", doctor.Failed, "bad.yaml:1"},
+		"no profile":      {[]string{"--profile-file-name=none.yaml"}, 1, "options", doctor.Failed, "does not exist"},
+	} {
+		code, report := w.examine(t, "run-swop", append([]string{
+			"--name=h-0", "--host-ip=127.0.0.1", "--identity=embedded=" + filepath.Join(w.home, "a"), "--state-dir=" + filepath.Join(w.home, "swop"), "--usr-dir=" + w.home, "--profile-file-name=p.yaml",
+		}, tt.more...)...)
+		i := slices.IndexFunc(report.Rows, func(r doctor.Row) bool { return r.Check == tt.check })
+		if code != tt.code || i < 0 || report.Rows[i].Status != tt.status || !strings.Contains(report.Rows[i].Detail, tt.detail) {
+			t.Errorf("%s: exit code %d, %+v", name, code, report.Rows)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.home, "swop")); err == nil {
+		t.Error("the doctor has made a state directory")
+	}
+}
+
 func TestDoctorAsText(t *testing.T) {
 	w := &ward{t: t, home: t.TempDir()}
 	for want, args := range map[string][]string{
 		"FAIL  options":             {"doctor", "run-sl"},
-		"want run-sl or run-sn":     {"doctor", "run-swop"},
+		"run-sn or run-swop":        {"doctor", "run-swci"},
 		"swarmd doctor run-sl":      {"doctor"},
 		"want table or json":        {"doctor", "run-sl", "-o", "yaml"},
 		"did you mean --host-ip?":   {"doctor", "run-sn", "--hostip=1"},

@@ -170,10 +170,10 @@ func engineRow(ctx context.Context, eng *engine.Engine) doctor.Row {
 }
 
 // engine looks at the engine that is to run the node itself.
-func (p *patient) engine(ctx context.Context, image string) {
+func (p *patient) engine(ctx context.Context, address, image string) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
-	eng, err := engine.Open(ctx)
+	eng, err := engine.OpenAt(ctx, address)
 	if err != nil {
 		p.out.Add(doctor.Errors("engine", err, "start Docker or Podman, or name its socket with DOCKER_HOST")...)
 		return

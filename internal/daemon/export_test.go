@@ -28,3 +28,6 @@ var (
 	Explain   = func(err error) string { return explain(err, "swarmd") }
 	HealthDir = healthDir
 )
+
+// SWOPProfile is one with two SLs.
+const SWOPProfile = swopProfile

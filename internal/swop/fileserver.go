@@ -38,6 +38,11 @@ type FileServer struct {
 	port    int
 }
 
+// Free says why a port can't be listened at, with the remedy; nil: it can.
+func (m Machine) Free(ctx context.Context, at FilePort) error {
+	return m.Listen.CheckFree(ctx, m.bind(ctx), portOption, at.Number)
+}
+
 // OpenFileServer begins to listen. cfg has all but the addresses. The caller closes the server.
 func OpenFileServer(ctx context.Context, at FilePort, m Machine, cfg p2p.Config) (*FileServer, error) {
 	if at.Number == 0 {
