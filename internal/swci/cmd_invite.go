@@ -193,7 +193,7 @@ func (v *inviter) target(ctx context.Context) (Context, error) {
 		return target, err
 	}
 	if len(target.SNs) == 0 {
-		return target, exit.New(exit.Usage, "give --sn HOST:PORT, or choose a context with swarmctl switch context NAME", "no SN is known")
+		return target, errNoSN()
 	}
 	if target.Identity != "" || target.agent != nil {
 		return target, nil

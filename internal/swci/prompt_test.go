@@ -219,7 +219,7 @@ func TestPromptRefusals(t *testing.T) {
 		name, typed, want string
 		args              []string
 	}{
-		{"no SN", "list nodes", "ERROR : stdin:1: no SN is known\n    hint: give --sn HOST:PORT, or choose a context with switch context NAME", []string{id}},
+		{"no SN", "list nodes", "ERROR : stdin:1: no SN is known\n    hint: create context NAME with ip HOST, then switch context NAME; or give --sn HOST:PORT", []string{id}},
 		{"context without SN", "create context x", "ERROR : stdin:1: HOST is missing", []string{id}},
 		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : stdin:1: down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n", []string{id}},
 		{"context at another port", "create context x WITH IP sn1 99\nlist contexts -o table", "sn1:99", []string{id}},

@@ -86,12 +86,16 @@ func (s *Session) say(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", 
 func (s *Session) target(opts *cli.Context) (Context, error) {
 	target, err := s.anyTarget(opts)
 	if err == nil && len(target.SNs) == 0 {
-		err = exit.New(exit.Usage, "give --sn HOST:PORT, or choose a context with swarmctl switch context NAME", "no SN is known")
+		err = errNoSN()
 	}
 	if err == nil && target.Identity == "" {
 		err = errNoIdentity()
 	}
 	return target, err
+}
+
+func errNoSN() error {
+	return exit.New(exit.Usage, "swarmctl create context NAME with ip HOST, then swarmctl switch context NAME; or give --sn HOST:PORT", "no SN is known")
 }
 
 func errNoIdentity() error {
