@@ -64,8 +64,10 @@ func (a *logsAPI) assigned() []*swarmv1.Assignment {
 		a.Joins = id
 		return a
 	}
-	return []*swarmv1.Assignment{on("6", "train", "h-1"), on("7", "train", "h-0", "h-1", "h-1"), on("8", "closed", "h-0", "h-2"), on("9", "placed"),
-		on("10", "grown", "h-0"), joins("10", on("11", "grown", "h-1")), joins("10", on("12", "grown", "h-1"))}
+	return []*swarmv1.Assignment{
+		on("6", "train", "h-1"), on("7", "train", "h-0", "h-1", "h-1"), on("8", "closed", "h-0", "h-2"), on("9", "placed"),
+		on("10", "grown", "h-0"), joins("10", on("11", "grown", "h-1")), joins("10", on("12", "grown", "h-1")),
+	}
 }
 
 func (a *logsAPI) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
