@@ -29,6 +29,9 @@ var (
 	}
 )
 
+// loopback has a program train alone, without the swarm, and does nothing else: the original's task files name it.
+const loopback = "SWARM_LOOPBACK"
+
 // Inherited are the variables of a SWOP's environment that SLs and programs without a container have too.
 func Inherited(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
@@ -46,7 +49,7 @@ func Check(vars []taskfile.Var, process bool) error {
 			return fmt.Errorf("the task's Envvars: %.80q is no name of a variable with a value", v.Name)
 		case hasName(gpus, v.Name):
 			return fmt.Errorf("the task's Envvars set %.80s, which says which GPUs of this host a program has: leave it out, the host's profile says it", v.Name)
-		case process && hasName(loaders, v.Name):
+		case process && v.Name != loopback && hasName(loaders, v.Name):
 			return fmt.Errorf("the task's Envvars set %.80s, by which a process could run other code than its program: leave it out, or have the host's owner set it as usrenvvars in the profile", v.Name)
 		}
 	}

@@ -24,7 +24,7 @@ func TestProgramsHaveNoSecretsOfTheirSWOP(t *testing.T) {
 func TestWhatATaskMayNotSet(t *testing.T) {
 	for name, want := range map[string][2]bool{ // in a container, in a process
 		"MAX_EPOCHS": {true, true}, "MIN_PEERS": {true, true}, "OMP_NUM_THREADS": {true, true}, "KERAS_BACKEND": {true, true}, "http_proxy": {true, true}, "LDAP": {true, true},
-		"PYTHONPATH": {true, false}, "PYTHONSTARTUP": {true, false}, "LD_PRELOAD": {true, false}, "PATH": {true, false}, "SWARM_BRIDGE_DIR": {true, false}, "BASH_ENV": {true, false},
+		"PYTHONPATH": {true, false}, "PYTHONSTARTUP": {true, false}, "LD_PRELOAD": {true, false}, "PATH": {true, false}, "SWARM_BRIDGE_DIR": {true, false}, "SWARM_LOOPBACK": {true, true}, "SWARM_LOOPBACKS": {true, false}, "BASH_ENV": {true, false},
 		"HOME": {true, false}, "GCONV_PATH": {true, false}, "OMP_TOOL_LIBRARIES": {true, false}, "CUDA_INJECTION64_PATH": {true, false}, "OPENSSL_CONF": {true, false},
 		"NVIDIA_VISIBLE_DEVICES": {false, false}, "NVIDIA_DRIVER_CAPABILITIES": {false, false}, "CUDA_VISIBLE_DEVICES": {false, false},
 		"": {false, false}, "A=LD_PRELOAD": {false, false}, "A\x00": {false, false},
