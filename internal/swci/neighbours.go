@@ -7,6 +7,7 @@ import (
 
 // neighbours are words that other tools have for what commands here do: the nearest in spelling would be about something else.
 var neighbours = map[string][]string{
+	"bye":       {"exit"},
 	"check":     {"doctor", "identity check"},
 	"contracts": {"list contracts"},
 	"down":      {"stop"},
@@ -15,12 +16,14 @@ var neighbours = map[string][]string{
 	"init":      {"new", "local run", "create contract"},
 	"join":      {"invite", "help"},
 	"kick":      {"ban node"},
+	"logout":    {"exit"},
 	"models":    {"list models", "get model"},
 	"nodes":     {"list nodes"},
 	"peers":     {"list nodes"},
 	"ping":      {"doctor", "identity check"},
 	"preflight": {"doctor"},
 	"ps":        {"list nodes", "ps"},
+	"quit":      {"exit"},
 	"remove":    {"forget node", "ban node"},
 	"restart":   {"reset contract"},
 	"rm":        {"forget node", "delete contract"},

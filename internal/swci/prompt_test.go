@@ -227,6 +227,7 @@ func TestPromptRefusals(t *testing.T) {
 		{"context of a bad name", "create context ../x sn1", "context name \"../x\" is not valid", []string{id}},
 		{"run-swci", "run-swci", "ERROR : stdin:1: run-swci is not for the prompt", nil},
 		{"sleep", "sleep -1", `ERROR : stdin:1: "-1" is no number of seconds`, nil},
+		{"a word of other shells", "QUIT", `hint: did you mean "exit"?`, nil},
 		{"a word of several", "get contrct status c", `hint: did you mean "get contract status"?`, nil},
 		{"a word of several, and no argument", "Reset Contrat", `hint: did you mean "reset contract"?`, nil},
 		{"sleep, no number", "sleep NaN", `ERROR : stdin:1: "NaN" is no number`, nil},
