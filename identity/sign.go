@@ -70,6 +70,21 @@ func FetchMessage(f Fetch) []byte {
 	return message("swarm fetch 1", []byte(f.SwarmID), []byte(f.Node), []byte(f.Contract), number(f.Run), number(f.Round), []byte(f.Model), []byte(f.By), number(uint64(f.AtMS))) //nolint:gosec // its bits
 }
 
+// MemberState is what has become of a host's part in an assignment.
+type MemberState struct {
+	SwarmID, Node, Assignment string
+	Epoch, Member             uint32
+	State                     string
+	Code                      int32 // exit code
+}
+
+// MemberMessage is what the host's node key signs of it, for the ledger: it holds no nonce, as nothing that was once true of a member of an
+// epoch becomes untrue.
+func MemberMessage(m MemberState) []byte {
+	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	return message("swarm member 1", []byte(m.SwarmID), []byte(m.Node), []byte(m.Assignment), number(m.Epoch), number(m.Member), []byte(m.State), number(uint32(m.Code))) //nolint:gosec // its bits
+}
+
 // LogsMessage is what the SVID key of a node signs that hands a log out: that what is sealed with an encapsulated key of HPKE is its answer to
 // an operator's request, which id stands for.
 func LogsMessage(id, encapsulated []byte) []byte { return message("swarm logs 1", id, encapsulated) }

@@ -39,7 +39,7 @@ var bodies = []ledger.Body{
 	ledger.Assigned{Assignment: "7", Task: "t", Digest: "d", Taskrunner: "tr", Hosts: []string{"h-0"}, By: "spiffe://a.example/swarm/swci", Groups: []ledger.Group{{Name: "peers", Peers: 2, Least: 1}}, InOrder: true, Retries: 1, TimeoutMS: 5, ExpiresMS: 9},
 	ledger.EndedAssignment{Assignment: "7", Task: "t", Digest: "d", Verdict: "failed", Reason: "why", Members: []ledger.Member{{Node: "h-0", PeerID: "12D3", State: "exited", Code: 3}}},
 	ledger.Assigned{Assignment: "8", Task: "t", Digest: "d", Taskrunner: "tr", Hosts: []string{"h-1"}, Groups: []ledger.Group{{Name: "peers", Peers: 1, Least: 1}}, Joins: "7"},
-	ledger.EndedAssignment{Assignment: "8", Task: "t", Digest: "d", Verdict: "succeeded", Members: []ledger.Member{{Node: "h-1", PeerID: "12D3", State: "exited", Group: "peers", Peers: 1}}},
+	ledger.EndedAssignment{Assignment: "8", Task: "t", Digest: "d", Verdict: "succeeded", Members: []ledger.Member{{Node: "h-1", PeerID: "12D3", State: "exited", Group: "peers", Peers: 1, Signature: "c2ln"}}, Epoch: 2},
 	ledger.Rights{Sentences: []string{"Allow <x>"}, By: "spiffe://a.example/swarm/swci"},
 }
 

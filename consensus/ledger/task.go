@@ -84,6 +84,8 @@ type EndedAssignment struct {
 	Reason     string   `json:"reason,omitempty"`  // in words
 	Members    []Member `json:"members,omitempty"` // of its last epoch, as they were then
 	Order      *Order   `json:"order,omitempty"`   // the operator's that cancelled it; none: the leader judged
+	// Epoch is that of its members. Records of before it was kept have none.
+	Epoch uint32 `json:"epoch,omitempty"`
 }
 
 // Kind implements Body.
@@ -98,4 +100,6 @@ type Member struct {
 	// Group is the one that it was in, and Peers are for how many it counts there. Records of before they were kept have neither.
 	Group string `json:"group,omitempty"`
 	Peers uint32 `json:"peers,omitempty"`
+	// Signature is by the host's node key over identity.MemberMessage of state and code, base64; empty: the host did not sign it.
+	Signature string `json:"signature,omitempty"`
 }

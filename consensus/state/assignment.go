@@ -105,10 +105,13 @@ func endedBodies(old, next *task.Board, order *ledger.Order) (bodies []ledger.Bo
 			continue
 		}
 		body := ledger.EndedAssignment{Assignment: id, Task: a.Task, Digest: a.Digest, Verdict: string(a.Verdict), Reason: a.Reason, Order: order}
+		if a.Detailed {
+			body.Epoch = a.Epoch
+		}
 		for _, m := range a.Members {
 			one := ledger.Member{Node: m.Node, PeerID: m.PeerID, State: string(m.State), Code: m.Code}
 			if a.Detailed {
-				one.Group, one.Peers = m.Group, m.Peers
+				one.Group, one.Peers, one.Signature = m.Group, m.Peers, m.Signature
 			}
 			body.Members = append(body.Members, one)
 		}

@@ -199,6 +199,9 @@ var everyCommand = []state.Command{
 	state.AssignTask{Assignment: task.Request{
 		ID: "10", Task: "pull", Digest: pullDigest, Taskrunner: "tr", Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99, Joins: "8",
 	}, AtMS: 77, Order: anOrder("AssignTask"), Whole: true, Detailed: true},
+	state.MoveAssignments{AtMS: 78, Moves: []task.Move{
+		{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Exited, Signature: "c2ln"}}},
+	}},
 }
 
 // pullDigest is what the task of everyCommand comes to.

@@ -100,10 +100,12 @@ func TestRecordsSayWhatIsJoined(t *testing.T) {
 			ID: "8", Task: "pull", Taskrunner: "tr", Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, Joins: "7",
 		}, AtMS: 9, Detailed: detailed}
 		on := task.Move{Assignment: "8", Do: task.Place, Members: []task.Placement{{Node: "swop-1", Group: "peers", Peers: 1}}}
-		_, lines, _ := chained(t, append(assigned(), moves(placed("swop-0")), join, moves(on), state.CancelAssignment{Assignment: "8", AtMS: 10})...)
+		signed := task.Move{Assignment: "8", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Prepared, Signature: "c2ln"}}}
+		_, lines, _ := chained(t, append(assigned(), moves(placed("swop-0")), join, moves(on), moves(signed), state.CancelAssignment{Assignment: "8", AtMS: 10})...)
 		wantJoin := ledger.Assigned{Assignment: "8", Task: "pull", Digest: pull, Taskrunner: "tr", Hosts: []string{"swop-1"}}
-		wantEnd := ledger.EndedAssignment{Assignment: "8", Task: "pull", Digest: pull, Verdict: "cancelled", Members: []ledger.Member{{Node: "swop-1", PeerID: "key-swop-1", State: "placed"}}}
+		wantEnd := ledger.EndedAssignment{Assignment: "8", Task: "pull", Digest: pull, Verdict: "cancelled", Members: []ledger.Member{{Node: "swop-1", PeerID: "key-swop-1", State: "prepared"}}}
 		if detailed {
+			wantEnd.Epoch, wantEnd.Members[0].Signature = 1, "c2ln"
 			wantJoin.Joins, wantEnd.Members[0].Group, wantEnd.Members[0].Peers = "7", "peers", 1
 		}
 		for i, want := range []ledger.Body{wantJoin, wantEnd} {

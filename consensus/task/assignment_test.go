@@ -296,3 +296,36 @@ func TestOldAssignmentsGo(t *testing.T) {
 	}
 	refused(t, b, task.Full, assign("9999", task.DefaultTaskrunner, 1))
 }
+
+// TestASignatureIsOfTheState that it came with, is bounded, and goes with the assignment: the ledger has it by then.
+func TestASignatureIsOfTheState(t *testing.T) {
+	says := func(state task.State, signature string, cleaned bool) step {
+		return func(b *task.Board) (*task.Board, error) {
+			return b.Move([]task.Move{{Assignment: "7", Epoch: b.Assignments["7"].Epoch, Reports: []task.Report{
+				{Node: b.Assignments["7"].Members[0].Node, State: state, Signature: signature, Cleaned: cleaned},
+			}}}, keyOf, 20)
+		}
+	}
+	of := func(b *task.Board) string {
+		m := b.Assignments["7"].Members[0]
+		return string(m.State) + " " + m.Signature
+	}
+	b := running(t)
+	for _, signature := range []string{strings.Repeat("a", 89), "a b"} {
+		if next, err := says(task.Ready, signature, false)(b); err != nil || next != b {
+			t.Errorf("signature %q is taken: %v", signature, err)
+		}
+	}
+	b = after(t, b, says(task.Ready, "one", false))
+	if got := of(b); got != "ready one" {
+		t.Errorf("got %s", got)
+	}
+	b = after(t, b, says(task.Exited, "two", false), says(task.Exited, "three", true))
+	if got := of(b); got != "exited two" {
+		t.Errorf("got %s", got)
+	}
+	b = after(t, b, all("7", task.Exited, true), judged("7", task.Succeeded), do("7", task.Close))
+	if got := of(b); got != "exited " {
+		t.Errorf("it is over: %s", got)
+	}
+}

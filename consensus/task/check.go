@@ -109,7 +109,7 @@ func (a *Assignment) checkMembers() error {
 	for i, m := range a.Members {
 		started := m.State == Started || m.State == Ready || m.Succeeded()
 		switch {
-		case m.State.stage() == 0 || m.Peers == 0 || a.group(m.Group) < 0 || !naming.ValidNode(m.Node) || !text(m.Text, MaxText):
+		case m.State.stage() == 0 || m.Peers == 0 || a.group(m.Group) < 0 || !naming.ValidNode(m.Node) || !text(m.Text, MaxText) || !visible(m.Signature, maxSignature):
 			return fmt.Errorf("assignment %s: bad member %d", a.ID, i)
 		case m.Cleaned && !m.State.ended() || m.State == Lost && m.LostMS == 0:
 			return fmt.Errorf("assignment %s: member %d is cleaned though it has not ended, or lost at no time", a.ID, i)

@@ -57,7 +57,12 @@ type Member struct {
 	// LostMS is when its host was lost before it was cleaned; 0: it was not. Its lease begins then.
 	LostMS    int64 `json:"lost_ms,omitempty"`
 	ChangedMS int64 `json:"changed_ms"` // when the state changed last
+	// Signature is the host's of its state and code, base64; empty: the host signs none, or did not say it. It goes when the assignment is over.
+	Signature string `json:"signature,omitempty"`
 }
+
+// maxSignature bounds a signature by a node key, in base64.
+const maxSignature = 88
 
 // early reports whether the host may still be asked.
 func (m Member) early() bool { return m.State == Placed || m.State == Asked }
@@ -93,6 +98,8 @@ type Report struct {
 	Code    int32  `json:"code,omitempty"`
 	Text    string `json:"text,omitempty"`
 	Cleaned bool   `json:"cleaned,omitempty"`
+	// Signature is the host's, base64; empty: there is none.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Takes reports whether the report would change the assignment: it is of its epoch and of the member's node, and news.
@@ -121,7 +128,7 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 		m.Text, m.Heard = r.Text, last
 		return m, true
 	}
-	if before.Cleaned || r.State == before.State && !r.Cleaned || !text(r.Text, MaxText) {
+	if before.Cleaned || r.State == before.State && !r.Cleaned || !text(r.Text, MaxText) || !visible(r.Signature, maxSignature) {
 		return before, false
 	}
 	m = before
@@ -129,7 +136,7 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 		m.LostMS = max(atMS, 1)
 	}
 	if !m.State.ended() && r.State.stage() > m.State.stage() && a.allows(&m, r) {
-		m.State, m.Code, m.Text, m.ChangedMS = r.State, r.Code, r.Text, atMS
+		m.State, m.Code, m.Text, m.ChangedMS, m.Signature = r.State, r.Code, r.Text, atMS, r.Signature
 	}
 	m.Cleaned = r.Cleaned && r.State != Lost && m.State.ended()
 	return m, m != before

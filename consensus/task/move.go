@@ -171,6 +171,9 @@ func (a *Assignment) withdraw(why string, atMS int64) {
 func (b *Board) close(a *Assignment) {
 	b.Over++
 	a.Number, a.Order, a.Approvals = b.Over, nil, nil
+	for i := range a.Members {
+		a.Members[i].Signature = "" // the ledger has it
+	}
 	releaseRunner(b, a)
 	for _, id := range slices.Sorted(maps.Keys(b.Assignments)) {
 		if o := b.Assignments[id]; o.Number > 0 && o.Number+MaxOver <= b.Over {

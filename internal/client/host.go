@@ -38,13 +38,19 @@ func (h Host) CheckReader(ctx context.Context, part *swarmv1.LogPart, by string)
 	return err
 }
 
-// signMembers signs for our node what it says of its members.
+// signMembers signs for our node what it says of its members, of each for the ledger, and of all for the SN that leads.
 func (r *registrar) signMembers(members []*swarmv1.MemberReport) ([]byte, error) {
 	r.mu.Lock()
 	reg := r.speaker
 	r.mu.Unlock()
 	if reg == nil {
 		return nil, errors.New("sign report of members: no node has registered")
+	}
+	for _, x := range members {
+		var err error
+		if x.Signature, err = reg.Key.Sign(onwire.MemberMessage(r.client.PinnedSwarmID(), reg.Node.Name, x)); err != nil {
+			return nil, fmt.Errorf("sign report of a member: %w", err)
+		}
 	}
 	signature, err := reg.Key.Sign(onwire.MembersMessage(r.client.PinnedSwarmID(), reg.Node.Name, members))
 	if err != nil {

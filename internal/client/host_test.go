@@ -107,6 +107,10 @@ func TestAHostReportsThroughAnSNThatDoesNotLead(t *testing.T) {
 	if len(s.hosts.all) != 2 || len(s.hosts.all[1].Members) != 0 {
 		t.Fatalf("heard: %+v", s.hosts.all)
 	}
+	if got := s.hosts.all[0].Members; len(got) != 1 || len(got[0].Signature) != 88 {
+		t.Fatalf("what the ledger is to have is not signed: %+v", got)
+	}
+	members[0].Signature = s.hosts.all[0].Members[0].Signature // the SN has verified it
 	if d := cmp.Diff(members, s.hosts.all[0].Members); d != "" {
 		t.Error(d)
 	}

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 	"sync"
@@ -280,7 +281,19 @@ func TestHostsReportMembers(t *testing.T) {
 	if err := s.passOn(h, "sn-1", m); err != nil || said.count() != 3 {
 		t.Errorf("passed on as signed: %v, heard %d times", err, said.count())
 	}
-	m.Members[0].Code = 0
+	m.Members[0].Signature = must(key.Sign(onwire.MemberMessage(swarmID, "h", m.GetMembers()[0])))(t)
+	must(h.sessions().Report(t.Context(), with(h, m)))(t)
+	if got := said.all[said.count()-1].Members[0].Signature; got != base64.StdEncoding.EncodeToString(m.Members[0].GetSignature()) {
+		t.Errorf("the signature for the ledger is %q", got)
+	}
+	m.Members[0].Epoch++
+	_, err := h.sessions().Report(t.Context(), with(h, m))
+	wantReason(t, "signed for another epoch", err, "SIGNATURE_REFUSED")
+	m.Members[0].Signature = make([]byte, 65)
+	_, err = h.sessions().Report(t.Context(), with(h, m))
+	wantReason(t, "a long signature", err, "BAD_REQUEST")
+	said.all = said.all[:3]
+	m.Members[0].Code, m.Members[0].Signature = 0, nil
 	wantReason(t, "changed on its way", s.passOn(h, "sn-1", m), "SIGNATURE_REFUSED")
 	for what, bad := range map[string][]*swarmv1.MemberReport{
 		"too many": make([]*swarmv1.MemberReport, task.MaxHosted+1), "lost by its own word": {{Assignment: "7", State: "lost"}},
@@ -291,7 +304,7 @@ func TestHostsReportMembers(t *testing.T) {
 	}
 	sl := s.as("/swarm/sl")
 	sl.register(t, "sl-0", nodeKey(t))
-	_, err := sl.sessions().Report(t.Context(), with(sl, &swarmv1.ReportRequest{Members: onwire.Members(members)}))
+	_, err = sl.sessions().Report(t.Context(), with(sl, &swarmv1.ReportRequest{Members: onwire.Members(members)}))
 	wantReason(t, "of an SL", err, "BAD_REQUEST")
 	if said.count() != 3 {
 		t.Errorf("heard %d times", said.count())

@@ -262,6 +262,7 @@ type auditedJSON struct {
 	Contracts     []auditedContractJSON `json:"contracts" doc:"by first appearance"`
 	Orders        int                   `json:"orders" doc:"changes by operators with their signature"`
 	Unsigned      int                   `json:"unsigned" doc:"changes by operators of before they were signed"`
+	UnsignedParts int                   `json:"unsigned_members" doc:"parts of hosts in assignments of which the SNs alone say what became: the host did not sign it"`
 	Recoveries    []recoveredJSON       `json:"recoveries" doc:"the group of SNs was founded anew, in order"`
 	Tasks         []taskStepJSON        `json:"tasks" doc:"who made, assigned, approved, refused and ended tasks, in order"`
 	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
@@ -365,7 +366,7 @@ func auditedToJSON(r *audit.Report, tasks []deeds.Deed) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
 	}
 	for _, x := range r.Recoveries {
 		out.Recoveries = append(out.Recoveries, recoveredJSON{x.Record, stamp(x.AtMS), x.Epoch, x.Node, x.LastIndex, x.By})
@@ -512,6 +513,9 @@ func printVerified(w io.Writer, r *audit.Report, tasks []deeds.Deed) error {
 	fmt.Fprintf(w, "\nswarm %s, head %s\n", text.Line(r.SwarmID), r.Head)
 	if r.Unsigned > 0 {
 		fmt.Fprintf(w, "%s by operators without their signature, of before it was asked for\n", many(r.Unsigned, "change"))
+	}
+	if r.UnsignedMembers > 0 {
+		fmt.Fprintf(w, "of %s in assignments the SNs alone say what became: the hosts did not sign it\n", many(r.UnsignedMembers, "part"))
 	}
 	if r.Unwitnessed > 0 {
 		fmt.Fprintf(w, "not yet witnessed by a later round or an operator: the last %s; apart from their own signatures, only the SNs vouch for them (compare heads: --head)\n",

@@ -31,6 +31,7 @@ type ranMembersJSON struct {
 	Peers  uint32 `json:"peers" doc:"for how many it counted; 0: not recorded"`
 	State  string `json:"state" doc:"exited, refused, lost or stopped, or how far it had come"`
 	Code   int32  `json:"code" doc:"exit code"`
+	Signed bool   `json:"signed" doc:"the record has the host's signature of it"`
 }
 
 func taskStepsToJSON(all []deeds.Deed) []taskStepJSON {
@@ -44,7 +45,7 @@ func taskStepsToJSON(all []deeds.Deed) []taskStepJSON {
 func membersToJSON(all []ledger.Member) []ranMembersJSON {
 	out := []ranMembersJSON{}
 	for _, m := range all {
-		out = append(out, ranMembersJSON{m.Node, m.PeerID, m.Group, m.Peers, m.State, m.Code})
+		out = append(out, ranMembersJSON{m.Node, m.PeerID, m.Group, m.Peers, m.State, m.Code, m.Signature != ""})
 	}
 	return out
 }

@@ -165,8 +165,8 @@ func (a *assignments) ledger() {
 			a.t.Errorf("the ledger has assignment %s %d times, and %d verdicts on it", id, assigned[id], verdicts[id])
 		}
 	}
-	if r, err := audit.Verify(&b, o); err != nil || !r.Good() {
-		a.t.Errorf("audit: %v, %v", err, r.Problems)
+	if r, err := audit.Verify(&b, o); err != nil || !r.Good() || r.UnsignedMembers > 0 {
+		a.t.Errorf("audit: %v, %v; %d members whose hosts signed nothing", err, r.Problems, r.UnsignedMembers)
 	}
 }
 

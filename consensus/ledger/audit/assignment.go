@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -136,6 +138,7 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 			k.bad(field("node"), "the operator asked for hosts %.320q, and not for %.63q", a.Hosts, m.Node)
 		}
 		grouped = grouped || m.Group != ""
+		k.memberSigned(field("signature"), e, uint32(i)) //nolint:gosec // a record has not so many
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
 		}
@@ -159,6 +162,24 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		if grouped && peers[g.Name] < uint64(g.Least) {
 			k.bad("verdict", "it succeeded with %d peers of group %.63q, and the operator demanded %d", peers[g.Name], g.Name, g.Least)
 		}
+	}
+}
+
+// memberSigned holds what is said of a member to its host's signature. That it was placed or lost the leader says.
+func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) {
+	m := e.Members[i]
+	if m.Signature == "" {
+		if m.State != "placed" && m.State != "lost" {
+			k.report.UnsignedMembers++
+		}
+		return
+	}
+	signature, err := base64.StdEncoding.DecodeString(m.Signature)
+	message := identity.MemberMessage(identity.MemberState{
+		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code,
+	})
+	if err != nil || !k.opts.Unsigned && identity.VerifyNodeSignature(m.PeerID, message, signature) != nil {
+		k.bad(field, "host %.63q did not sign that its part in assignment %.20s is %.20q with code %d", m.Node, e.Assignment, m.State, m.Code)
 	}
 }
 

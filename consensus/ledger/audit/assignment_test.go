@@ -1,12 +1,15 @@
 package audit_test
 
 import (
+	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity"
 )
 
 // ran is a ledger with a finalised task, and two hosts that can carry it out.
@@ -56,10 +59,62 @@ func (b *ran) end(id, verdict string, o *ledger.Order, lie func(*ledger.EndedAss
 	b.add(e)
 }
 
+// signs has a host sign what is said of its member.
+func (n *node) signs(t *testing.T, e *ledger.EndedAssignment, i int) {
+	t.Helper()
+	m := &e.Members[i]
+	signature, err := n.key.Sign(identity.MemberMessage(identity.MemberState{
+		SwarmID: swarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: uint32(i), State: m.State, Code: m.Code,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Signature = base64.StdEncoding.EncodeToString(signature)
+}
+
 // bare leaves out of a record what records of before do not say.
 func bare(a *ledger.Assigned) { a.Groups, a.Joins = nil, "" }
 
 func ungrouped(e *ledger.EndedAssignment) { e.Members[0].Group, e.Members[0].Peers = "", 0 }
+
+// TestHostsSignWhatBecameOfTheirMembers: an SN that says something else is found out, and what no host has signed is counted.
+func TestHostsSignWhatBecameOfTheirMembers(t *testing.T) {
+	ca := newAuthority(t)
+	op := newOperator(t, ca)
+	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1")}
+	registered := []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)}
+	for name, tt := range map[string]struct {
+		want     string // empty: it is good
+		unsigned int
+		lie      func(e *ledger.EndedAssignment)
+	}{
+		"as signed":     {"", 0, func(*ledger.EndedAssignment) {}},
+		"not signed":    {"", 1, func(e *ledger.EndedAssignment) { e.Members[0].Signature = "" }},
+		"lost":          {"", 0, func(e *ledger.EndedAssignment) { e.Members[0].Signature, e.Members[0].State = "", "lost" }},
+		"another code":  {`did not sign that its part in assignment 7 is "exited" with code 0`, 0, func(e *ledger.EndedAssignment) { e.Members[0].Code = 0 }},
+		"another state": {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].State = "refused" }},
+		"another epoch": {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Epoch++ }},
+		"another's":     {"did not sign", 0, func(e *ledger.EndedAssignment) { hosts[1].signs(t, e, 0) }},
+		"another's part": {"did not sign", 1, func(e *ledger.EndedAssignment) {
+			e.Members = append(e.Members[:1:1], e.Members...)
+			e.Members[0].Signature = ""
+		}},
+		"no signature":       {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].Signature = "x" }},
+		"lost, as it is not": {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].State = "lost" }},
+	} {
+		b := newRan(t, ca, op, hosts, registered)
+		b.assign(&swarmv1.AssignTaskRequest{Id: "7"}, nil)
+		b.end("7", "failed", nil, func(e *ledger.EndedAssignment) {
+			e.Epoch, e.Members[0].Code = 1, 3
+			hosts[0].signs(t, e, 0)
+			tt.lie(e)
+		})
+		r := verify(t, b.bytes, optionsOf(ca))
+		if found := fmt.Sprint(r.Problems); r.Good() != (tt.want == "") || !strings.Contains(found, tt.want) || r.UnsignedMembers != tt.unsigned {
+			t.Errorf("%s: found %s, want %q; %d unsigned", name, found, tt.want, r.UnsignedMembers)
+		}
+	}
+}
 
 // TestWhoRanWhatOnWhichHosts: an SN that lies about assignments and their members is found out.
 func TestWhoRanWhatOnWhichHosts(t *testing.T) {

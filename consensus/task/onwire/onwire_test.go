@@ -107,7 +107,7 @@ func TestWhatAnSNMayNotShow(t *testing.T) {
 // TestHostsSayAll: every field of what a host says reaches the SN, bounded.
 func TestHostsSayAll(t *testing.T) {
 	want := []task.MemberReport{
-		{Assignment: "7", Epoch: 2, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true}},
+		{Assignment: "7", Epoch: 2, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln"}},
 		{Assignment: "8", Epoch: 1, Report: task.Report{Node: "h", State: task.Asked}},
 	}
 	wire := onwire.Members(want)
@@ -143,7 +143,7 @@ func TestHostsSayAll(t *testing.T) {
 // TestSignedReportsDiffer: no other report of members, of no other node or swarm, has the bytes that are signed.
 func TestSignedReportsDiffer(t *testing.T) {
 	one := func() []*swarmv1.MemberReport {
-		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x"}}
+		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}}}
 	}
 	seen := map[string]string{string(onwire.MembersMessage("swarm", "h", one())): "the report"}
 	add := func(name string, message []byte) {

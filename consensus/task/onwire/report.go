@@ -1,22 +1,38 @@
 package onwire
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/text"
 )
+
+// maxSeal bounds a signature by a node key, in bytes.
+const maxSeal = 64
 
 // Members shows what a host says of its members, of at most task.MaxHosted. Words that are too long are cut.
 func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 	for _, r := range all[:min(len(all), task.MaxHosted)] {
+		signature, err := base64.StdEncoding.DecodeString(r.Signature)
+		if err != nil { // what is none is not sent
+			signature = nil
+		}
 		out = append(out, &swarmv1.MemberReport{
-			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned,
+			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned, Signature: signature,
 		})
 	}
 	return out
+}
+
+// MemberMessage is what a node's key signs of one report, for the ledger.
+func MemberMessage(swarmID, node string, x *swarmv1.MemberReport) []byte {
+	return identity.MemberMessage(identity.MemberState{
+		SwarmID: swarmID, Node: node, Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Member: x.GetIndex(), State: x.GetState(), Code: x.GetCode(),
+	})
 }
 
 // FromMembers reads what a host says of its members.
@@ -27,11 +43,11 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 	var out []task.MemberReport
 	for _, x := range all {
 		s := task.State(x.GetState())
-		if !task.ValidID(x.GetAssignment()) || x.GetIndex() >= task.MaxMembers || !s.Known() || s == task.Placed || s == task.Lost || len(x.GetText()) > task.MaxText {
+		if !task.ValidID(x.GetAssignment()) || x.GetIndex() >= task.MaxMembers || !s.Known() || s == task.Placed || s == task.Lost || len(x.GetText()) > task.MaxText || len(x.GetSignature()) > maxSeal {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q that is %.20q", errBounds, x.GetIndex(), x.GetAssignment(), s)
 		}
 		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Report: task.Report{
-			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(),
+			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(), Signature: base64.StdEncoding.EncodeToString(x.GetSignature()),
 		}})
 	}
 	return out, nil
@@ -59,6 +75,9 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 			cleaned = 1
 		}
 		b = append(b, cleaned)
+		if len(x.GetSignature()) > 0 { // hosts of before had none
+			field(string(x.GetSignature()))
+		}
 	}
 	return b
 }
