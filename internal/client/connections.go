@@ -27,6 +27,9 @@ const (
 	pingFor   = 4 * time.Second
 	// maxMessage is the largest answer that is read, in bytes: a contract's layout of 1 MiB and many sessions fit.
 	maxMessage = 16 << 20
+	// maxTasks is the largest answer about tasks: what one host is shown of all live assignments, if operators have said as much on its parts
+	// as the state takes. A host that could not read it would hear of no assignment, and end them all.
+	maxTasks = 32 << 20
 	// maxKnown bounds the SNs whose stubs are kept.
 	maxKnown = 64
 )
@@ -125,7 +128,7 @@ func newStubs(rt, heartbeats http.RoundTripper, sn string) *stubs {
 			swarmv1connect.NewNodeServiceClient(h, url, opt),
 			swarmv1connect.NewSessionServiceClient(h, url, opt),
 			swarmv1connect.NewContractServiceClient(h, url, opt),
-			swarmv1connect.NewTaskServiceClient(h, url, opt),
+			swarmv1connect.NewTaskServiceClient(h, url, connect.WithReadMaxBytes(maxTasks)),
 			swarmv1connect.NewLedgerServiceClient(h, url, opt),
 			swarmv1connect.NewModelServiceClient(h, url, opt),
 			swarmv1connect.NewBackupServiceClient(h, url, opt),
