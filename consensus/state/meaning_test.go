@@ -37,8 +37,16 @@ func judged() []state.Command {
 	)
 	const ann, all3 = "spiffe://a.example/swarm/swci/ann", "Allow spiffe://a.example/swarm/swci/* to manage all-resources"
 	for i, sentences := range [][]string{
-		{"Allow " + ann + " to manage tasks"}, {"allow " + ann + " to manage rights"}, {"Allow " + ann + "  to manage rights"}, {"Allow " + ann + " to manage rights where node.name='x'"},
-		{"Allow spiffe://b.example/**, " + ann + " to manage rights", "of a later version"}, {all3}, {all3}, {"Allow spiffe://b.example/** to manage rights"}, {}, {all3, ""},
+		{"Allow " + ann + " to manage tasks"},
+		{"allow " + ann + " to manage rights"},
+		{"Allow " + ann + "  to manage rights"},
+		{"Allow " + ann + " to manage rights where node.name='x'"},
+		{"Allow spiffe://b.example/**, " + ann + " to manage rights", "of a later version"},
+		{all3},
+		{all3},
+		{"Allow spiffe://b.example/** to manage rights"},
+		{},
+		{all3, ""},
 	} {
 		all = append(all, state.SetRights{Sentences: sentences, By: ann, AtMS: int64(30 + i)})
 	}

@@ -22,7 +22,7 @@ func TestWhoDidWhat(t *testing.T) {
 		"ann assigned assignment 8 of task pull beside 7 on h-0, h-1 ":  ledger.Assigned{Assignment: "8", Task: "pull", Joins: "7", Hosts: []string{"h-0", "h-1"}, By: "ann"},
 		"bob approved assignment 7 of task pull on h-0 ":                ledger.Approval{Assignment: "7", Task: "pull", Host: "h-0", By: "bob"},
 		"bob refused assignment 7 of task pull on h-0 not today":        ledger.Approval{Assignment: "7", Task: "pull", Host: "h-0", Refused: true, Reason: "not today", By: "bob"},
-		" succeeded assignment 7 of task pull h-0 exited":   ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "succeeded", Members: []ledger.Member{{Node: "h-0", State: "exited"}}},
+		" succeeded assignment 7 of task pull h-0 exited":               ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "succeeded", Members: []ledger.Member{{Node: "h-0", State: "exited"}}},
 		"ann cancelled assignment 7 of task pull enough":                ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "cancelled", Reason: "enough", Order: by},
 		" failed assignment 7 of task pull why; h-0 exited with code 3": ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "failed", Reason: "why", Members: []ledger.Member{{Node: "h-0", State: "exited", Code: 3}}},
 		"ann set rights sentences: 2 ":                                  ledger.Rights{Sentences: []string{"a", "b"}, By: "ann"},
