@@ -18,8 +18,9 @@ type Table map[string]Known
 
 // Known is what is to be known of an option before a command line is taken apart.
 type Known struct {
-	Name string // the first of its names: urfave/cli takes only one of them at a time
-	Bool bool   // takes no value
+	Name string   // the first of its names: urfave/cli takes only one of them at a time
+	Bool bool     // takes no value
+	May  []string // of a Bool: words that are its value all the same if they follow it
 }
 
 // NewTable makes a table of options.
@@ -28,7 +29,7 @@ func NewTable(flags ...cli.Flag) Table {
 	for _, f := range flags {
 		_, boolean := f.(*cli.BoolFlag)
 		for _, n := range f.Names() {
-			t[n] = Known{f.Names()[0], boolean}
+			t[n] = Known{Name: f.Names()[0], Bool: boolean}
 		}
 	}
 	return t
@@ -95,7 +96,7 @@ func (t Table) Split(args []string) Line {
 			l.Options = append(l.Options, letters...)
 			continue
 		}
-		if ok && !known.Bool && !given && i+1 < len(args) {
+		if ok && !given && i+1 < len(args) && (!known.Bool || slices.Contains(known.May, args[i+1])) {
 			i++
 			o.Value, o.Given, o.Apart = args[i], true, true
 		}

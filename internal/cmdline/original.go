@@ -11,6 +11,7 @@ import (
 type Original struct {
 	Names []string // without dashes; the first is the usual one
 	Bool  bool     // takes no value
+	May   []string // of a Bool: words that are its value all the same, as the original's script takes none and the engine's command one
 	Says  string   // why it changes nothing; empty: it is refused
 	Use   string   // what to do instead
 	Of    []string // the commands that have it; nil: all start commands
@@ -127,7 +128,7 @@ var originals = []Original{
 	{Names: []string{"read-only"}, Bool: true, Says: "the container's root is read-only"},
 	{Names: []string{"cap-drop"}, Says: "the container has no capability but those that an SL needs for its program's files"},
 	{Names: []string{"init"}, Bool: true, Says: "swarmd ends its own processes"},
-	{Names: []string{"pull"}, Bool: true, Says: noPull},
+	{Names: []string{"pull"}, Bool: true, May: []string{"always", "missing", "never"}, Says: noPull},
 	{Names: []string{"quiet", "q"}, Bool: true, Says: noPull},
 	{Names: []string{"disable-content-trust"}, Bool: true, Says: noPull},
 	{Names: []string{"no-healthcheck"}, Bool: true, Says: noHealth},
@@ -192,7 +193,7 @@ func (o Original) Said(typed string) (string, error) {
 func (t Table) Add(known map[string]Original) Table {
 	all := Table{}
 	for n, o := range known {
-		all[n] = Known{o.Names[0], o.Bool}
+		all[n] = Known{Name: o.Names[0], Bool: o.Bool, May: o.May}
 	}
 	for n, k := range t {
 		all[n] = k

@@ -26,6 +26,7 @@ func TestOriginals(t *testing.T) {
 		"--host-ip h --apls-ip a --apls-port=1": {rest: "--host-ip", says: []string{"--apls-ip changes nothing: no licence is needed", "--apls-port changes nothing: no licence is needed"}},
 		"--apls-ip a --apls-ip b":               {says: []string{"--apls-ip changes nothing: no licence is needed"}},
 		"--pull --read-only -i":                 {rest: "-i", says: []string{"--pull changes nothing: no image is pulled: docker pull fetches one", "--read-only changes nothing: the container's root is read-only"}},
+		"--pull always -i":                      {rest: "-i", says: []string{"--pull changes nothing: no image is pulled: docker pull fetches one"}},
 		"--pull=always":                         {says: []string{"--pull changes nothing: no image is pulled: docker pull fetches one"}},
 		"--ml-it":                               {says: []string{"--ml-it changes nothing: the program has no terminal; its output is in the SL's"}},
 		"--sn-docker-name sn1":                  {says: []string{"--sn-docker-name changes nothing: --sn-ip alone says where the SN is; in a network of the engine a container's name will do"}},
