@@ -33,7 +33,7 @@ var masked = []struct {
 	{regexp.MustCompile(`(?m)^    #+\n`), ""}, // a slow machine waits longer
 	{regexp.MustCompile(`(OPERATION_ID +: )\d+`), "${1}NUMBER"},
 	{regexp.MustCompile(`PEERID,(TRUE|FALSE),`), "PEERID,BOOL,"}, // any SL may merge the first part
-	{regexp.MustCompile(`(SL|SN),127\.0\.0\.1,\d+`), "$1,127.0.0.1,NUMBER"},
+	{regexp.MustCompile(`(SL|SN|SWOP),127\.0\.0\.1,\d+`), "$1,127.0.0.1,NUMBER"},
 }
 
 // originalScripts runs scripts of every command of the original's releases against a real swarm of one SN and two SLs that

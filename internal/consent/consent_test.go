@@ -51,6 +51,7 @@ type world struct {
 type policy struct {
 	consent.Verdict
 
+	mu      sync.Mutex
 	judged  []string         // images
 	best    consent.Decision // at best; empty: Allowed
 	judging func(id string)  // called before the verdict is given; nil: nothing is
@@ -62,7 +63,9 @@ func (p *policy) Decide(_ context.Context, _ string, h *task.Hosted, _ *task.Tas
 		p.judging(h.ID)
 	}
 	if image != nil {
+		p.mu.Lock()
 		p.judged = append(p.judged, image.String())
+		p.mu.Unlock()
 	}
 	return p.Verdict
 }

@@ -25,7 +25,7 @@ const maxText = 1000
 
 // Row is one thing that was checked.
 type Row struct {
-	Check  string `json:"check" doc:"what was checked: options, name, port, identity, sn, clock and so on"`
+	Check  string `json:"check" doc:"what was checked: options, name, port, policy, identity, sn, clock and so on"`
 	Status Status `json:"status" doc:"ok, warning, failed or skipped"`
 	Detail string `json:"detail" doc:"what was found, in words"`
 	Remedy string `json:"remedy" doc:"what to do about it; empty where nothing is to be done"`
@@ -33,7 +33,7 @@ type Row struct {
 
 // Report is all that was found. Its tags describe the JSON form of swarmd doctor.
 type Report struct {
-	Command string `json:"command" doc:"that was checked: run-sl or run-sn"`
+	Command string `json:"command" doc:"that was checked: run-sl, run-sn or run-swop"`
 	OK      bool   `json:"ok" doc:"no row has failed"`
 	Rows    []Row  `json:"rows" doc:"in the order in which they were checked"`
 }
