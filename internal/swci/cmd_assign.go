@@ -128,9 +128,7 @@ func assignTask(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("assign task %s: %w", name, err)
 		}
 		req.TimeoutMs, req.Retries = args.Opts.Duration("time-limit").Milliseconds(), uint32(min(args.Opts.Uint("retries"), 1<<31)) //nolint:gosec // bounded
-		if err = warnUntrained(ctx, s, api, shown); err != nil {
-			return fmt.Errorf("assign task %s: %w", name, err)
-		}
+		warnUntrained(ctx, s, api, shown)
 		a, err := api.AssignTask(ctx, req)
 		if err != nil {
 			return fmt.Errorf("assign task %s: %w", name, err)
@@ -147,19 +145,19 @@ func assignTask(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
-// warnUntrained says that a task would train nothing, as its contract is completed. Who may not read contracts is not warned.
-func warnUntrained(ctx context.Context, s *Session, api client.Tasks, t *tasks.Shown) error {
+// warnUntrained says that a task would train nothing, as its contract is completed. Who gets no list of contracts is not warned: that is no
+// reason to assign nothing.
+func warnUntrained(ctx context.Context, s *Session, api client.Tasks, t *tasks.Shown) {
 	if t.GetType() != "RUN_SWARM" {
-		return nil
+		return
 	}
 	all, err := api.By.ListContracts(ctx)
-	if err != nil && client.Reason(err) != "NO_RIGHT" {
-		return err
+	if err != nil {
+		return
 	}
 	for _, warning := range tasks.Untrained(t, all.GetContracts()) {
 		s.say(warning)
 	}
-	return nil
 }
 
 // showSigned shows what is about to be signed, where somebody reads it. It is also proven where nobody does.

@@ -197,13 +197,14 @@ func getTaskrunnerPeer(ctx context.Context, s *Session, args Args) error {
 		}
 		a, peer := tasks.Whole(r), args.Value("PEER")
 		var known []string
-		for _, m := range a.GetMembers() {
+		for _, m := range slices.Backward(a.GetMembers()) { // a host that joined again is what it is now
 			known = append(known, utoa(uint64(m.GetIndex()))+" is "+m.GetNode())
 			if peer == m.GetNode() || peer == m.GetPeerId() || peer == utoa(uint64(m.GetIndex())) {
 				out := peerStatus(a, m, nodes.GetNodes())
 				return s.show(out, func() error { return out.facts.table(s.Env.Stdout) })
 			}
 		}
+		slices.Reverse(known)
 		hint := strings.Join(known[:min(len(known), 20)], ", ")
 		if len(known) == 0 {
 			hint = "no host carries out a task of it"

@@ -45,15 +45,19 @@ func (s *Service) GetTaskrunner(_ context.Context, req *connect.Request[swarmv1.
 	return connect.NewResponse(out), nil
 }
 
-// carriedOut adds a taskrunner's last assignment, and of those that have joined it as many as there is room for.
+// carriedOut adds a taskrunner's last assignment, and of those that have joined it as many as there is room for. Those that are under way are
+// all there, in the end without their members: who waits for them is not to take them for over.
 func carriedOut(out *swarmv1.GetTaskrunnerResponse, b *task.Board, a *task.Assignment, left room) {
 	const approvals = maxAnswer / 16 // of one assignment
 	add := func(to *[]*swarmv1.Assignment, all []*task.Assignment) {
 		for _, joined := range all {
 			if one := showAssignment(b, joined, approvals); left.take(one) {
 				*to = append(*to, one)
-			} else {
-				out.LeftOut++
+				continue
+			}
+			out.LeftOut++
+			if joined.Phase != task.Over {
+				*to = append(*to, &swarmv1.Assignment{Id: joined.ID, Task: joined.Task, Joins: joined.Joins, Phase: string(joined.Phase), CreatedUnixMs: joined.CreatedMS})
 			}
 		}
 	}
