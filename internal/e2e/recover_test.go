@@ -113,6 +113,16 @@ func TestRecoverIsRefusedWhileOthersAnswer(t *testing.T) {
 	t.Parallel()
 	w := newSwarm(t)
 	_, sns := w.up()
+	sns[0].Sees("server votes node=sn-2", "server votes node=sn-3")
+	if code, out := w.tool("swarmctl", "create", "contract", "settled", "--sn", w.Addr(1)+":30304", "--identity", "embedded="+w.Path("ca")); code != 0 {
+		t.Fatalf("create contract: %d %s", code, out)
+	}
+	w.Until("what SN 3 has of it, and so of who votes", func() bool {
+		file := w.Path("copy")
+		code, _ := w.tool("swarmctl", "get", "ledger", "--sn", w.Addr(3)+":30304", "--identity", "embedded="+w.Path("ca"), "--out", file, "--force")
+		raw, err := os.ReadFile(file)
+		return code == 0 && err == nil && strings.Contains(string(raw), `"settled"`)
+	})
 	sns[2].Stop()
 	if code, out := w.recover(3, understood); code != 1 || !strings.Contains(out, "sn-1, sn-2 can be reached: with this SN that is 3 of 3, a majority") {
 		t.Errorf("both answer: %d %s", code, out)
