@@ -43,7 +43,7 @@ func Explain(err error) error {
 }
 
 // taken is what engines say of a port that is in use.
-const taken = `(?:Bind for|listen (?:tcp|udp)[46]?) (\S+:(\d+))(?: failed)?: (?:port is already allocated|bind: address already in use)`
+const taken = `(?:Bind for|listen (?:tcp|udp)[46]?|failed to bind host port(?: for)?) (\S*?:(\d+))(?:(?: failed)?|(?::\S+)?/(?:tcp|udp)): (?:port is already allocated|(?:bind: )?address already in use)`
 
 var takenPort = regexp.MustCompile(taken)
 

@@ -426,6 +426,9 @@ func TestTakenPort(t *testing.T) {
 	for said, want := range map[string]int{
 		"driver failed programming external connectivity on endpoint a (1f): Bind for 0.0.0.0:30308 failed: port is already allocated":  30308,
 		"failed to set up container networking: Error starting userland proxy: listen tcp4 0.0.0.0:30308: bind: address already in use": 30308,
+		"failed to bind host port 0.0.0.0:30308/tcp: address already in use":                                                            30308,
+		"driver failed (1f): failed to bind host port for 0.0.0.0:30308:172.17.0.2:30308/tcp: address already in use":                   30308,
+		"failed to bind host port [::]:30310/tcp: address already in use":                                                               30310,
 		"rootlessport listen tcp 0.0.0.0:30309: bind: address already in use":                                                           30309,
 		"no such image": 0,
 	} {
