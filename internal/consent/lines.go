@@ -89,8 +89,11 @@ func (f *lineFile) replace(all []byte, lines int) (bool, error) {
 	}
 	now := *f
 	now.File, now.size, now.lines, now.doubtful, now.unsynced = next.File, int64(len(all)), lines, false, err != nil
-	if here, _ := now.at(); !here {
-		return false, errors.Join(err, next.Close())
+	if here, lost := now.at(); !here {
+		if err == nil && lost == nil {
+			lost = errors.New("another file has its name")
+		}
+		return false, errors.Join(err, lost, next.Close())
 	}
 	_ = f.Close() // the old file has no name any more
 	*f = now
