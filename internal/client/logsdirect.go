@@ -60,8 +60,8 @@ func (d *Direct) Close() error {
 	return d.network.Close()
 }
 
-// ReadFrom is Read by a connection with the host itself, by which no SN has a part in it. began is false if the host did not begin with an answer:
-// then Read can be tried.
+// ReadFrom is Read by a connection with the host itself, by which no SN has a part in it. began is false if the host did not begin with an answer,
+// or has no room for one: then Read can be tried.
 func (l Logs) ReadFrom(ctx context.Context, d *Direct, at *swarmv1.Node, part *swarmv1.LogPart, fn func([]*swarmv1.LogLine) error) (began bool, err error) {
 	c := l.By.Client
 	if c.cfg.Source == nil {
@@ -82,8 +82,9 @@ func (l Logs) ReadFrom(ctx context.Context, d *Direct, at *swarmv1.Node, part *s
 		return false, err
 	}
 	var last *swarmv1.LogText
+	texts := 0
 	began, err = direct.Read(ctx, s, order, time.Until(until), func(t *swarmv1.LogText) error {
-		last = t
+		last, texts = t, texts+1
 		return fn(t.GetLines())
 	})
 	switch {
@@ -92,7 +93,11 @@ func (l Logs) ReadFrom(ctx context.Context, d *Direct, at *swarmv1.Node, part *s
 	case err != nil:
 		return began, fmt.Errorf("log of %s: %w", l.Node, err)
 	}
-	return began, endOfLog(last)
+	err = endOfLog(last)
+	if texts == 1 && last.GetRefused() != "" && !last.GetDenied() {
+		return false, err // it has no room for one more, say
+	}
+	return began, err
 }
 
 // dial opens a stream to the host that is registered as node l.Node. That it is there is an SN's word, so it has to show who it is.

@@ -54,6 +54,7 @@ func (p printed) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) er
 
 // bench is a host that hands out logs, and operators.
 type bench struct {
+	final bool // whether the last text that was read denies the log
 	t     *testing.T
 	swarm *p2ptest.Swarm
 	at    p2p.Addr
@@ -121,7 +122,7 @@ func (b *bench) read(s *p2p.Stream, o *swarmv1.LogOrder) (lines []string, refuse
 		for _, l := range t.GetLines() {
 			lines = append(lines, l.GetFrom()+": "+l.GetText())
 		}
-		refused = t.GetRefused()
+		refused, b.final = t.GetRefused(), t.GetDenied()
 		return nil
 	})
 	return lines, refused, began, err
@@ -280,6 +281,9 @@ func TestFlood(t *testing.T) {
 		if _, refused, _ = ask(operator, "swci"); time.Now().After(deadline) {
 			t.Fatalf("one more: %q", refused)
 		}
+	}
+	if b.final {
+		t.Error("who finds no room is denied the log, and does not ask through SNs")
 	}
 	cfg := b.swarm.Config(identity.RoleSWCI, swarmID)
 	cfg.Source = b.swarm.Source(ann, "")

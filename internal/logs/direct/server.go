@@ -61,12 +61,16 @@ func (v *server) serve(ctx context.Context, s p2p.Conn) {
 	if err != nil {
 		v.log.Debug("a log is not handed out", "by", text.Line(who), "err", err)
 		_ = s.SetDeadline(time.Now().Add(refuseLimit))
-		err = send(s, &swarmv1.LogText{Over: true, Refused: text.Line(err.Error()), Denied: true})
-	} else {
-		defer v.leave(who)
-		err = v.answer(ctx, s)
+		// Not denied: others who have the ID may be the reason, and the way through SNs is open.
+		if send(s, &swarmv1.LogText{Over: true, Refused: text.Line(err.Error())}) != nil {
+			_ = s.Reset()
+			return
+		}
+		_ = s.Close()
+		return
 	}
-	if err != nil {
+	defer v.leave(who)
+	if err := v.answer(ctx, s); err != nil {
 		_ = s.Reset()
 		v.log.Info("a log is not read to its end", "by", text.Line(who), "err", text.Line(err.Error()))
 		return
