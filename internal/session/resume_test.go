@@ -219,6 +219,9 @@ func (n *incarnation) Merge(ctx context.Context, job session.Job) (*round.Done, 
 func (n *incarnation) signs(attempt [2]uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.dead { // a killed process would not have come here
+		return
+	}
 	if before, ok := n.signed[attempt]; ok && before != n.number {
 		n.t.Errorf("attempt %d of round %d: incarnation %d takes part, and incarnation %d did", attempt[1], attempt[0], n.number, before)
 	}

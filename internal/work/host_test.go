@@ -273,6 +273,12 @@ func (l *lab) restart() {
 	l.start()
 }
 
+// left has there be something of a member from before this process.
+func (l *lab) left(s work.Status) {
+	l.world.set(label(1), s)
+	l.restart() // a process that has looked before would take it for gone
+}
+
 // beat lets time pass with a leader that answers.
 func (l *lab) beat(d time.Duration) {
 	for ; d > 0; d -= time.Second {
@@ -575,8 +581,7 @@ func TestLease(t *testing.T) {
 
 func TestLeaseOfARestartedHostThatHearsNobody(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.world.set(label(1), work.Status{State: task.Ready})
-		l.restart()
+		l.left(work.Status{State: task.Ready})
 		l.away(task.LeaseMS*time.Millisecond - 2*time.Second)
 		l.wantCalls()
 		l.away(4 * time.Second)
@@ -656,7 +661,7 @@ func TestTimeoutCountsFromWhenItWasReceived(t *testing.T) {
 			l.world.prepares = time.Hour
 			committed := task.HostedMember{State: task.Placed}
 			if runs {
-				l.world.set(label(1), work.Status{State: task.Started})
+				l.left(work.Status{State: task.Started})
 				committed = task.HostedMember{State: task.Started, Start: true}
 			}
 			l.shows(1, committed, func(h *task.Hosted) { h.TimeoutMS = 20_000 })
@@ -678,7 +683,7 @@ func TestTheOwnerIsAskedAboutWhatRuns(t *testing.T) {
 		inLab(t, func(l *lab) {
 			l.guard.stays = work.Answer{May: may, Why: "the policy refuses it"}
 			l.tasks.err = errors.New("no SN answers")
-			l.world.set(label(1), work.Status{State: task.Ready})
+			l.left(work.Status{State: task.Ready})
 			l.shows(1, task.HostedMember{State: task.Started, Start: true})
 			l.beat(time.Minute) // longer than any fetch is tried for
 			l.wantCalls()
@@ -713,7 +718,7 @@ func TestWhatAProgramPrintsIsTheOwners(t *testing.T) {
 		inLab(t, func(l *lab) {
 			tt.says.State, tt.says.Code, l.guard.silent = task.Exited, 3, tt.silent
 			if tt.found {
-				l.world.set(label(1), tt.says)
+				l.left(tt.says)
 			} else {
 				l.world.result = tt.says
 			}
@@ -770,7 +775,7 @@ func TestExpiredAssignmentIsNotBegun(t *testing.T) {
 
 func TestMemberThatVanishesAndOneThatCantBeSeen(t *testing.T) {
 	inLab(t, func(l *lab) {
-		l.world.set(label(1), work.Status{State: task.Ready})
+		l.left(work.Status{State: task.Ready})
 		l.shows(1, task.HostedMember{State: task.Ready, Start: true})
 		l.beat(5 * time.Second)
 		l.world.fail("find", errors.New("no engine"))
@@ -783,7 +788,7 @@ func TestMemberThatVanishesAndOneThatCantBeSeen(t *testing.T) {
 		l.wantSaid("ready", "exited -1 its host could not see for 5m0s what runs: no engine cleaned")
 	})
 	inLab(t, func(l *lab) {
-		l.world.set(label(1), work.Status{State: task.Ready})
+		l.left(work.Status{State: task.Ready})
 		l.shows(1, task.HostedMember{State: task.Ready, Start: true})
 		l.beat(5 * time.Second)
 		l.world.vanish()
