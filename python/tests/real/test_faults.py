@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any, Callable
 
@@ -64,6 +65,23 @@ def reset_when(swarm: RealSwarm, contract: str, text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def one_fails(swarm: RealSwarm, contract: str, program: Callable[[int], Any], text: str) -> list[errors.SwarmError]:
+    """Run program(0), which fails, beside program(1), which waits for it; give the errors of both, and hold that the status says text."""
+    failed = threading.Event()
+
+    def first() -> errors.SwarmError:
+        try:
+            return error_of(lambda: program(0))()
+        finally:
+            failed.set()
+
+    def release() -> None:
+        wait_for(failed.is_set, "the error at the program")  # its attempt may say the same before its session has ended
+        reset_when(swarm, contract, text)
+
+    return together(first, error_of(lambda: program(1)), release)[:2]
+
+
 def test_nan_at_the_program(pair: RealSwarm) -> None:
     models = [value(0), value(0)]
 
@@ -74,9 +92,7 @@ def test_nan_at_the_program(pair: RealSwarm) -> None:
         callback.on_batch_end()
 
     text = 'tensor "w" has NaN or infinite values'
-    mine, others, _ = together(
-        error_of(lambda: program(0)), error_of(lambda: program(1)), lambda: reset_when(pair, "nan", text)
-    )
+    mine, others = one_fails(pair, "nan", program, text)
     assert isinstance(mine, errors.NotFiniteError)
     assert text in mine.message
     assert mine.remedy
@@ -91,11 +107,7 @@ def test_infinity_past_the_program(pair: RealSwarm) -> None:
         opened.sync(1, 1, lambda _: None)
 
     text = 'tensor "layer.weight" element 99999 is +Inf'
-    mine, _, _ = together(
-        error_of(lambda: program(0)),
-        error_of(lambda: program(1)),
-        lambda: reset_when(pair, "inf", f"failed: not finite: {text}"),
-    )
+    mine, _ = one_fails(pair, "inf", program, f"failed: not finite: {text}")
     assert isinstance(mine, errors.NotFiniteError)
     assert text in mine.message
     assert mine.remedy
@@ -109,12 +121,7 @@ def test_weight_file_cut_short(pair: RealSwarm) -> None:
         opened.sync(1, 1, lambda _: None)
 
     text = "is 1000 bytes, want 400000: the program must not truncate or extend it"
-    mine, _, _ = together(
-        error_of(lambda: program(0)),
-        error_of(lambda: program(1)),
-        # Not before the session has ended: the attempt's failure says the same a moment earlier.
-        lambda: reset_when(pair, "cut", f"failed: weight file local {text}"),
-    )
+    mine, _ = one_fails(pair, "cut", program, f"failed: weight file local {text}")
     assert isinstance(mine, errors.WeightFileError)
     assert text in mine.message
     assert mine.remedy
