@@ -446,9 +446,14 @@ func (s *WorkloadSource) Close() error {
 	return nil
 }
 
+// UnixPath is the path of a unix socket that is named by it, or by a URL: unix:///PATH or unix:/PATH.
+func UnixPath(socket string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
+}
+
 // socketAddr turns a path or URL into the address that go-spiffe takes.
 func socketAddr(socket string) (string, error) {
-	path := strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
+	path := UnixPath(socket)
 	if path == "" {
 		return "", errors.New("open identity source: no workload API socket given: use --socket-path or SPIFFE_ENDPOINT_SOCKET")
 	}

@@ -13,8 +13,6 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/cmdline"
-	"github.com/swarmd/swarmd/internal/invited"
-	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/p2p"
@@ -134,12 +132,7 @@ func withIdentity(o *start.Node, e Env, role identity.Role, cfg *node.Common) er
 		return err
 	}
 	if agent != nil {
-		own := filepath.Join(cfg.StateDir, "spire-agent")
-		dir := func() string { return own }
-		if i := o.Invitation; i != nil {
-			dir = func() string { return invited.AgentDir(cfg.StateDir, i, engine.Scope(e.Getenv)) }
-		}
-		return withAgent(cfg, agent, dir)
+		return withAgent(cfg, agent, func() string { return o.AgentDir(e.Getenv, cfg.StateDir) })
 	}
 	if cfg.SocketPath, err = o.Socket(e.Getenv, role); err == nil && !o.Embedded() {
 		atHost(cfg)

@@ -13,7 +13,6 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
-	"github.com/swarmd/swarmd/internal/invited"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -135,7 +134,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		return o, node.SWOPConfig{}, err
 	}
 	place := swop.Place{
-		Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile),
+		Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile, o.AgentDir(e.Getenv, base.StateDir)),
 	}
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: place,
@@ -158,21 +157,6 @@ func hostPaths(o *start.SWOP, e Env, node, ml string, own *ownimage.Image) hostp
 		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },
 		Image: own.ID, Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
 	}
-}
-
-// agentSocket is the socket of the SPIRE agent that this node runs, where it has one: SLs of which the profile names no identity ask it too.
-func agentSocket(o *start.Node, e Env, stateDir string) string {
-	if agent, err := o.AgentConfig(e.Getenv); err != nil || agent == nil {
-		return ""
-	}
-	if given := o.Agent["socketPath"]; given != "" {
-		return given
-	}
-	dir := filepath.Join(stateDir, "spire-agent")
-	if o.Invitation != nil {
-		dir = invited.AgentDir(stateDir, o.Invitation, engine.Scope(e.Getenv))
-	}
-	return filepath.Join(dir, "agent.sock")
 }
 
 // readProfile reads the host's profile, and what is odd in it.

@@ -74,7 +74,7 @@ func (t *taskTypes) inContainers(given swop.Given) work.Type {
 
 func (t *taskTypes) asProcesses() work.Type {
 	lent := t.o.Node
-	if socket := agentSocket(&t.o.Node, t.env, t.base.StateDir); socket != "" {
+	if socket := lent.AgentSocket(t.env.Getenv, t.base.StateDir); socket != "" {
 		lent.SocketPath = socket
 	}
 	return work.Type{Executor: &runswarm.Processes{

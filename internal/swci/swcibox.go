@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -189,6 +190,6 @@ func (s *Session) boxOptions(c *cli.Context) (*start.SWCI, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.SocketPath = strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
+	o.SocketPath = identity.UnixPath(socket)
 	return o, identityAnswers(context.Background(), o.SocketPath)
 }

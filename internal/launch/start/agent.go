@@ -1,6 +1,32 @@
 package start
 
-import "github.com/swarmd/swarmd/identity/spire"
+import (
+	"path/filepath"
+
+	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/invited"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// AgentDir is the directory of the SPIRE agent that the node runs, which with an invitation may be another node's; empty: it runs none.
+func (n *Node) AgentDir(getenv func(string) string, stateDir string) string {
+	if agent, err := n.AgentConfig(getenv); err != nil || agent == nil {
+		return ""
+	}
+	if n.Invitation != nil {
+		return invited.AgentDir(stateDir, n.Invitation, engine.Scope(getenv))
+	}
+	return filepath.Join(stateDir, "spire-agent")
+}
+
+// AgentSocket is the socket of that agent: SLs of which a SWOP's profile names no identity ask it too.
+func (n *Node) AgentSocket(getenv func(string) string, stateDir string) string {
+	dir := n.AgentDir(getenv, stateDir)
+	if given := n.Agent["socketPath"]; dir == "" || given != "" {
+		return given
+	}
+	return filepath.Join(dir, "agent.sock")
+}
 
 // agentOptions are the names of all options of a node's own agent.
 func agentOptions() []string {

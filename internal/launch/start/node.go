@@ -112,7 +112,7 @@ func (n *Node) Socket(getenv func(string) string, role identity.Role) (string, e
 		if socket == "" {
 			return "", fmt.Errorf("no identity: give --socket-path of a SPIFFE agent, or -serverAddress and -genJoinToken to start one, or run `swarmd run-authority` on this machine and give --identity embedded")
 		}
-		return strings.TrimPrefix(socket, "unix://"), nil
+		return identity.UnixPath(socket), nil
 	}
 	return "", fmt.Errorf("--identity %s: want embedded, embedded=DIR or spiffe", kind)
 }

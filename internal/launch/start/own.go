@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // ownVariable tells a SWOP in a container which paths of its host are its own; hostUsrVariable is where its --usr-dir is there.
@@ -26,22 +28,35 @@ func (o *SWOP) Own(getenv func(string) string, stateDir string, read ...string) 
 		}
 		all = append(all, filepath.SplitList(getenv(ownVariable))...)
 	} else {
-		all = append(append(all, read...), o.onHost(getenv, stateDir)...)
+		all = slices.Concat(all, read, o.onHost(getenv, stateDir), o.agentPaths(getenv))
 	}
 	return absolute(all)
 }
 
 // onHost are those that a SWOP's container has elsewhere than its host.
 func (o *SWOP) onHost(getenv func(string) string, stateDir string) []string {
-	authority, embedded := strings.CutPrefix(o.Identity, "embedded=")
-	if !embedded {
-		authority = ""
+	all := []string{stateDir}
+	if at, err := o.Socket(getenv, naming.RoleSWOP); err == nil {
+		if o.Embedded() {
+			at = filepath.Dir(at) // the authority's, with its keys and the sockets of all roles
+		}
+		all = append(all, at)
 	}
-	all := []string{stateDir, authority, strings.TrimPrefix(cmp.Or(o.SocketPath, getenv("SPIFFE_ENDPOINT_SOCKET")), "unix://")}
 	if socket, local := strings.CutPrefix(cmp.Or(o.Getenv(getenv)("DOCKER_HOST"), "unix:///var/run/docker.sock"), "unix://"); local {
 		all = append(all, socket)
 	}
 	return absolute(all)
+}
+
+// agentPaths are those of an agent of the SWOP's own that the user has put elsewhere than in its directory. A container has them inside. What
+// is wrong with the agent's options others say.
+func (o *SWOP) agentPaths(getenv func(string) string) []string {
+	agent, err := o.AgentConfig(getenv)
+	if err != nil || agent == nil {
+		return nil
+	}
+	all, _ := agent.Paths()
+	return all
 }
 
 // absolute are paths as they are from the root, each once.

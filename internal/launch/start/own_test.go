@@ -2,10 +2,13 @@ package start_test
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 // TestWhatIsASWOPsOwn: a process and a container know the same paths of the host.
@@ -45,5 +48,43 @@ func TestWhatIsASWOPsOwn(t *testing.T) {
 	}, "/var/lib/swarmd", "/platform/swarm/usr/profile.yaml", "/platform/swarm/usr/policy.yaml")
 	if !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 		t.Errorf("a container: %q, want %q", got, want)
+	}
+}
+
+// TestASWOPsOwnIdentity: wherever a SWOP has its identity from, and in whatever form that is named.
+func TestASWOPsOwnIdentity(t *testing.T) {
+	dir := t.TempDir()
+	env := func(vars ...string) func(string) string {
+		return func(name string) string {
+			for _, v := range append(vars, "DOCKER_HOST=tcp://h:1", "XDG_RUNTIME_DIR="+dir) {
+				if value, is := strings.CutPrefix(v, name+"="); is {
+					return value
+				}
+			}
+			return ""
+		}
+	}
+	socket, authority := filepath.Join(dir, "a.sock"), filepath.Join(dir, "swarmd", "authority")
+	if os.Geteuid() == 0 {
+		authority = "/run/swarmd/authority"
+	}
+	for _, tt := range []struct {
+		node start.Node
+		env  func(string) string
+		want string
+	}{
+		{start.Node{SocketPath: socket}, env(), socket},
+		{start.Node{SocketPath: "unix://" + socket}, env(), socket},
+		{start.Node{SocketPath: "unix:" + socket}, env(), socket},
+		{start.Node{}, env("SPIFFE_ENDPOINT_SOCKET=unix:" + socket), socket},
+		{start.Node{Identity: "embedded"}, env(), authority},
+		{start.Node{Identity: "Embedded=" + dir}, env(), dir},
+		{start.Node{Agent: start.Agent{"serverAddress": "s", "joinToken": "t", "socketPath": socket}}, env(), socket},
+		{start.Node{Agent: start.Agent{"serverAddress": "s", "joinToken": "t", "dataDir": dir}}, env(), dir},
+	} {
+		o := start.SWOP{Node: tt.node}
+		if got := o.Own(tt.env, ""); !slices.Equal(got, []string{tt.want}) {
+			t.Errorf("%+v: %q, want %q", tt.node, got, tt.want)
+		}
 	}
 }

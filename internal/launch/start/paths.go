@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 // readable is a directory that may be listed.
@@ -73,7 +75,7 @@ func (o *SL) keepIdentity(p paths) error {
 		authority = ""
 	}
 	for _, own := range [][2]string{
-		{"key", o.Key}, {"state-dir", o.StateDir}, {"identity", authority}, {"socket-path", strings.TrimPrefix(o.SocketPath, "unix://")},
+		{"key", o.Key}, {"state-dir", o.StateDir}, {"identity", authority}, {"socket-path", identity.UnixPath(o.SocketPath)},
 	} {
 		for _, g := range given {
 			if own[1] != "" && filepath.IsAbs(g[1]) && lies(own[1], g[1]) {
