@@ -150,13 +150,17 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 func hostPaths(o *start.SWOP, e Env, node, ml string, own *ownimage.Image) hostpaths.Resolver {
 	getenv := o.Getenv(e.Getenv)
 	address := getenv("DOCKER_HOST")
-	if ml == start.Process || e.Getenv(start.InContainer) == "" && (address == "" || strings.HasPrefix(address, "unix://")) {
+	if ml == start.Process {
 		return hostpaths.NewHere()
 	}
-	return hostpaths.Engine{
+	far := hostpaths.Engine{
 		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },
 		Image: own.ID, Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
 	}
+	if e.Getenv(start.InContainer) == "" && (address == "" || strings.HasPrefix(address, "unix://")) {
+		return hostpaths.Second{First: hostpaths.NewHere(), Other: far}
+	}
+	return far
 }
 
 // readProfile reads the host's profile, and what is odd in it.

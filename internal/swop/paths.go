@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
@@ -76,16 +77,25 @@ func (o Owner) withheld(name string, lead hostpaths.Lead, own []string) (why, de
 }
 
 // own are the paths that no task is given, whatever the policy gives: those of this host, and the identities of its SLs. Each is there as it is
-// named and as it leads.
+// named and as it leads; of one that leads nowhere, as far as it leads. An error is also one that leads where nobody may look.
 func (o Owner) own(ctx context.Context) (all []string, err error) {
-	for named := range slices.Chunk(slices.Concat(o.Own, o.Profile.IdentityFiles()), maxAtOnce) {
+	identities := o.Profile.IdentityFiles()
+	for i, name := range identities {
+		if identities[i], err = filepath.Abs(identity.UnixPath(name)); err != nil {
+			return nil, err
+		}
+	}
+	for named := range slices.Chunk(slices.Concat(o.Own, identities), maxAtOnce) {
 		leads, err := o.Recent.Resolve(ctx, named)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range named {
-			all = append(all, filepath.Clean(name))
-			if lead := leads[name]; lead.Why == "" {
+			lead := leads[name]
+			if lead.Closed {
+				return nil, fmt.Errorf("this host's own %.200q may lead anywhere: of %.200q, %s; start the SWOP as a user who may look there, or in a container", name, lead.At, lead.Why)
+			}
+			if all = append(all, filepath.Clean(name)); lead.At != "" {
 				all = append(all, lead.At)
 			}
 		}

@@ -364,14 +364,18 @@ func TestWhatIsTheHostsOwnIsKept(t *testing.T) {
 	for _, name := range []string{"keys", "data", "state", "real"} {
 		errs = append(errs, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	if err := errors.Join(append(errs, os.Symlink("real", filepath.Join(dir, "link")))...); err != nil {
+	if err := errors.Join(append(errs, os.Mkdir(filepath.Join(dir, "agent"), 0o700), os.Mkdir(filepath.Join(dir, "later"), 0o700), os.Symlink("real", filepath.Join(dir, "link")),
+		os.Symlink("later", filepath.Join(dir, "sockets")))...); err != nil {
 		t.Fatal(err)
 	}
 	o := giving(t, dir, hostpaths.NewHere())
-	o.Own = []string{dir + "/state", dir + "/link/policy", dir + "/link", "/none/of/them"}
-	o.Profile = &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{{Kind: "KEY", MountType: "BIND", Src: dir + "/keys/sl.pem"}}}}}
+	o.Own = []string{dir + "/state", dir + "/link/policy", dir + "/link", "/none/of/them", dir + "/sockets/agent.sock"} // an agent that does not run yet
+	o.Profile = &taskfile.Profile{Nodes: []taskfile.Node{{Identity: []taskfile.Attribute{
+		{Kind: "KEY", MountType: "BIND", Src: dir + "/keys/sl.pem"}, {Kind: "SPIFFE_SOCKETPATH", MountType: "BIND", Src: "unix:" + dir + "/agent/api.sock"},
+	}}}}
 	for path, want := range map[string]consent.Decision{
-		dir + "/keys": consent.Refused, dir: consent.Refused, dir + "/data": consent.Allowed, dir + "/state": consent.Refused, dir + "/real": consent.Refused, dir + "/link": consent.Refused,
+		dir + "/keys": consent.Refused, dir: consent.Refused, dir + "/data": consent.Allowed, dir + "/state": consent.Refused, dir + "/real": consent.Refused, dir + "/link": consent.Refused, dir + "/agent": consent.Refused,
+		dir + "/later": consent.Refused,
 	} {
 		got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(path), nil)
 		_, grant := o.Grant(t.Context(), binding(path))
@@ -384,6 +388,33 @@ func TestWhatIsTheHostsOwnIsKept(t *testing.T) {
 	o.Recent = broken{}
 	if got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(dir+"/data"), nil); got.Decision != consent.Later {
 		t.Errorf("what the host's own leads to is not known: %+v", got)
+	}
+}
+
+// closed is a host with a directory that its SWOP may not look into.
+type closed struct{ dir string }
+
+func (c closed) Resolve(ctx context.Context, names []string) (map[string]hostpaths.Lead, error) {
+	all, err := hostpaths.NewHere().Resolve(ctx, names)
+	for _, name := range names {
+		if hostpaths.Overlap(name, c.dir) {
+			all[name] = hostpaths.Lead{At: c.dir, Why: "this host's SWOP may not look at it", Closed: true}
+		}
+	}
+	return all, err
+}
+
+// TestTheHostsOwnThatMayNotBeLookedAt: it may lead to what a task names, so that no path is given, and the host's log says what to do.
+func TestTheHostsOwnThatMayNotBeLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	o := giving(t, dir, closed{"/closed"})
+	o.Own = []string{"/closed/key"}
+	got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(dir), nil)
+	_, grant := o.Grant(t.Context(), binding(dir))
+	for _, v := range []consent.Verdict{got, grant} {
+		if v.Decision != consent.Later || strings.Contains(v.Sentence, "/closed") || !strings.Contains(v.Detail, `"/closed/key" may lead anywhere`) {
+			t.Errorf("%+v", v)
+		}
 	}
 }
 

@@ -66,11 +66,43 @@ func TestWalkFollowsLinksAndStaysInItsWorld(t *testing.T) {
 		"srv": {Why: "write its absolute path on this host"}, "/none": {At: "/none", Why: "it does not exist"}, "/srv/gone": {At: "/none", Why: "it does not exist"},
 		"/loop": {At: "/loop", Why: "it leads through more than 40 symbolic links"}, "/file/x": {At: "/file", Why: "it is no directory"}, "/srv\x00": {Why: "it is none"},
 		"/" + strings.Repeat("a", 5000): {Why: "it is none"}, "/\xff": {Why: "it is none"}, "/srv/far/z": {At: "/data/x/z", Why: "it does not exist"},
-		"/" + strings.Repeat("a", 300): {At: "/" + strings.Repeat("a", 300), Why: "its name is too long"}, "/odd": {At: "/odd", Why: "it leads to a name that is no UTF-8"},
+		"/" + strings.Repeat("a", 300): {At: "/" + strings.Repeat("a", 300), Why: "its name is too long"}, "/odd": {At: "/odd", Why: "it leads to a name that is no UTF-8", Closed: true},
 	} {
 		if got, err := hostpaths.Walk(root, name); got != want || err != nil {
 			t.Errorf("%.20q leads to %+v, %v; want %+v", name, got, err, want)
 		}
+	}
+}
+
+// said answers by the name, and fails for others.
+type said map[string]hostpaths.Lead
+
+func (s said) Resolve(_ context.Context, names []string) (map[string]hostpaths.Lead, error) {
+	all := map[string]hostpaths.Lead{}
+	for _, name := range names {
+		lead, knows := s[name]
+		if !knows {
+			return nil, fmt.Errorf("asked for %s", name)
+		}
+		all[name] = lead
+	}
+	return all, nil
+}
+
+// TestWhatOneMayNotLookAtAnotherLooksAt: who may look at everything is asked only for what the first may not.
+func TestWhatOneMayNotLookAtAnotherLooksAt(t *testing.T) {
+	open, closed := hostpaths.Lead{At: "/a"}, hostpaths.Lead{At: "/root", Why: "closed", Closed: true}
+	r := hostpaths.Second{First: said{"/a": open, "/root/b": closed}, Other: said{"/root/b": {At: "/data/b"}}}
+	got, err := r.Resolve(t.Context(), []string{"/a", "/root/b"})
+	if err != nil || got["/a"] != open || got["/root/b"] != (hostpaths.Lead{At: "/data/b"}) {
+		t.Error(got, err)
+	}
+	r.Other = said{}
+	if got, err := r.Resolve(t.Context(), []string{"/a"}); err != nil || got["/a"] != open {
+		t.Error(got, err)
+	}
+	if got, err := r.Resolve(t.Context(), []string{"/root/b"}); err == nil {
+		t.Error("nobody knows, and that is", got)
 	}
 }
 

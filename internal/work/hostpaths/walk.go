@@ -29,6 +29,8 @@ type Lead struct {
 	At string `json:"at"`
 	// Why it leads nowhere, in words that name nothing of the host; empty: it leads to At.
 	Why string `json:"why,omitempty"`
+	// Closed: it may lead to any place, as nobody may look at At.
+	Closed bool `json:"closed,omitempty"`
 }
 
 // looker sees the files below a directory, which are the whole world.
@@ -66,7 +68,7 @@ func (l looker) walk(name string) (Lead, error) {
 		case err != nil:
 			return nowhere(here, err)
 		case !utf8.ValidString(to):
-			return Lead{At: here, Why: "it leads to a name that is no UTF-8"}, nil
+			return Lead{At: here, Why: "it leads to a name that is no UTF-8", Closed: true}, nil
 		case to == "" && len(rest) > 0 && !isDir:
 			return Lead{At: here, Why: "it is no directory"}, nil
 		case to == "":
@@ -114,7 +116,7 @@ func nowhere(at string, err error) (Lead, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Lead{At: at, Why: "it does not exist"}, nil
 	case errors.Is(err, fs.ErrPermission):
-		return Lead{At: at, Why: "this host's SWOP may not look at it"}, nil
+		return Lead{At: at, Why: "this host's SWOP may not look at it", Closed: true}, nil
 	case errors.Is(err, unix.ENOTDIR):
 		return Lead{At: at, Why: "it lies in no directory"}, nil
 	case errors.Is(err, unix.ENAMETOOLONG):
