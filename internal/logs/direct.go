@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Idle is how long a host that hands out a log directly says nothing at most: where there is nothing to say, a text without lines.
 const Idle = 10 * time.Second
+
+// judgeAgain is how often the swarm is asked again whether whoever follows a log may still have it.
+const judgeAgain = time.Minute
 
 // MaxDirect bounds a text that is handed out directly, in bytes.
 const MaxDirect = 64 << 10
@@ -25,7 +30,8 @@ func AskDirect(source identity.Source, swarmID string, part *swarmv1.LogPart) (*
 
 // Direct hands out a log to asker, who has shown an SVID on the connection by which send leads there. Nothing is sealed, so only asker's own
 // requests are answered; one of before may be shown again by asker alone. send blocks while it is not read on. What keeps asker from the log
-// is sent; an error says why nothing more could be. If nothing was, asker may ask through SNs.
+// is sent; an error says why nothing more could be. If nothing was, asker may ask through SNs. A log that is handed out for longer ends when the
+// swarm's rights keep asker from it; while no SN says so it goes on.
 func (h *Host) Direct(ctx context.Context, asker identity.ID, o *swarmv1.LogOrder, send func(*swarmv1.LogText) error) error {
 	part, err := h.own(asker, o)
 	facts := append(factsOf(asker, part), "direct", true)
@@ -47,6 +53,7 @@ func (h *Host) Direct(ctx context.Context, asker identity.ID, o *swarmv1.LogOrde
 	} else {
 		h.cfg.Log.Info("a log is handed out", facts...)
 		defer h.read(ctx, part, q)()
+		defer h.judges(ctx, asker, part, q)()
 	}
 	t := q.take()
 	if t == nil {
@@ -61,6 +68,29 @@ func (h *Host) Direct(ctx context.Context, asker identity.ID, o *swarmv1.LogOrde
 				return err
 			}
 		}
+	}
+}
+
+// judges asks the swarm again and again whether asker may have a log, and ends it when not, until stop is called, which waits for that.
+func (h *Host) judges(ctx context.Context, asker identity.ID, part *swarmv1.LogPart, q *queue) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var judge sync.WaitGroup
+	judge.Go(func() {
+		facts, asked := append(factsOf(asker, part), "direct", true), true
+		for pause.For(ctx, judgeAgain) == nil {
+			denied, err := h.cfg.Rights(ctx, asker.String(), part)
+			if err != nil && asked && ctx.Err() == nil {
+				h.cfg.Log.Warn("a log is handed out on, and no SN says whether the rights still allow it", append(facts, "err", text.Line(err.Error()))...)
+			}
+			if asked = err == nil; denied != "" {
+				q.cut(h.refuses(facts, errors.New(denied)))
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		judge.Wait()
 	}
 }
 

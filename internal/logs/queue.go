@@ -2,6 +2,7 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,9 @@ const (
 	maxText    = 32 << 10 // bytes of lines that are taken at a time
 	maxRefused = 1 << 10  // bytes of why nothing is handed out
 )
+
+// errOver is why a line is not added any more.
+var errOver = errors.New("the log has ended")
 
 // queue has the lines of one log that wait to be sent. It is safe for concurrent use, but one alone may take.
 type queue struct {
@@ -51,7 +55,11 @@ func (q *queue) put(ctx context.Context, l *swarmv1.LogLine) error {
 	for {
 		q.mu.Lock()
 		room := q.room
-		if q.bytes < maxPending {
+		switch {
+		case q.over:
+			q.mu.Unlock()
+			return errOver
+		case q.bytes < maxPending:
 			q.pending = append(q.pending, l)
 			q.bytes += lineSize(l)
 			q.mu.Unlock()
@@ -70,10 +78,26 @@ func (q *queue) put(ctx context.Context, l *swarmv1.LogLine) error {
 // lineSize is what a line takes of a chunk, and more.
 func lineSize(l *swarmv1.LogLine) int { return len(l.GetFrom()) + len(l.GetText()) + 16 }
 
-// end says that nothing follows: err is why not, for the operator to read; nil: there is no more.
+// end says that nothing follows: err is why not, for the operator to read; nil: there is no more. What is said first counts.
 func (q *queue) end(err error, denied bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.ends(err, denied)
+}
+
+// cut is end for whoever may have no more: of what waits nothing is sent either.
+func (q *queue) cut(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending, q.bytes = nil, 0
+	q.over = false // an end that waits behind lines was not said yet
+	q.ends(err, true)
+}
+
+func (q *queue) ends(err error, denied bool) {
+	if q.over {
+		return
+	}
 	if q.over, q.denied = true, denied; err != nil {
 		q.refused = text.Clip(text.Line(strings.ToValidUTF8(err.Error(), "\uFFFD")), maxRefused)
 	}

@@ -47,6 +47,12 @@ func (n *network) Handle(_ string, _ p2p.Policy, fn func(ctx context.Context, s 
 // inTime is a host and an operator in virtual time; served ends when the host has ended the stream.
 func inTime(t *testing.T, from logs.Source, part *swarmv1.LogPart) (s p2p.Conn, o *swarmv1.LogOrder, served <-chan struct{}) {
 	t.Helper()
+	return (&bench{t: t}).inTime(from, part)
+}
+
+func (b *bench) inTime(from logs.Source, part *swarmv1.LogPart) (s p2p.Conn, o *swarmv1.LogOrder, served <-chan struct{}) {
+	t := b.t
+	t.Helper()
 	a, err := rpctest.NewAuthority("h.org")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +74,7 @@ func inTime(t *testing.T, from logs.Source, part *swarmv1.LogPart) (s p2p.Conn, 
 		t.Fatal(err)
 	}
 	n := &network{}
-	(&bench{t: t}).serve(n, issue("/swarm/swop/h-0"), domains, from)
+	b.serve(n, issue("/swarm/swop/h-0"), domains, from)
 	part.Node, part.Tail = "h-0", 10
 	if o, err = logs.AskDirect(operator, swarmID, part); err != nil {
 		t.Fatal(err)
@@ -212,6 +218,42 @@ func TestHostGoesAway(t *testing.T) {
 				if began != tt.began || tt.is != nil && !errors.Is(err, tt.is) || (err == nil) != (name == "has said all") || time.Since(at) != tt.after {
 					t.Errorf("%t, %v after %v", began, err, time.Since(at))
 				}
+			})
+		})
+	}
+}
+
+// TestRightsAreWithdrawn: a log that is followed ends soon after the swarm's rights keep its reader from it, with why, and without what was
+// printed and not sent yet. SNs that can't say so end nothing.
+func TestRightsAreWithdrawn(t *testing.T) {
+	for name, from := range map[string]logs.Source{"nothing is printed": quiet{3 * time.Hour}, "much is printed": endless{&atomic.Int64{}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &bench{t: t}
+				s, o, served := b.inTime(from, &swarmv1.LogPart{Follow: true})
+				set := func(barred string, unknown error) {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					b.barred, b.unknown = barred, unknown
+				}
+				began := time.Now()
+				time.AfterFunc(10*time.Second, func() { set("", errors.New("no SN answers")) })
+				time.AfterFunc(10*time.Minute, func() { set("no right to read", nil) })
+				var last *swarmv1.LogText
+				if _, err := direct.Read(t.Context(), s, o, time.Second, func(t *swarmv1.LogText) error {
+					last = t
+					time.Sleep(time.Second)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(began); got < 10*time.Minute || got > 11*time.Minute+15*time.Second {
+					t.Errorf("it ended after %v", got)
+				}
+				if !last.GetDenied() || !strings.Contains(last.GetRefused(), "no right to read") || len(last.GetLines()) > 0 {
+					t.Errorf("the last text: %d lines, %q, denied %t", len(last.GetLines()), last.GetRefused(), last.GetDenied())
+				}
+				<-served
 			})
 		})
 	}
