@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,34 +17,7 @@ import (
 // between puts a proxy between a launcher and the machine's engine. answer may spoil what the engine has done.
 func (l *lab) between(t *testing.T, answer func(r *http.Response) error) *container.Launcher {
 	t.Helper()
-	engine := strings.TrimPrefix(l.engine.DaemonHost(), "unix://")
-	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", engine)
-	}}
-	server := &http.Server{Handler: &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
-		Transport:      transport,
-		FlushInterval:  -1,
-		ErrorLog:       log.New(io.Discard, "", 0),
-		ModifyResponse: answer,
-		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }, // no answer at all
-	}}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-		transport.CloseIdleConnections()
-	})
-	return container.New(enginetest.Dial(t, "unix://"+socket), slog.New(slog.NewTextHandler(l.log, nil)))
+	return container.New(enginetest.Dial(t, enginetest.Between(t, l.engine, enginetest.Faults{Answer: answer})), slog.New(slog.NewTextHandler(l.log, nil)))
 }
 
 func isCall(r *http.Response, what string) bool {
