@@ -30,6 +30,16 @@ func (p problems) Error() string {
 	return text
 }
 
+// OutOfReach reports whether all of them are of an engine that can't be reached: another error does not pass.
+func (p problems) OutOfReach() bool {
+	for _, err := range p {
+		if !engine.OutOfReach(err) {
+			return false
+		}
+	}
+	return true
+}
+
 // together makes one error of those that are not nil. Of a single one the remedy stays apart (engine.Error.Remedy); several
 // carry theirs in the text.
 func together(errs ...error) error {

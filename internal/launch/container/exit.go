@@ -26,6 +26,7 @@ type ending struct {
 
 const (
 	reasonVanished  = "container vanished: it was removed at the engine"
+	reasonLost      = "the container engine did not end the program in time: it may still run"
 	reasonRestarted = "the container engine was restarted and took the program along; live-restore in the engine's daemon.json prevents that"
 )
 

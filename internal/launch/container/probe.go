@@ -119,6 +119,10 @@ func (l *Launcher) broken(ctx context.Context, spec Spec, r report, exit launch.
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
+	case exit.Reason == reasonRestarted:
+		return problem("assign the task again", "the check in a container of image %s did not come to its end: %w", spec.Image, engine.ErrRestarted)
+	case exit.Reason == reasonLost:
+		return problem("see whether it answers (docker info)", "the check in a container of image %s did not come to its end: %w", spec.Image, engine.ErrSilent)
 	case r.said["begin"] == "" && (exit.ExitCode == 126 || exit.ExitCode == 127):
 		l.logger(spec).Warn("the image has no shell: not checked what a program in it could use", "image", spec.Image)
 		return nil

@@ -158,7 +158,7 @@ func (p *Program) await(ctx context.Context) ending {
 		case errdefs.IsNotFound(err):
 			return ending{vanished: true}
 		case ctx.Err() != nil:
-			return ending{lost: "the container engine did not end the program in time: it may still run"}
+			return ending{lost: reasonLost}
 		case err != nil:
 			away = true
 			if !logged {
