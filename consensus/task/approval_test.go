@@ -145,7 +145,7 @@ func TestApprovalsHaveABoundTogether(t *testing.T) {
 	}
 }
 
-// TestWordsAfterAnApproval: a host that still waits may say something else after each approval, once.
+// TestWordsAfterAnApproval: a host that still waits may say why, once, and something else after each approval, once.
 func TestWordsAfterAnApproval(t *testing.T) {
 	b := waiting(t)
 	say := func(words string, want string) {
@@ -158,11 +158,12 @@ func TestWordsAfterAnApproval(t *testing.T) {
 			t.Errorf("after %q the members are %+v", words, b.Assignments["7"].Members)
 		}
 	}
-	say("1", "")
-	b = after(t, b, approve(says("bob", "h-1", false)))
-	say("2", "")
-	b = after(t, b, approve(says("bob", "h-0", false)))
 	say(strings.Repeat("x", 300), "")
+	say("1", "1")
+	say("2", "1")
+	b = after(t, b, approve(says("bob", "h-1", false)))
+	say("2", "1")
+	b = after(t, b, approve(says("bob", "h-0", false)))
 	say("3", "3")
 	say("4", "3")
 	b = after(t, b, approve(says("bob", "h-0", true)))
@@ -170,4 +171,20 @@ func TestWordsAfterAnApproval(t *testing.T) {
 	say("4", "4")
 	b = after(t, b, approve(says("bob", "h-0", false)), all("7", task.Prepared, false))
 	say("5", "")
+}
+
+// TestWhyAStartTakesLong: a host may say so, once.
+func TestWhyAStartTakesLong(t *testing.T) {
+	b := waiting(t)
+	say := func(state task.State, words string) step {
+		return move(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "h-0", State: state, Text: words}}})
+	}
+	b = after(t, b, all("7", task.Prepared, false), say(task.Prepared, "no"), do("7", task.Pass), say(task.Started, ""), say(task.Started, "no engine"), say(task.Started, "none"))
+	if m := b.Assignments["7"].Members[0]; m.State != task.Started || m.Text != "no engine" {
+		t.Errorf("%+v", m)
+	}
+	b = after(t, b, say(task.Ready, ""))
+	if m := b.Assignments["7"].Members[0]; m.State != task.Ready || m.Text != "" {
+		t.Errorf("%+v", m)
+	}
 }

@@ -123,9 +123,9 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 		return Member{}, false
 	}
 	before := a.Members[r.Member]
-	if last := a.lastWord(before.Node); r.State == Asked && before.State == Asked && r.Text != before.Text && last > before.Heard && text(r.Text, MaxText) && a.allows(&before, r) {
+	if a.says(&before, r) {
 		m = before
-		m.Text, m.Heard = r.Text, last
+		m.Text, m.Heard = r.Text, a.lastWord(before.Node)
 		return m, true
 	}
 	if before.Cleaned || r.State == before.State && !r.Cleaned || !text(r.Text, MaxText) || !visible(r.Signature, maxSignature) {
@@ -140,6 +140,14 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 	}
 	m.Cleaned = r.Cleaned && r.State != Lost && m.State.ended()
 	return m, m != before
+}
+
+// says reports whether a host says anew what a member waits for, in the same state: each may once, and once more after each approval.
+func (a *Assignment) says(before *Member, r Report) bool {
+	if r.State != before.State || r.Text == before.Text || !text(r.Text, MaxText) || !a.allows(before, r) {
+		return false
+	}
+	return r.State == Asked && a.lastWord(before.Node) > before.Heard || (r.State == Asked || r.State == Started) && before.Text == ""
 }
 
 // allows reports whether a member may come to a state that it has not passed, as the assignment stands.
