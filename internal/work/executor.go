@@ -60,10 +60,10 @@ type Found struct {
 // end soon when ctx does. Find is called beside the others.
 type Executor interface {
 	// Prepare does what can be done before other members are ready to start. It is called again for one that was prepared, in full or in
-	// part, if the host was restarted. An error, in one line with its remedy, ends the member.
+	// part, if the host was restarted, and if it failed with a [Passing]. Another error, in one line with its remedy, ends the member.
 	Prepare(ctx context.Context, j Job) error
 	// Start starts a member that was prepared and returns what has become of it. Work that ends by itself and leaves no program behind may
-	// be done here, and returns Exited. An error ends the member.
+	// be done here, and returns Exited. It is called again if it failed with a [Passing], and makes nothing twice. Another error ends the member.
 	Start(ctx context.Context, j Job) (Status, error)
 	// Find returns the members of which something is on the host, of this swarm and node. What is not whole is Prepared.
 	Find(ctx context.Context) ([]Found, error)
@@ -86,7 +86,7 @@ type Type struct {
 	Image func(ctx context.Context, t *task.Task) (*policy.Image, error)
 }
 
-// Passing is an error that passes: what it is about is to be tried again.
+// Passing is an error that passes: what it is about is to be tried again, for a while.
 type Passing struct {
 	Words string // one line with its remedy, for the swarm: an engine's own words may tell of the host
 	Err   error  // for the host's log
@@ -165,6 +165,8 @@ const (
 	fetchPause = 2 * time.Second
 	fetchLimit = 30 * time.Second // for all tries to fetch a task
 	askPause   = 2 * time.Second  // between two questions to the guard
+	vainPause  = 2 * time.Second  // between two tries to prepare or start a member, of which one failed of what passes
+	vainLimit  = 2 * time.Minute  // for all such tries in a row
 	cleanLimit = 2 * time.Minute  // of one try to clean
 	cleanPause = time.Second      // after the first try that failed; it doubles
 	maxPause   = 30 * time.Second

@@ -42,6 +42,8 @@ type pace struct {
 	next     time.Time // not before this is anything done
 	cleanAt  time.Time // not before this is it cleaned
 	failed   int       // tries to clean it
+	vain     time.Time // since when an executor fails to prepare or start it of what passes; zero: the last try did not
+	restart  bool      // it is to be started again: the last try failed of what passes
 	since    int       // the host's count when the last worker ended: looks from before tell nothing
 }
 
@@ -126,8 +128,11 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 	case m.late(now):
 		m.exit(-1, fmt.Sprintf("timed out on its host after %v", m.timeout()))
 	case m.overdue(h.cfg.Guard, now):
+	case m.busy() && h.unseen(m, now):
 	case over || m.worker != nil || now.Before(m.due.next):
 		return
+	case m.due.restart:
+		h.start(ctx, m)
 	case m.runs():
 		h.watch(m, now)
 		judge(ctx, h, m)
@@ -139,6 +144,11 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 	if m.over() || m.want == nil || m.want.Stop {
 		h.end(ctx, m, now)
 	}
+}
+
+// busy reports whether an executor prepares or starts it: an engine that takes a call and never answers keeps one for ever.
+func (m *member) busy() bool {
+	return m.worker != nil && !m.worker.cleans && m.answer.May == Yes && m.kind != ""
 }
 
 func (m *member) timeout() time.Duration {
@@ -161,8 +171,9 @@ func (m *member) overdue(g Guard, now time.Time) bool {
 
 // watch follows a member that runs.
 func (h *Host) watch(m *member, now time.Time) {
-	h.unseen(m, now)
-	switch found, sure := h.seen(m); {
+	found, sure := h.seen(m)
+	switch {
+	case h.unseen(m, now):
 	case found != nil:
 		m.take(told(h.cfg.Guard, m, found.Status))
 	case sure:
@@ -170,11 +181,13 @@ func (h *Host) watch(m *member, now time.Time) {
 	}
 }
 
-// unseen ends a member of which nobody could say for long whether it lives.
-func (h *Host) unseen(m *member, now time.Time) {
-	if err := h.blind(m.kind, now); err != nil {
+// unseen ends a member of which nobody could say for long whether it lives, and reports whether it is one.
+func (h *Host) unseen(m *member, now time.Time) bool {
+	err := h.blind(m.kind, now)
+	if err != nil {
 		m.exit(-1, fmt.Sprintf("its host could not see for %v what runs: %s", blindLimit, Explained(err)))
 	}
+	return err != nil
 }
 
 // begin leads a member to where it is prepared, step by step.
@@ -274,13 +287,13 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 	kind, job := h.cfg.Types[m.kind], m.job()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
-		return func(time.Time) {
+		return func(now time.Time) {
 			switch {
 			case m.over():
 			case err == nil:
-				m.state, m.text = task.Prepared, ""
+				m.state, m.text, m.due.vain = task.Prepared, "", time.Time{}
 			default:
-				h.inVain(m, "prepared", err)
+				h.inVain(m, "prepared", err, now)
 			}
 		}
 	})
@@ -289,15 +302,16 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 // start has the executor start a member.
 func (h *Host) start(ctx context.Context, m *member) {
 	kind, job := h.cfg.Types[m.kind], m.job()
-	m.state = task.Started
+	m.state, m.due.restart = task.Started, false
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		status, err := kind.Executor.Start(ctx, job)
 		err = kind.tooLong(ctx, err)
-		return func(time.Time) {
+		return func(now time.Time) {
 			if err != nil {
-				h.inVain(m, "started", err)
+				m.due.restart = h.inVain(m, "started", err, now)
 				return
 			}
+			m.due.vain = time.Time{}
 			m.take(told(h.cfg.Guard, m, status))
 		}
 	})
@@ -311,13 +325,38 @@ func (t *Type) tooLong(ctx context.Context, err error) error {
 	return fmt.Errorf("it was not done on its host within %v, as --prepare-timeout says there: %w", t.Limit, err)
 }
 
-// inVain ends a member whose executor could not do its work. One that was told to end is no failure.
-func (h *Host) inVain(m *member, what string, err error) {
+// inVain ends a member whose executor could not do its work, and reports whether that is tried again instead. One that was told to end is no
+// failure.
+func (h *Host) inVain(m *member, what string, err error, now time.Time) (again bool) {
 	if m.over() || m.want == nil || m.want.Stop {
-		return
+		return false
 	}
-	h.cfg.Log.Warn("can't do this host's part of an assignment", "to_be", what, "assignment", m.label.Assignment, "epoch", m.label.Epoch, "task", m.hosted.Task, "err", err)
-	m.exit(-1, Explained(err))
+	first := m.due.vain.IsZero()
+	passing, again := m.tryAgain(err, now)
+	if !again || first {
+		h.cfg.Log.Warn("can't do this host's part of an assignment", "to_be", what, "assignment", m.label.Assignment, "epoch", m.label.Epoch, "task", m.hosted.Task, "tried_again", again, "err", err)
+	}
+	switch {
+	case again:
+		m.text = clipped(fmt.Sprintf("not %s yet, and tried again for %v: %s", what, vainLimit, passing.Words))
+	case passing != nil:
+		m.exit(-1, fmt.Sprintf("it could not be %s for %v: %s", what, vainLimit, passing.Words))
+	default:
+		m.exit(-1, Explained(err))
+	}
+	return again
+}
+
+// tryAgain has what failed of an error that passes done again soon, though not for long.
+func (m *member) tryAgain(err error, now time.Time) (passing *Passing, again bool) {
+	if !errors.As(err, &passing) {
+		return nil, false
+	}
+	if m.due.vain.IsZero() {
+		m.due.vain = now
+	}
+	m.due.next = now.Add(vainPause)
+	return passing, now.Sub(m.due.vain) < vainLimit
 }
 
 // end has all that there is of a member ended and removed, again and again until nothing is left.
