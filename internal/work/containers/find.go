@@ -56,6 +56,21 @@ func (r *Runner) list(ctx context.Context, e *engine.Engine) (map[work.Label][]c
 	return found, nil
 }
 
+// begun are the names of a member's containers that were started.
+func (r *Runner) begun(ctx context.Context, e *engine.Engine, l work.Label) (map[string]bool, error) {
+	found, err := r.list(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, c := range found[l] {
+		for _, name := range c.Names {
+			names[strings.TrimPrefix(name, "/")] = c.State != container.StateCreated
+		}
+	}
+	return names, nil
+}
+
 // Find tells members by their containers. A host looks first when it starts, which is when the image of SLs is found, too.
 func (r *Runner) Find(ctx context.Context) ([]work.Found, error) {
 	e, err := r.Open(ctx)

@@ -61,7 +61,17 @@ var _ work.Executor = (*Runner)(nil)
 func (r *Runner) scope() string { return engine.Scope(r.Env.Getenv) }
 
 // Prepare sees that all can be started: it has a probe run in the image as the program will. What a start that was cut off has left it removes.
-func (r *Runner) Prepare(ctx context.Context, j work.Job) error {
+func (r *Runner) Prepare(ctx context.Context, j work.Job) error { return passing(r.prepare(ctx, j)) }
+
+// passing is the error of an engine that can't be reached, for which another try is worth while.
+func passing(err error) error {
+	if engine.OutOfReach(err) {
+		return work.EngineFails(err)
+	}
+	return err
+}
+
+func (r *Runner) prepare(ctx context.Context, j work.Job) error {
 	if err := r.Clean(ctx, j.Label); err != nil {
 		return err
 	}
@@ -84,13 +94,21 @@ func (r *Runner) Prepare(ctx context.Context, j work.Job) error {
 	})
 }
 
-// Start starts the SLs, which start their programs.
+// Start starts the SLs, which start their programs. Those that a try before has started, of which it may not know, it leaves.
 func (r *Runner) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	err := r.with(ctx, j, func(e *engine.Engine, parts []part) error {
+		begun, err := r.begun(ctx, e, j.Label)
+		if err != nil {
+			return err
+		}
 		for _, p := range parts {
 			s, err := p.component()
 			if err != nil {
 				return err
+			}
+			if begun[s.Name] {
+				r.Log.InfoContext(ctx, "SL was started by a try before", "sl", s.Node, "container", s.Name, "task", j.Task.Name, "assignment", j.Assignment.ID)
+				continue
 			}
 			if _, err := component.Run(ctx, e, s, component.IO{Stdout: io.Discard, Stderr: io.Discard, Log: r.Log, Getenv: r.Env.Getenv}); err != nil {
 				return err
@@ -100,7 +118,7 @@ func (r *Runner) Start(ctx context.Context, j work.Job) (work.Status, error) {
 		return nil
 	})
 	if err != nil {
-		return work.Status{}, err
+		return work.Status{}, passing(err)
 	}
 	r.note(&r.known.whole, j.Label)
 	return work.Status{State: task.Started}, nil
