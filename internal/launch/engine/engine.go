@@ -26,7 +26,7 @@ func OpenAt(ctx context.Context, address string) (*Engine, error) {
 	}
 	c, err := client.NewClientWithOpts(opts...)
 	if err != nil {
-		return nil, fmt.Errorf("reach container engine: %w: correct DOCKER_HOST", err)
+		return nil, &Error{Err: &said{cut(clean("reach container engine: " + err.Error())), err}, Help: "correct DOCKER_HOST", Stays: wrongHost}
 	}
 	if _, err := c.Ping(ctx); err != nil {
 		_ = c.Close()

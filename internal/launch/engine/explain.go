@@ -33,7 +33,7 @@ func Explain(err error) error {
 		if r.say != "" {
 			text = text[:at[0]] + string(r.pattern.ExpandString(nil, r.say, text, at)) + text[at[1]:]
 		}
-		return &Error{Err: &said{cut(text), err}, Help: cut(help)}
+		return &Error{Err: &said{cut(text), err}, Help: cut(help), Stays: r.stays}
 	}
 	help := ""
 	if client.IsErrConnectionFailed(err) {
@@ -65,6 +65,9 @@ func TakenPort(err error) int {
 type Error struct {
 	Err  error
 	Help string // one line, "" if nothing sensible can be said
+	// Stays is why the engine is not reached before somebody corrects something on this host, in words that tell nothing of the host; "": it may
+	// pass by itself.
+	Stays string
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -73,6 +76,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Remedy is what the user can do about it.
 func (e *Error) Remedy() string { return e.Help }
+
+// Lasts is why it does not pass by itself, for whoever is to know nothing of the host; "": it may pass.
+func (e *Error) Lasts() string { return e.Stays }
 
 // said is an error in better words.
 type said struct {

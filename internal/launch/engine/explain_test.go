@@ -322,12 +322,12 @@ func TestOpen(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	tests := []struct{ host, want string }{
-		{"unix://" + dir + "/none.sock", "reach container engine: no container engine at unix://" + dir + "/none.sock: start the engine (systemctl start docker)"},
-		{"unix://" + dir + "/podman.sock", "systemctl start podman.socket"},
-		{"unix://" + dead, "no container engine at unix://" + dead + ": start the engine"},
-		{"tcp://127.0.0.1:1", "no container engine at tcp://127.0.0.1:1: start it, or correct DOCKER_HOST"},
-		{"nonsense", "DOCKER_HOST"},
+	tests := []struct{ host, want, lasts string }{
+		{"unix://" + dir + "/none.sock", "reach container engine: no container engine at unix://" + dir + "/none.sock: start the engine (systemctl start docker)", ""},
+		{"unix://" + dir + "/podman.sock", "systemctl start podman.socket", ""},
+		{"unix://" + dead, "no container engine at unix://" + dead + ": start the engine", ""},
+		{"tcp://127.0.0.1:1", "no container engine at tcp://127.0.0.1:1: start it, or correct DOCKER_HOST", ""},
+		{"nonsense", "unable to parse docker host `nonsense`: correct DOCKER_HOST", "DOCKER_HOST is wrong there"},
 	}
 	for _, test := range tests {
 		t.Setenv("DOCKER_HOST", test.host)
@@ -336,6 +336,10 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %s, want %q", test.host, text, test.want)
 		} else {
 			tidy(t, text)
+		}
+		var known *engine.Error
+		if !errors.As(err, &known) || known.Lasts() != test.lasts {
+			t.Errorf("%s: lasts %+v, want %q", test.host, known, test.lasts)
 		}
 	}
 }
@@ -412,6 +416,24 @@ func TestExplainWords(t *testing.T) {
 	}
 	if err := engine.Explain(fmt.Errorf("x: %w", errdefs.ErrNotFound)); !errdefs.IsNotFound(err) {
 		t.Errorf("%v is not a not-found any more", err)
+	}
+}
+
+// TestWhatLasts is told apart from what may pass, in words that tell nothing of the host.
+func TestWhatLasts(t *testing.T) {
+	for said, want := range map[string]string{
+		"permission denied while trying to connect to the Docker daemon socket at unix:///run/secret.sock: Get x: dial unix /run/secret.sock: connect: permission denied": "it has no permission to use the engine",
+		"error during connect: Get \"http://secret:2375/_ping\": dial tcp: lookup secret: no such host":                                                                   "DOCKER_HOST is wrong there",
+		"error during connect: Get \"http://secret:2375/_ping\": dial tcp: lookup secret on 127.0.0.53:53: server misbehaving":                                            "",
+		"malformed HTTP response. * Are you trying to connect to a TLS-enabled daemon without TLS?":                                                                       "the engine wants TLS, or none",
+		"client version 1.99 is too new. Maximum supported API version is 1.48":                                                                                           "the engine is of another version than is asked for",
+		"Cannot connect to the Docker daemon at tcp://secret:2375. Is the docker daemon running?":                                                                         "",
+		"no space left on device": "",
+	} {
+		var known *engine.Error
+		if !errors.As(engine.Explain(errors.New(said)), &known) || known.Lasts() != want {
+			t.Errorf("%s: %+v, want %q", said, known, want)
+		}
 	}
 }
 

@@ -7,29 +7,42 @@ type rule struct {
 	pattern *regexp.Regexp
 	say     string // replaces what matched, may quote groups ($1); "": the engine's words stand
 	help    string // likewise may quote groups
+	stays   string // see [Error]; "": it may pass, or is no matter of reaching the engine
 }
 
 func match(pattern, say, help string) rule {
-	return rule{regexp.MustCompile(`(?i)` + pattern), say, help}
+	return rule{pattern: regexp.MustCompile(`(?i)` + pattern), say: say, help: help}
 }
+
+// lasting is the rule of what does not pass by itself.
+func (r rule) lasting(why string) rule {
+	r.stays = why
+	return r
+}
+
+// Why an engine is not reached before something is corrected.
+const (
+	wrongHost    = "DOCKER_HOST is wrong there"
+	wrongVersion = "the engine is of another version than is asked for"
+)
 
 // rules hold the messages of Docker 20.10 to 28 and of Podman 4, the special before the general.
 var rules = []rule{
 	// Reaching the engine.
 	match(`permission denied while trying to connect to the Docker daemon socket at (?:unix://)?(\S+?):? .*`, "no permission to use the engine's socket $1",
-		"add --sudo, or let your user use it: sudo usermod -aG docker USER, then log in again"),
+		"add --sudo, or let your user use it: sudo usermod -aG docker USER, then log in again").lasting("it has no permission to use the engine"),
 	match(`Cannot connect to the Docker daemon at (unix://\S*podman\S*)\. Is the docker daemon running\?`, "no container engine at $1",
 		"start Podman's service (systemctl start podman.socket), or name another socket with DOCKER_HOST"),
 	match(`Cannot connect to the Docker daemon at (unix://\S+)\. Is the docker daemon running\?`, "no container engine at $1",
 		"start the engine (systemctl start docker), or name its socket with DOCKER_HOST"),
 	match(`Cannot connect to the Docker daemon at (\S+)\. Is the docker daemon running\?`, "no container engine at $1",
 		"start it, or correct DOCKER_HOST"),
-	match(`error during connect: .*no such host`, "", "correct the host in DOCKER_HOST"),
+	match(`error during connect: .*no such host`, "", "correct the host in DOCKER_HOST").lasting(wrongHost),
 	match(`connect to a TLS-enabled daemon without TLS|HTTP request to an HTTPS server|server probably has client authentication`, "",
-		"set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or correct DOCKER_HOST"),
+		"set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or correct DOCKER_HOST").lasting("the engine wants TLS, or none"),
 	match(`client version \S+ is too new|requires API version \S+, but the Docker daemon API version is`, "",
-		"update the engine (Docker 20.10 or later), and unset DOCKER_API_VERSION if it is set"),
-	match(`client version \S+ is too old`, "", "unset DOCKER_API_VERSION: the engine is newer than what it demands"),
+		"update the engine (Docker 20.10 or later), and unset DOCKER_API_VERSION if it is set").lasting(wrongVersion),
+	match(`client version \S+ is too old`, "", "unset DOCKER_API_VERSION: the engine is newer than what it demands").lasting(wrongVersion),
 
 	// Images and programs.
 	match(`No such image: (?:(?:docker\.io/library|localhost)/)?((?:swarmd|swarm-ml-\w+)(?::[\w.-]+)?)(?:: image not known)?`, "image $1 is not at the engine",
