@@ -33,6 +33,8 @@ type Verdict struct {
 	Decision Decision // Allowed, Asked, Refused or Later
 	Sentence string   // which of the owner's sentences says so, or why none does; Later: what nobody can say now
 	Detail   string   // what the host's log has besides, and nobody else gets to know
+	// Lasts says of Later that it does not pass before somebody corrects something: an assignment that has yet to begin is refused.
+	Lasts bool
 }
 
 // Answer is what a guard says.
@@ -62,27 +64,19 @@ type Config struct {
 type Guard struct {
 	cfg Config
 
-	mu    sync.Mutex           // of decisions: what they rest on is found without it, and may take long
-	told  map[string]string    // by assignment: which words do not count, as it was logged last
-	later map[string]postponed // by assignment: what nobody could say
-}
-
-// postponed is what nobody could say, and until when nobody is asked again.
-type postponed struct {
-	Verdict
-
-	until time.Time
+	mu    sync.Mutex        // of decisions: what they rest on is found without it, and may take long
+	told  map[string]string // by assignment: which words do not count, as it was logged last
+	later waiting           // by assignment, and what it was to be given by "given to " before that
 }
 
 const (
-	maxTold    = 256 // assignments of which is remembered what was logged, or postponed
-	maxTurns   = 3   // in which an assignment is judged that changes meanwhile
-	laterPause = 10 * time.Second
+	maxTold  = 256 // assignments of which is remembered what was logged
+	maxTurns = 3   // in which an assignment is judged that changes meanwhile
 )
 
 // New returns a guard.
 func New(cfg Config) *Guard {
-	return &Guard{cfg: cfg, told: map[string]string{}, later: map[string]postponed{}}
+	return &Guard{cfg: cfg, told: map[string]string{}, later: waiting{}}
 }
 
 // Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
@@ -112,7 +106,10 @@ func (g *Guard) judge(ctx context.Context, h *task.Hosted, t *task.Task) (Entry,
 	switch {
 	case err != nil:
 		return e, Verdict{}, err
-	case now.Before(before.until):
+	case before.epoch == h.Epoch && now.Before(before.until):
+		if !e.knowsImage() {
+			e.Image = before.image
+		}
 		return e, before.Verdict, nil
 	}
 	if !e.knowsImage() && g.cfg.Image != nil {
@@ -134,21 +131,6 @@ func (g *Guard) judge(ctx context.Context, h *task.Hosted, t *task.Task) (Entry,
 	return e, g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image), nil
 }
 
-// postpone has an assignment wait for what nobody can say now.
-func (g *Guard) postpone(h *task.Hosted, v Verdict, now time.Time) Answer {
-	before := g.later[h.ID]
-	if before.Verdict != v {
-		g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
-	}
-	if len(g.later) >= maxTold {
-		clear(g.later)
-	}
-	if before.Verdict != v || !now.Before(before.until) {
-		g.later[h.ID] = postponed{v, now.Add(laterPause)}
-	}
-	return Answer{Decision: Asked, Words: line("waits: " + v.Sentence)}
-}
-
 // settle decides by what the policy has said of what was found, unless something else is to be judged by now.
 func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a Answer, done bool) {
 	g.mu.Lock()
@@ -166,7 +148,7 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 	}
 	said := g.said(&e, h, now)
 	if v.Decision == Later && !said.refuses() {
-		return g.postpone(h, v, now), true
+		return g.postpone(h, h.ID, v, e.Image, now), true
 	}
 	delete(g.later, h.ID)
 	next, words := g.decide(e, v, said, h, now)

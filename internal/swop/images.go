@@ -26,6 +26,7 @@ func Images(types map[string]work.Type) func(ctx context.Context, t *task.Task) 
 		defer cancel()
 		image, err := find(limited, t)
 		var passing *work.Passing
+		var lasting *work.Lasting
 		switch {
 		case err == nil:
 			return image, consent.Verdict{Decision: consent.Allowed}
@@ -34,6 +35,8 @@ func Images(types map[string]work.Type) func(ctx context.Context, t *task.Task) 
 			return nil, consent.Verdict{Decision: consent.Later, Sentence: words, Detail: work.Explained(err)}
 		case errors.As(err, &passing):
 			return nil, consent.Verdict{Decision: consent.Later, Sentence: passing.Words, Detail: work.Explained(passing.Err)}
+		case errors.As(err, &lasting):
+			return nil, consent.Verdict{Decision: consent.Later, Lasts: true, Sentence: lasting.Words, Detail: work.Explained(lasting.Err)}
 		}
 		return nil, consent.Verdict{Decision: consent.Refused, Sentence: work.Explained(err)}
 	}

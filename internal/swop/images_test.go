@@ -41,6 +41,10 @@ func TestImagesAreFoundAsTheirTypesDo(t *testing.T) {
 		if v.Decision != consent.Later || strings.Contains(v.Sentence, "secret") || v.Detail != "dial unix /run/secret.sock: start it" {
 			t.Errorf("an engine that gives no answer: %+v", v)
 		}
+		_, v = of(fails(work.EngineFails(&engine.Error{Err: errors.New("dial unix /run/secret.sock"), Help: "let your user use it", Stays: "it has no permission to use the engine"})))
+		if v.Decision != consent.Later || !v.Lasts || strings.Contains(v.Sentence, "secret") || !strings.Contains(v.Sentence, "it has no permission to use the engine") || v.Detail != "dial unix /run/secret.sock: let your user use it" {
+			t.Errorf("an engine that may not be used: %+v", v)
+		}
 		began := time.Now()
 		if _, v := of(func(ctx context.Context, _ *task.Task) (*policy.Image, error) {
 			<-ctx.Done()

@@ -3,7 +3,6 @@ package swop
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -172,7 +171,6 @@ type Guard struct {
 	*consent.Guard
 
 	Owner Owner
-	Log   *slog.Logger
 }
 
 var _ work.Guard = Guard{}
@@ -193,16 +191,10 @@ func (g Guard) Consent(ctx context.Context, h task.Hosted, t *task.Task) work.An
 		return said
 	}
 	grant, v := g.Owner.Grant(ctx, t)
-	switch v.Decision {
-	case consent.Allowed:
-		said.Grant = grant
-		return said
-	case consent.Later:
-		said.May, said.Why = work.NotYet, "waits: "+v.Sentence
-	default:
-		said.May, said.Why = work.No, v.Sentence
+	if gets := g.answer(h, g.Gets(&h, v)); gets.May != work.Yes {
+		return gets
 	}
-	g.Log.Warn("what an assignment was to have of this host it does not have", "assignment", h.ID, "why", v.Sentence, "detail", v.Detail)
+	said.Grant = grant
 	return said
 }
 

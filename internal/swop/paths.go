@@ -46,7 +46,7 @@ func (o Owner) given(ctx context.Context, r hostpaths.Resolver, names []string) 
 		leads, err = r.Resolve(ctx, names)
 	}
 	if err != nil {
-		return nil, consent.Verdict{Decision: consent.Later, Sentence: "this host can't say now where the paths lead that the task names", Detail: err.Error()}
+		return nil, unlooked(err)
 	}
 	all := map[string]string{}
 	for _, name := range names {
@@ -56,6 +56,15 @@ func (o Owner) given(ctx context.Context, r hostpaths.Resolver, names []string) 
 		all[name] = leads[name].At
 	}
 	return all, consent.Verdict{Decision: consent.Allowed}
+}
+
+// unlooked is what is said of paths that can't be looked at.
+func unlooked(err error) consent.Verdict {
+	v := consent.Verdict{Decision: consent.Later, Sentence: "this host can't say now where the paths lead that the task names", Detail: work.Explained(err)}
+	if why := work.Lasts(err); why != "" {
+		v.Lasts, v.Sentence = true, "this host can't say where the paths lead that the task names, as "+why+": correct it as its SWOP's log says, and assign the task again"
+	}
+	return v
 }
 
 // withheld says why a path is not given, and in detail what only this host is to know of it; empty: it is given.

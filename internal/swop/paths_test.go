@@ -3,6 +3,7 @@ package swop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/taskfile"
@@ -60,21 +62,28 @@ func TestARefusalTellsNothingOfTheHost(t *testing.T) {
 }
 
 // broken is a host whose paths nobody can look at now.
-type broken struct{}
+type broken struct{ err error }
 
-func (broken) Resolve(context.Context, []string) (map[string]hostpaths.Lead, error) {
-	return nil, errors.New("look at path \"/mnt/dead\": no answer within 10s")
+var silent = broken{errors.New("look at path \"/mnt/dead\": no answer within 10s")}
+
+func (b broken) Resolve(context.Context, []string) (map[string]hostpaths.Lead, error) {
+	return nil, b.err
 }
 
 // TestPathsThatCanNotBeLookedAt have a task wait, and only this host knows which path it is.
 func TestPathsThatCanNotBeLookedAt(t *testing.T) {
-	o := giving(t, "/srv", broken{})
+	o := giving(t, "/srv", silent)
 	got := o.Decide(t.Context(), ann, &task.Hosted{}, binding("/srv/a"), nil)
 	_, grant := o.Grant(t.Context(), binding("/srv/a"))
 	for _, v := range []consent.Verdict{got, grant} {
 		if v.Decision != consent.Later || strings.Contains(v.Sentence, "dead") || !strings.Contains(v.Detail, "/mnt/dead") {
 			t.Errorf("%+v", v)
 		}
+	}
+	o = giving(t, "/srv", broken{fmt.Errorf("look: %w", &engine.Error{Err: errors.New("no image dead:1"), Help: "make it", Stays: "it lacks an image"})})
+	got = o.Decide(t.Context(), ann, &task.Hosted{}, binding("/srv/a"), nil)
+	if got.Decision != consent.Later || !got.Lasts || !strings.Contains(got.Sentence, "it lacks an image") || strings.Contains(got.Sentence, "dead") || !strings.Contains(got.Detail, "no image dead:1: make it") {
+		t.Errorf("what lasts: %+v", got)
 	}
 	if got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(), nil); got.Decision != consent.Allowed {
 		t.Errorf("a task without paths: %+v", got)

@@ -3,6 +3,7 @@ package swop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -18,8 +19,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/admission"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
@@ -65,6 +68,13 @@ func TestATaskIsReadAsItWasMade(t *testing.T) {
 	if _, err := tasks.Task(t.Context(), "t"); err == nil {
 		t.Error("a definition that is too large is taken")
 	}
+	tasks.Get = func(context.Context, string) (*swarmv1.GetTaskResponse, error) {
+		return nil, fmt.Errorf("ask: %w", &client.Error{Reason: string(state.ReasonTaskUnknown)})
+	}
+	if _, err := tasks.Task(t.Context(), "t"); !errors.Is(err, work.ErrNoTask) {
+		t.Errorf("a task that is not there: %v", err)
+	}
+	tasks.Get = func(context.Context, string) (*swarmv1.GetTaskResponse, error) { return res, nil }
 	res.Task = nil
 	if _, err := tasks.Task(t.Context(), "t"); err == nil {
 		t.Error("no task is taken for one")
@@ -385,7 +395,7 @@ func TestWhatIsTheHostsOwnIsKept(t *testing.T) {
 			}
 		}
 	}
-	o.Recent = broken{}
+	o.Recent = silent
 	if got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(dir+"/data"), nil); got.Decision != consent.Later {
 		t.Errorf("what the host's own leads to is not known: %+v", got)
 	}

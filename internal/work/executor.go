@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -81,8 +82,8 @@ type Type struct {
 	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
 	Repeats bool
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
-	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out, unless it is a [Passing]. Nil: no task of
-	// the type has an image.
+	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out, unless it is a [Passing]. Of a [Passing]
+	// and a [Lasting] the swarm gets to know their words alone. Nil: no task of the type has an image.
 	Image func(ctx context.Context, t *task.Task) (*policy.Image, error)
 }
 
@@ -92,16 +93,28 @@ type Passing struct {
 	Err   error  // for the host's log
 }
 
-// EngineFails is the error of an engine that gives no answer, or none to the question.
-func EngineFails(err error) *Passing {
-	return &Passing{Words: "this host's container engine does not say: see its SWOP's log, and whether the engine answers (docker info)", Err: err}
-}
-
 // Error implements error.
 func (p *Passing) Error() string { return p.Err.Error() }
 
 // Unwrap returns what happened.
 func (p *Passing) Unwrap() error { return p.Err }
+
+// Lasting is an error that does not pass before somebody corrects something. What the swarm gets to know of it is as in Passing.
+type Lasting Passing
+
+// Error implements error.
+func (l *Lasting) Error() string { return l.Err.Error() }
+
+// Unwrap returns what happened.
+func (l *Lasting) Unwrap() error { return l.Err }
+
+// EngineFails is the error of an engine that gives no answer, or none to the question: a Passing, or a Lasting if it can't be reached at all.
+func EngineFails(err error) error {
+	if why := Lasts(err); why != "" {
+		return &Lasting{Words: "this host can't use its container engine, as " + why + ": correct it as its SWOP's log says, and assign the task again", Err: err}
+	}
+	return &Passing{Words: "this host's container engine does not say: see its SWOP's log, and whether the engine answers (docker info)", Err: err}
+}
 
 // Swarm is what the swarm has shown of this host last.
 type Swarm interface {
@@ -114,9 +127,12 @@ type Swarm interface {
 
 // Tasks are the swarm's tasks.
 type Tasks interface {
-	// Task returns a task by name.
+	// Task returns a task by name. ErrNoTask says that there is none.
 	Task(ctx context.Context, name string) (*task.Task, error)
 }
+
+// ErrNoTask says that the swarm has no task of a name.
+var ErrNoTask = errors.New("the swarm has no such task")
 
 // Guard speaks for the host's owner.
 type Guard interface {

@@ -68,6 +68,15 @@ func Explained(err error) string {
 	return err.Error()
 }
 
+// Lasts is why an error does not pass before somebody corrects something on the host, in words that tell nothing of the host; empty: it may.
+func Lasts(err error) string {
+	var says interface{ Lasts() string }
+	if errors.As(err, &says) {
+		return says.Lasts()
+	}
+	return ""
+}
+
 // clipped bounds the text of a report, and keeps its beginning.
 func clipped(s string) string {
 	return state.Clip(text.Line(strings.ToValidUTF8(s, "\uFFFD")), task.MaxText)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -25,7 +26,12 @@ import (
 // tasks are those of a swarm.
 type tasks map[string]*task.Task
 
-func (t tasks) Task(_ context.Context, name string) (*task.Task, error) { return t[name], nil }
+func (t tasks) Task(_ context.Context, name string) (*task.Task, error) {
+	if t[name] == nil {
+		return nil, fmt.Errorf("%w: %s", work.ErrNoTask, name)
+	}
+	return t[name], nil
+}
 
 // pair is a task that fetches an image, and one that runs it.
 func pair(outcome string) (before, train *task.Task) {
@@ -98,6 +104,17 @@ func TestTheImageIsTheOneThatWasFound(t *testing.T) {
 	r.Open = func(context.Context) (*engine.Engine, error) { return nil, errors.New("no engine") }
 	if _, err := r.Image(t.Context(), train); err == nil || err.Error() != "no engine" {
 		t.Errorf("no engine: %v", err)
+	}
+}
+
+// TestATaskThatIsGone makes no image any more: nobody waits for it.
+func TestATaskThatIsGone(t *testing.T) {
+	before, train := pair("a:1")
+	r := hostOf(io.Discard, before)
+	r.Tasks = tasks{}
+	_, err := r.Image(t.Context(), train)
+	if lasting, ok := errors.AsType[*work.Lasting](err); !ok || !strings.Contains(lasting.Words, "task fetch, which task train needs, is not in the swarm any more") {
+		t.Errorf("%v", err)
 	}
 }
 

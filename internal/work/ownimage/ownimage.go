@@ -38,6 +38,7 @@ func (i *Image) find(ctx context.Context, e *engine.Engine) (string, error) {
 	case errdefs.IsNotFound(err):
 		return "", &engine.Error{
 			Err: fmt.Errorf("this host has no image %.200s to start SLs from", i.name), Help: "make it with make image, or start the SWOP with --image and the name of another",
+			Stays: "it lacks the image that SLs are started from",
 		}
 	case err != nil:
 		return "", engine.Explain(fmt.Errorf("look for the image of SLs: %w", err))
@@ -69,7 +70,7 @@ func (i *Image) ID(ctx context.Context, e *engine.Engine) (string, error) {
 	case errdefs.IsNotFound(err):
 		return "", &engine.Error{
 			Err:  fmt.Errorf("this host no longer has the image from which its SWOP starts SLs, %s (%.200s)", id, i.name),
-			Help: "start the SWOP again, which takes what the name stands for then",
+			Help: "start the SWOP again, which takes what the name stands for then", Stays: "it no longer has the image that SLs are started from",
 		}
 	case err != nil:
 		return "", engine.Explain(fmt.Errorf("look for the image of SLs: %w", err))

@@ -1,0 +1,94 @@
+package consent
+
+import (
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// How an assignment waits for what nobody can say.
+const (
+	maxLater   = 256              // assignments that are remembered
+	laterPause = 10 * time.Second // in which nobody is asked again
+	laterLimit = 30 * time.Minute // after which it is refused
+)
+
+// waiting are assignments, by what they wait for, that wait for what nobody can say now.
+type waiting map[string]postponed
+
+// postponed is what nobody could say.
+type postponed struct {
+	Verdict
+
+	image *policy.Image // that it was said of
+	epoch uint32
+	since time.Time // when it was asked for first
+	until time.Time // nobody is asked again before
+}
+
+// left is how long an assignment has to wait on: 0 or less is no more.
+func (p *postponed) left(now time.Time) time.Duration { return p.since.Add(laterLimit).Sub(now) }
+
+// put notes what nobody can say, and returns how it stands with that, and whether that is news.
+func (w waiting) put(key string, epoch uint32, v Verdict, image *policy.Image, now time.Time) (p postponed, news bool) {
+	before, known := w[key]
+	known = known && before.epoch == epoch
+	p = before
+	switch {
+	case !known:
+		w.makeRoom()
+		p = postponed{Verdict: v, image: image, epoch: epoch, since: now, until: now.Add(laterPause)}
+	case before.Verdict != v || !now.Before(before.until):
+		p.Verdict, p.image, p.until = v, image, now.Add(laterPause)
+	}
+	w[key] = p
+	return p, !known || before.Verdict != v
+}
+
+// makeRoom forgets the one that was not asked for for the longest time, if there are as many as may be.
+func (w waiting) makeRoom() {
+	if len(w) < maxLater {
+		return
+	}
+	oldest := ""
+	for key, p := range w {
+		if oldest == "" || p.until.Before(w[oldest].until) {
+			oldest = key
+		}
+	}
+	delete(w, oldest)
+}
+
+// Gets is for an assignment that Ask has allowed: v says whether it gets what it is to have of the host. While nobody can say, it waits as in
+// [Guard.Ask].
+func (g *Guard) Gets(h *task.Hosted, v Verdict) Answer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := "given to " + h.ID
+	if v.Decision == Later {
+		return g.postpone(h, key, v, nil, time.Now())
+	}
+	delete(g.later, key)
+	if v.Decision == Allowed {
+		return Answer{Decision: Allowed}
+	}
+	g.cfg.Log.Warn("what an assignment was to have of this host it does not have", "assignment", h.ID, "why", text.Line(v.Sentence), "detail", text.Line(v.Detail))
+	return Answer{Decision: Refused, Words: line(v.Sentence)}
+}
+
+// postpone has an assignment wait for what nobody can say now, unless that does not pass, or has not for long: it is refused then.
+func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Image, now time.Time) Answer {
+	p, news := g.later.put(key, h.Epoch, v, image, now)
+	if news {
+		g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail), "lasts", v.Lasts)
+	}
+	switch {
+	case v.Lasts:
+		return Answer{Decision: Refused, Words: line(v.Sentence)}
+	case p.left(now) <= 0:
+		return Answer{Decision: Refused, Words: line("waited " + laterLimit.String() + " in vain: " + v.Sentence)}
+	}
+	return Answer{Decision: Asked, Words: line("waits: " + v.Sentence)}
+}
