@@ -52,9 +52,10 @@ type policy struct {
 	consent.Verdict
 
 	mu      sync.Mutex
-	judged  []string         // images
-	best    consent.Decision // at best; empty: Allowed
-	judging func(id string)  // called before the verdict is given; nil: nothing is
+	judged  []string                                  // images
+	best    consent.Decision                          // at best; empty: Allowed
+	judging func(id string)                           // called before the verdict is given; nil: nothing is
+	soon    func(image *owners.Image) consent.Verdict // the verdict by the image; nil: that of all
 }
 
 // Decide implements consent.Policy.
@@ -66,6 +67,9 @@ func (p *policy) Decide(_ context.Context, _ string, h *task.Hosted, _ *task.Tas
 		p.mu.Lock()
 		p.judged = append(p.judged, image.String())
 		p.mu.Unlock()
+	}
+	if p.soon != nil {
+		return p.soon(image)
 	}
 	return p.Verdict
 }

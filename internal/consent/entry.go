@@ -75,10 +75,13 @@ func (e *Entry) knowsImage() bool {
 	return e.Image != nil && (e.Image.Unknown == "" || e.Decision == Asked)
 }
 
-// imageText is its image in words; empty: it has none.
+// imageText is its image in words; empty: it has none. Of one that nobody asks for any more it says first what is let through with it.
 func (e *Entry) imageText() string {
-	if e.Image == nil {
+	switch {
+	case e.Image == nil:
 		return ""
+	case e.Image.Unknown != "":
+		return fmt.Sprintf("the digest of image %s is unknown: whatever the name stands for then is fetched: %s", e.Image.Name, e.Image.Unknown)
 	}
 	return "image " + e.Image.String()
 }

@@ -35,6 +35,8 @@ type Verdict struct {
 	Detail   string   // what the host's log has besides, and nobody else gets to know
 	// Lasts says of Later that it does not pass before somebody corrects something: an assignment that has yet to begin is refused.
 	Lasts bool
+	// Soon is what nobody can say of the image now, though somebody may soon: what was decided, Asked or Refused, counts once it was waited for in vain.
+	Soon string
 }
 
 // Answer is what a guard says.
@@ -147,10 +149,11 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 		e.Image = found.Image
 	}
 	said := g.said(&e, h, now)
-	if v.Decision == Later && !said.refuses() {
-		return g.postpone(h, h.ID, v, e.Image, now), true
+	if !said.refuses() {
+		if a, waits := g.postpone(h, h.ID, v, e.Image, now); waits {
+			return a, true
+		}
 	}
-	delete(g.later, h.ID)
 	next, words := g.decide(e, v, said, h, now)
 	if before, known := g.cfg.Journal.Find(h.ID); known && next == before {
 		return next.answer(words), true
@@ -161,6 +164,11 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 // keep has the journal hold what was decided, unless a restarted host would come to the same without it: a refusal by the policy alone.
 // So whoever is refused can't fill it.
 func (g *Guard) keep(e Entry, detail string, h *task.Hosted, words string, now time.Time) Answer {
+	if e.Image != nil && e.Image.Passes { // nobody asks for it any more
+		image := *e.Image
+		image.Passes = false
+		e.Image = &image
+	}
 	if e.Decision != Refused || e.Approver != "" || e.BeganMS > 0 {
 		if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
 			g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)

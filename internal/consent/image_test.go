@@ -79,7 +79,7 @@ func TestAnImageThatIsNotKnown(t *testing.T) {
 			if want := min(i+1, 3); got.Decision != says || w.images.found != want {
 				t.Errorf("%d: %+v, looked for %d times, want %d", i, got, w.images.found, want)
 			}
-			if says == consent.Asked && !strings.Contains(got.Words, "a:1 is not known by any digest yet: no registry answers") {
+			if says == consent.Asked && !strings.Contains(got.Words, "; the digest of image a:1 is unknown: whatever the name stands for then is fetched: no registry answers") {
 				t.Errorf("%q", got.Words)
 			}
 		}
@@ -190,7 +190,16 @@ func TestAnApprovalOfAnImage(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.asks()
+	w.images.now = func() (*owners.Image, error) { return owners.UnknownImage("a:1", "no registry answers"), nil }
 	h, x := w.assigned(request(), ann), word()
+	x.Part.Image = digestOf(1)
+	h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
+	if got := w.guard().Ask(t.Context(), h, pull()); got.Decision != consent.Asked || !strings.Contains(w.log.String(), `and no digest of \"a:1\" is known here: no registry answers`) {
+		t.Errorf("an image that is not known: %+v\n%s", got, w.log)
+	}
+	w = newWorld(t)
+	w.asks()
+	h, x = w.assigned(request(), ann), word()
 	x.Part.Image = digestOf(1)
 	h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
 	if got := w.guard().Ask(t.Context(), h, pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "and the task has none") {

@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -13,7 +14,19 @@ const (
 	maxLater   = 256              // assignments that are remembered
 	laterPause = 10 * time.Second // in which nobody is asked again
 	laterLimit = 30 * time.Minute // after which it is refused
+	soonLimit  = 5 * time.Minute  // after which somebody is asked, without what might be said soon
 )
+
+// patience is how long an assignment waits for what nobody can say of it; 0: it does not.
+func (v *Verdict) patience() time.Duration {
+	switch {
+	case v.Decision == Later, v.Decision == Refused && v.Soon != "":
+		return laterLimit
+	case v.Decision == Asked && v.Soon != "":
+		return soonLimit
+	}
+	return 0
+}
 
 // waiting are assignments, by what they wait for, that wait for what nobody can say now.
 type waiting map[string]postponed
@@ -27,9 +40,6 @@ type postponed struct {
 	since time.Time // when it was asked for first
 	until time.Time // nobody is asked again before
 }
-
-// left is how long an assignment has to wait on: 0 or less is no more.
-func (p *postponed) left(now time.Time) time.Duration { return p.since.Add(laterLimit).Sub(now) }
 
 // put notes what nobody can say, and returns how it stands with that, and whether that is news.
 func (w waiting) put(key string, epoch uint32, v Verdict, image *policy.Image, now time.Time) (p postponed, news bool) {
@@ -66,11 +76,9 @@ func (w waiting) makeRoom() {
 func (g *Guard) Gets(h *task.Hosted, v Verdict) Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := "given to " + h.ID
-	if v.Decision == Later {
-		return g.postpone(h, key, v, nil, time.Now())
+	if a, waits := g.postpone(h, "given to "+h.ID, v, nil, time.Now()); waits {
+		return a
 	}
-	delete(g.later, key)
 	if v.Decision == Allowed {
 		return Answer{Decision: Allowed}
 	}
@@ -78,17 +86,26 @@ func (g *Guard) Gets(h *task.Hosted, v Verdict) Answer {
 	return Answer{Decision: Refused, Words: line(v.Sentence)}
 }
 
-// postpone has an assignment wait for what nobody can say now, unless that does not pass, or has not for long: it is refused then.
-func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Image, now time.Time) Answer {
+// postpone has an assignment wait for what nobody can say now. It does not wait, or no more, where what was decided is to count; where nothing
+// was, it is refused if that does not pass, or has not for long.
+func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Image, now time.Time) (a Answer, waits bool) {
+	patience := v.patience()
+	if patience == 0 {
+		delete(g.later, key)
+		return Answer{}, false
+	}
 	p, news := g.later.put(key, h.Epoch, v, image, now)
+	what, inVain := cmp.Or(v.Soon, v.Sentence), now.Sub(p.since) >= patience
 	if news {
-		g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail), "lasts", v.Lasts)
+		g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(what), "err", text.Line(v.Detail), "lasts", v.Lasts)
 	}
 	switch {
 	case v.Lasts:
-		return Answer{Decision: Refused, Words: line(v.Sentence)}
-	case p.left(now) <= 0:
-		return Answer{Decision: Refused, Words: line("waited " + laterLimit.String() + " in vain: " + v.Sentence)}
+		return Answer{Decision: Refused, Words: line(what)}, true
+	case !inVain:
+		return Answer{Decision: Asked, Words: line("waits: " + what)}, true
+	case v.Decision == Later:
+		return Answer{Decision: Refused, Words: line("waited " + patience.String() + " in vain: " + what)}, true
 	}
-	return Answer{Decision: Asked, Words: line("waits: " + v.Sentence)}
+	return Answer{}, false
 }

@@ -6,7 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
+	owners "github.com/swarmd/swarmd/internal/policy"
 )
 
 // later is what nobody can say, and that passes or not.
@@ -105,6 +107,86 @@ func TestWhatAnAssignmentGets(t *testing.T) {
 				t.Errorf("after %v: %+v", since, got)
 			}
 			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// TestAnImageThatMayBeKnownSoon is waited for: for five minutes where somebody is asked then, who is told that its digest is unknown, and
+// for half an hour where the task is refused without it. An approval before waits as long, and what was decided stands, also after a restart.
+func TestAnImageThatMayBeKnownSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for decided, limit := range map[consent.Decision]time.Duration{consent.Asked: 5 * time.Minute, consent.Refused: 30 * time.Minute} {
+			w := newWorld(t)
+			unknown := true
+			w.images.now = func() (*owners.Image, error) {
+				if unknown {
+					return owners.UnknownYet("a:1", "the registry is away"), nil
+				}
+				return owners.NewImage("a:1", digestOf(1))
+			}
+			w.policy.soon = func(image *owners.Image) consent.Verdict {
+				if image.Passes {
+					return consent.Verdict{Decision: decided, Sentence: "p.yaml:1", Soon: "image " + image.String()}
+				}
+				return consent.Verdict{Decision: consent.Asked, Sentence: "p.yaml:1"}
+			}
+			g, h := w.guard(), w.assigned(request(), ann)
+			ask := func() consent.Answer { return g.Ask(t.Context(), h, pull()) }
+			began, got := time.Now(), ask()
+			for ; got.Words == "waits: image a:1 is not known by any digest yet: the registry is away"; got = ask() {
+				time.Sleep(1300 * time.Millisecond)
+			}
+			if took := time.Since(began); got.Decision != decided || took < limit || took > limit+2*time.Second || w.images.found < int(limit/(12*time.Second)) {
+				t.Errorf("%s: %+v after %v, looked for %d times", decided, got, took, w.images.found)
+			}
+			unknown = false
+			time.Sleep(time.Minute)
+			found := w.images.found
+			if decided == consent.Refused {
+				h.Epoch = 2
+				if got := ask(); !strings.HasSuffix(got.Words, "; image "+digestOf(1)+" (a:1)") {
+					t.Errorf("once it is known: %+v", got)
+				}
+				continue
+			}
+			for range 2 {
+				if got := ask(); got.Words != waits+"; the digest of image a:1 is unknown: whatever the name stands for then is fetched: the registry is away" {
+					t.Errorf("%+v", got)
+				}
+				g = w.guard()
+			}
+			if w.images.found != found {
+				t.Error("who is asked is shown another image than was asked about")
+			}
+			h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word())}
+			if got := ask(); got.Decision != consent.Allowed || got.Image == nil || got.Image.Name != "a:1" || got.Image.Unknown == "" {
+				t.Errorf("approved: %+v", got)
+			}
+		}
+	})
+}
+
+// TestAnImageThatIsKnownInTime: nobody is asked without it.
+func TestAnImageThatIsKnownInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.images.now = func() (*owners.Image, error) { return owners.UnknownYet("a:1", "the registry is away"), nil }
+		w.policy.soon = func(image *owners.Image) consent.Verdict {
+			v := consent.Verdict{Decision: consent.Asked, Sentence: "ask"}
+			if image.Passes {
+				v.Soon = "image " + image.String()
+			}
+			return v
+		}
+		g, h := w.guard(), w.assigned(request(), ann)
+		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", word())}
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || !strings.HasPrefix(got.Words, "waits: image a:1") {
+			t.Errorf("approved before: %+v", got)
+		}
+		w.moves()
+		time.Sleep(10 * time.Second)
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed || got.Image == nil || len(got.Image.Values()) != 1 {
+			t.Errorf("%+v", got)
 		}
 	})
 }

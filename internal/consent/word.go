@@ -79,6 +79,8 @@ func holdImage(signed string, found *policy.Image) error {
 		return nil
 	case found == nil:
 		return fmt.Errorf("it was signed for image %.80q, and the task has none", signed)
+	case found.Unknown != "":
+		return fmt.Errorf("it was signed for image %.80q, and no digest of %.160q is known here: %s", signed, found.Name, found.Unknown)
 	}
 	return fmt.Errorf("it was signed for image %.80q, not for %s", signed, found)
 }

@@ -78,7 +78,11 @@ func (i *Image) String() string {
 	if all := i.Values(); len(all) > 0 {
 		return all[0] + " (" + i.Name + ")"
 	}
-	return i.Name + " is not known by any digest yet: " + i.Unknown
+	yet := ""
+	if i.Passes {
+		yet = " yet"
+	}
+	return i.Name + " is not known by any digest" + yet + ": " + i.Unknown
 }
 
 func isImageDigest(s string) bool {

@@ -323,7 +323,8 @@ func TestTheImageDecides(t *testing.T) {
 		{policy.Image{Name: "a", ID: "sha256:" + digest("c"), Digests: []string{"sha256:" + digest("d"), "sha256:" + digest("b")}}, "allowed by"},
 		{image("a:1", "c"), "as image.digest is 'sha256:" + digest("c") + "', not 'sha256:" + digest("b") + "'; add to sentences in policy.yaml: Allow " + ann +
 			" to use host where all {task.type='RUN_SWARM', image.digest='sha256:" + digest("c") + "'}"},
-		{*policy.UnknownImage("a:1", "no registry\nanswers"), "as image.digest is not known; image a:1 is not known by any digest yet: no registry answers; add to sentences"},
+		{*policy.UnknownImage("a:1", "no registry\nanswers"), "as image.digest is not known; image a:1 is not known by any digest: no registry answers; add to sentences"},
+		{*policy.UnknownYet("a:1", "no registry\nanswers"), "as image.digest is not known; image a:1 is not known by any digest yet: no registry answers; add to sentences"},
 		{policy.Image{}, "as image.digest is not known; add"},
 	} {
 		r := run()

@@ -73,8 +73,8 @@ func TestTheOwnerNamesDigests(t *testing.T) {
 		"in a registry":                   {"good", &policy.Image{Name: "a:1", ID: other, Digests: []string{good}}, consent.Allowed, "p.yaml:2"},
 		"another":                         {"good", &policy.Image{Name: "a:1", ID: other}, consent.Refused, "image.digest is '" + other + "', not '" + good + "'"},
 		"another outcome":                 {"base", &policy.Image{Name: "a:1", ID: good}, consent.Refused, "task.outcome is 'base'"},
-		"an unknown one":                  {"good", policy.UnknownImage("a:1", "no registry answers"), consent.Refused, "image.digest is not known; image a:1 is not known by any digest yet: no registry answers"},
-		"one that may be known soon":      {"good", policy.UnknownYet("a:1", "no registry answers"), consent.Later, "image a:1 is not known by any digest yet: no registry answers"},
+		"an unknown one":                  {"good", policy.UnknownImage("a:1", "no registry answers"), consent.Refused, "image.digest is not known; image a:1 is not known by any digest: no registry answers"},
+		"one that may be known soon":      {"good", policy.UnknownYet("a:1", "no registry answers"), consent.Refused, "image a:1 is not known by any digest yet: no registry answers"},
 		"one that may be, and is in vain": {"base", policy.UnknownYet("a:1", "no registry answers"), consent.Refused, "image.digest is not known; image a:1"},
 		"none":                            {"good", nil, consent.Refused, "image.digest is not known; add"},
 	} {
@@ -82,9 +82,33 @@ func TestTheOwnerNamesDigests(t *testing.T) {
 		x.Outcome = tt.outcome
 		if got := o.Decide(t.Context(), ann, &task.Hosted{}, x, tt.image); got.Decision != tt.want || !strings.Contains(got.Sentence, tt.says) {
 			t.Errorf("%s: %+v, want %s with %q", name, got, tt.want, tt.says)
+		} else if (got.Soon != "") != (name == "one that may be known soon") {
+			t.Errorf("%s: soon %q", name, got.Soon)
 		}
 		if got, want := o.Hopes(ann, &task.Hosted{}, x).Decision != consent.Refused, tt.outcome == "good"; got != want {
 			t.Errorf("%s: hopes %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestWhoIsAskedKnowsTheImageIfItCanBe: under ask, which image it is may be known soon, and then nobody is asked without it.
+func TestWhoIsAskedKnowsTheImageIfItCanBe(t *testing.T) {
+	ask, err := policy.Unwritten(policy.Ask, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := swop.Owner{Policy: ask, SwarmID: func() string { return "s" }, Place: swop.Place{Profile: &taskfile.Profile{}}}
+	for _, tt := range []struct {
+		image *policy.Image
+		soon  string
+	}{
+		{policy.UnknownYet("a:1", "no registry answers"), "image a:1 is not known by any digest yet: no registry answers"},
+		{policy.UnknownImage("a:1", "there is none"), ""},
+		{&policy.Image{Name: "a:1", ID: "sha256:" + strings.Repeat("a", 64)}, ""},
+		{nil, ""},
+	} {
+		if got := o.Decide(t.Context(), ann, &task.Hosted{}, pull("null"), tt.image); got.Decision != consent.Asked || got.Soon != tt.soon {
+			t.Errorf("%v: %+v", tt.image, got)
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (o Owner) Words() string {
 	return o.Policy.String()
 }
 
-// Decide implements consent.Policy. What is refused for an image that somebody may know soon waits.
+// Decide implements consent.Policy. Where somebody may soon know which image it is, that is waited for before the task is refused for it, or
+// somebody is asked without it.
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	asked, err := o.asked(by, h, t)
 	if err != nil {
@@ -51,8 +52,8 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 		asked.image(*image, false)
 	}
 	v := o.shared(ctx, asked)
-	if v.Decision == consent.Refused && image != nil && image.Passes && o.Hopes(by, h, t).Decision != consent.Refused {
-		return consent.Verdict{Decision: consent.Later, Sentence: "image " + image.String(), Detail: v.Sentence}
+	if image != nil && image.Passes && (v.Decision == consent.Asked || v.Decision == consent.Refused && o.Hopes(by, h, t).Decision != consent.Refused) {
+		v.Soon = "image " + image.String()
 	}
 	return v
 }
