@@ -41,7 +41,7 @@ type Verdict struct {
 
 // Answer is what a guard says.
 type Answer struct {
-	Decision Decision // Allowed, Asked for not yet, or Refused
+	Decision Decision // Allowed, Asked for not yet, or Refused; of what runs Later for nobody can say
 	// Words are one line for the member's state, of at most task.MaxText bytes as it is encoded; empty if it is allowed.
 	Words string
 	// Image is the one that was decided on, and that alone may be run or fetched; nil: the task has none.
@@ -68,7 +68,7 @@ type Guard struct {
 
 	mu    sync.Mutex        // of decisions: what they rest on is found without it, and may take long
 	told  map[string]string // by assignment: which words do not count, as it was logged last
-	later waiting           // by assignment, and what it was to be given by "given to " before that
+	later waiting           // by assignment; by "given to " and "stays " before that, what it is to have of the host, and what runs of it
 }
 
 const (
@@ -184,7 +184,7 @@ func (e *Entry) answer(words string) Answer {
 	switch e.Decision {
 	case Allowed, Approved:
 		return Answer{Decision: Allowed, Image: e.Image}
-	case Asked, Refused:
+	case Asked, Refused, Later:
 	}
 	return Answer{Decision: e.Decision, Words: line(words)}
 }

@@ -12,7 +12,7 @@ import (
 
 // Stays says whether what runs of an assignment may go on, which a restarted host has found. The owner's word may be another than when it
 // began: what the policy refuses now is to end. What it asks for has been approved or allowed once, and goes on, and so does what has
-// expired since, and what nobody can judge now.
+// expired since. What nobody can judge now goes on too, for whatever reason that is, and is to be asked about again: the answer is Later.
 func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	e, err := g.begun(h, t)
 	if err != nil {
@@ -24,14 +24,21 @@ func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer 
 	if e, err = g.begun(h, t); err != nil { // it has ended meanwhile
 		return Answer{Decision: Refused, Words: line(err.Error())}
 	}
+	now, key := time.Now(), "stays "+h.ID
 	switch v.Decision {
 	case Refused:
-		now := time.Now()
 		e.decided(Refused, "", v.Sentence, now)
 		return g.keep(e, v.Detail, h, g.refusal(&e), now)
 	case Later:
-		g.cfg.Log.Warn("what runs of an assignment goes on: whether it may nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
+		if _, news := g.later.put(key, h.Epoch, v, nil, now); news {
+			g.cfg.Log.Warn("what runs of an assignment goes on: whether it may nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
+		}
+		return Answer{Decision: Later, Words: line(v.Sentence)}
 	case Allowed, Asked, Approved:
+	}
+	if _, waited := g.later[key]; waited {
+		delete(g.later, key)
+		g.cfg.Log.Info("what runs of an assignment may go on", "assignment", h.ID, "sentence", v.Sentence)
 	}
 	return Answer{Decision: Allowed, Image: e.Image}
 }

@@ -56,7 +56,7 @@ func TestOthersDoNotWaitForThePolicy(t *testing.T) {
 }
 
 // TestWhatNobodyCanSayNow: an assignment waits, which the log has once with all that is known of it, and the swarm with less. An operator's
-// refusal counts in any case, and what runs goes on.
+// refusal counts in any case, and what runs goes on, and is asked about again.
 func TestWhatNobodyCanSayNow(t *testing.T) {
 	synctest.Test(t, whatNobodyCanSay)
 }
@@ -84,9 +84,21 @@ func whatNobodyCanSay(t *testing.T) {
 	}
 	w.policy.Verdict = later
 	g = w.guard()
-	if got := g.Stays(t.Context(), h, pull()); got.Decision != consent.Allowed {
-		t.Errorf("what runs: %+v", got)
+	for _, lasts := range []bool{false, false, true, true} { // what was consented to does not end since somebody is to mend the host
+		w.policy.Lasts = lasts
+		if got := g.Stays(t.Context(), h, pull()); got.Decision != consent.Later {
+			t.Errorf("what runs: %+v", got)
+		}
+		time.Sleep(time.Hour)
 	}
+	if n := strings.Count(w.log.String(), "goes on: whether it may nobody can say"); n != 2 {
+		t.Errorf("the log has it %d times:\n%s", n, w.log)
+	}
+	w.policy.Verdict = consent.Verdict{Decision: consent.Allowed}
+	if got := g.Stays(t.Context(), h, pull()); got.Decision != consent.Allowed || !strings.Contains(w.log.String(), "may go on") {
+		t.Errorf("what runs, once somebody can say: %+v", got)
+	}
+	w.policy.Verdict = later
 	h.Approvals = []task.Approval{w.says(bob, "RefuseTask", refusal(""))}
 	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "refused by spiffe://a.example"+bob) {
 		t.Errorf("refused by an operator: %+v", got)

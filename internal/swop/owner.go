@@ -215,7 +215,7 @@ func (g Guard) answer(h task.Hosted, a consent.Answer) work.Answer {
 	switch a.Decision {
 	case consent.Allowed, consent.Approved:
 		said.May, said.Why, said.Image = work.Yes, "", a.Image
-	case consent.Asked:
+	case consent.Asked, consent.Later:
 		said.May = work.NotYet
 	case consent.Refused:
 	}

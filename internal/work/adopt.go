@@ -24,25 +24,29 @@ func (h *Host) adopt(m *member, now time.Time) {
 	}
 }
 
-// judge asks the guard about what was adopted and runs, which goes on meanwhile: its owner's word may have changed since it began.
-func judge(ctx context.Context, h *Host, m *member) {
+// judge asks the guard about what was adopted and runs, which goes on meanwhile: its owner's word may have changed since it began. It asks
+// until there is an answer.
+func judge(ctx context.Context, h *Host, m *member, now time.Time) {
 	switch {
-	case m.answer.May == Yes || m.over() || m.worker != nil:
+	case m.answer.May == Yes || m.over() || m.worker != nil || now.Before(m.due.judge):
 		return
 	case m.task == nil:
-		h.fetch(ctx, m, time.Now())
+		h.fetch(ctx, m, now)
 		return
 	}
 	hosted, t := m.hosted, m.task
 	h.work(ctx, m, 0, func(ctx context.Context) func(time.Time) {
 		answer := h.cfg.Guard.Stays(ctx, hosted, t)
-		return func(time.Time) {
+		return func(now time.Time) {
 			m.received(answer)
-			if answer.May != Yes {
+			switch answer.May {
+			case Yes:
+				m.answer = answer
+			case NotYet:
+				m.due.judge = now.Add(staysPause)
+			default:
 				m.exit(-1, answer.Why)
-				return
 			}
-			m.answer = answer
 		}
 	})
 }

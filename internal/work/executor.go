@@ -139,7 +139,8 @@ type Guard interface {
 	// Consent says whether an assignment may be carried out here. It is asked before anything is prepared, and again while the answer is
 	// NotYet.
 	Consent(ctx context.Context, h task.Hosted, t *task.Task) Answer
-	// Stays says whether what runs of an assignment, which a restarted host has found, may go on: Yes or No.
+	// Stays says whether what runs of an assignment, which a restarted host has found, may go on. It goes on while the answer is NotYet, and is
+	// asked about again.
 	Stays(ctx context.Context, h task.Hosted, t *task.Task) Answer
 	// Tells reports whether what a program of an assignment printed may be told to the swarm, which is to be judged by who has asked for it.
 	Tells(assignment string) bool
@@ -183,6 +184,7 @@ const (
 	askPause   = 2 * time.Second  // between two questions to the guard
 	vainPause  = 2 * time.Second  // between two tries to prepare or start a member, of which one failed of what passes
 	vainLimit  = 2 * time.Minute  // for all such tries in a row
+	staysPause = 30 * time.Second // between two questions about what runs, which nobody sees end while one is answered
 	cleanLimit = 2 * time.Minute  // of one try to clean
 	cleanPause = time.Second      // after the first try that failed; it doubles
 	maxPause   = 30 * time.Second

@@ -117,6 +117,12 @@ func (g *guard) say(a work.Answer) {
 	g.answer = a
 }
 
+func (g *guard) stay(a work.Answer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stays = a
+}
+
 // world is what there is on a host: it outlives the process that looks after it.
 type world struct {
 	mu       sync.Mutex
@@ -696,6 +702,34 @@ func TestTheOwnerIsAskedAboutWhatRuns(t *testing.T) {
 			l.wantSaid(want...)
 			if l.guard.again != 1 || l.guard.asked != 0 {
 				t.Errorf("asked %d times whether what runs may go on, and %d times whether it may begin", l.guard.again, l.guard.asked)
+			}
+		})
+	}
+}
+
+// TestWhatRunsIsAskedAboutUntilSomebodyCanSay: it goes on meanwhile, and its end is seen. What the owner refuses then is ended.
+func TestWhatRunsIsAskedAboutUntilSomebodyCanSay(t *testing.T) {
+	for may, want := range map[work.May][]string{
+		work.Yes: {"ready"}, work.No: {"ready", "exited -1 the policy refuses it cleaned"}, work.NotYet: {"ready", "exited cleaned"},
+	} {
+		inLab(t, func(l *lab) {
+			l.guard.stay(work.Answer{May: work.NotYet, Why: "nobody can look"})
+			l.world.set(label(1), work.Status{State: task.Ready})
+			l.shows(1, task.HostedMember{State: task.Started, Start: true})
+			l.beat(5*time.Minute + time.Second)
+			l.wantSaid("ready")
+			if l.guard.again < 10 || l.guard.again > 11 {
+				t.Errorf("asked %d times in five minutes", l.guard.again)
+			}
+			if may == work.NotYet {
+				l.world.set(label(1), work.Status{State: task.Exited})
+			} else {
+				l.guard.stay(work.Answer{May: may, Why: "the policy refuses it"})
+			}
+			l.beat(time.Minute)
+			l.wantSaid(want...)
+			if n := l.guard.again; n > 12 || l.guard.asked != 0 {
+				t.Errorf("asked %d times, and %d times whether it may begin", n, l.guard.asked)
 			}
 		})
 	}

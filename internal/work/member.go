@@ -40,6 +40,7 @@ type pace struct {
 	began    time.Time // when this process came to know it
 	fetching time.Time // when it was first tried to fetch its task
 	next     time.Time // not before this is anything done
+	judge    time.Time // not before this is it asked whether what runs may go on
 	cleanAt  time.Time // not before this is it cleaned
 	failed   int       // tries to clean it
 	vain     time.Time // since when an executor fails to prepare or start it of what passes; zero: the last try did not
@@ -135,7 +136,7 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 		h.start(ctx, m)
 	case m.runs():
 		h.watch(m, now)
-		judge(ctx, h, m)
+		judge(ctx, h, m, now)
 	case m.state != task.Prepared:
 		h.begin(ctx, m, now)
 	case m.want.Start:
