@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 // open is an assignment without a verdict.
@@ -204,9 +203,9 @@ func (k *tasks) cancelled(e ledger.EndedAssignment, a ledger.Assigned) {
 	}
 }
 
-// because holds a reason to the one that the operator gave, which may have been cut.
+// because holds a reason to the one that the operator gave, in the form in which it is kept.
 func (k *tasks) because(recorded, given string) {
-	if given = text.Printable(given, ' '); !strings.HasPrefix(given, recorded) || recorded == "" && given != "" {
+	if recorded != onwire.KeptReason(given) {
 		k.bad("reason", "the operator gave %.256q", given)
 	}
 }

@@ -238,7 +238,7 @@ func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 			o := op.asks(b.builder, &swarmv1.ResetTaskrunnerRequest{Name: "tr", Reason: "enough\x00"})
 			b.end("7", "cancelled", o, func(e *ledger.EndedAssignment) { e.Reason = "enough " })
 			b.end("8", "cancelled", o, func(e *ledger.EndedAssignment) {
-				e.Members[0].Node, e.Members[0].PeerID, e.Reason = "swop-1", hosts[1].id, "enough"
+				e.Members[0].Node, e.Members[0].PeerID, e.Reason = "swop-1", hosts[1].id, "enough "
 			})
 		}},
 		"a cancellation that ends both": {"", func(b *ran) {
@@ -273,6 +273,15 @@ func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 		"a reason that nobody gave": {"reason: the operator gave enough", func(b *ran) {
 			b.assign(id("7"), nil)
 			b.end("7", "cancelled", op.asks(b.builder, &swarmv1.ResetTaskrunnerRequest{Name: "tr", Reason: "enough"}), func(e *ledger.EndedAssignment) { e.Reason = "a host failed" })
+		}},
+		"a part of the reason": {"reason: the operator gave enough", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "cancelled", op.asks(b.builder, &swarmv1.CancelAssignmentRequest{Id: "7", Reason: "enough, it is wrong"}), func(e *ledger.EndedAssignment) { e.Reason = "enough" })
+		}},
+		"a reason that was too long": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			given := strings.Repeat("<", 300)
+			b.end("7", "cancelled", op.asks(b.builder, &swarmv1.CancelAssignmentRequest{Id: "7", Reason: given}), func(e *ledger.EndedAssignment) { e.Reason = given[:256/6] })
 		}},
 	} {
 		b := newRan(t, ca, op, hosts, registered)

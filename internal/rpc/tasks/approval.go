@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 )
 
 // ApproveTask has a host that waits hear that it may carry out an assignment.
@@ -64,7 +65,7 @@ func badPart(m *swarmv1.PartOfHost, remedy, format string, args ...any) error {
 // refuseTask makes the command of a refusal, whose reason the ledger has as it was signed.
 func refuseTask(m *swarmv1.RefuseTaskRequest, o *ledger.Order, atMS int64) (state.Command, error) {
 	p, err := partOf(m.GetPart(), o, atMS)
-	if reason := m.GetReason(); err == nil && said(reason) != reason {
+	if reason := m.GetReason(); err == nil && onwire.KeptReason(reason) != reason {
 		err = badPart(m.GetPart(), "give one line of at most 256 bytes", "its reason has %d bytes, or more than one line", len(reason))
 	}
 	return state.RefuseTask{PartOfHost: p, Reason: m.GetReason()}, err

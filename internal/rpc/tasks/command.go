@@ -9,7 +9,6 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/consensus/task/onwire"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Asked returns an empty request of each method that an operator signs.
@@ -39,22 +38,17 @@ func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 	case *swarmv1.DeleteTaskrunnerRequest:
 		return state.DeleteTaskrunner{Taskrunner: m.GetName(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ResetTaskrunnerRequest:
-		return state.ResetTaskrunner{Taskrunner: m.GetName(), Reason: said(m.GetReason()), AtMS: atMS, Order: o}, nil
+		return state.ResetTaskrunner{Taskrunner: m.GetName(), Reason: onwire.KeptReason(m.GetReason()), AtMS: atMS, Order: o}, nil
 	case *swarmv1.AssignTaskRequest:
 		return assignTask(m, o, atMS)
 	case *swarmv1.CancelAssignmentRequest:
-		return state.CancelAssignment{Assignment: m.GetId(), Reason: said(m.GetReason()), AtMS: atMS, Order: o}, nil
+		return state.CancelAssignment{Assignment: m.GetId(), Reason: onwire.KeptReason(m.GetReason()), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ApproveTaskRequest:
 		return approveTask(m, o, atMS)
 	case *swarmv1.RefuseTaskRequest:
 		return refuseTask(m, o, atMS)
 	}
 	return nil, nil //nolint:nilnil // as documented
-}
-
-// said makes an operator's reason fit to be shown and kept.
-func said(reason string) string {
-	return state.Clip(text.Printable(text.Cut(reason, task.MaxText), ' '), task.MaxText)
 }
 
 // assignTask demands what hosts go by, beside what the state demands: it stands in what was signed.
