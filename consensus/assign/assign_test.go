@@ -336,7 +336,7 @@ func TestChaos(t *testing.T) {
 					q.Hosts = []string{s.hosts[rng.IntN(10)].name, s.hosts[10+rng.IntN(10)].name, s.hosts[20+rng.IntN(10)].name}
 				}
 				s.do(state.CreateTaskrunner{Taskrunner: q.Taskrunner})
-				if _, err := s.log.apply(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli()}); err == nil {
+				if _, err := s.log.apply(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli(), Strict: true}); err == nil {
 					ids = append(ids, id)
 				} else if state.ReasonOf(err) != state.ReasonTaskrunnerBusy {
 					t.Fatal(err)

@@ -175,7 +175,7 @@ func (s *swarm) assign(id string, n uint32, change ...func(q *task.Request)) {
 	for _, c := range change {
 		c(&q)
 	}
-	s.do(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli()})
+	s.do(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli(), Strict: true})
 }
 
 // run lets the swarm run for a time, in steps of a heartbeat.

@@ -17,6 +17,8 @@ type AssignTask struct {
 	Whole bool `json:"whole,omitempty"`
 	// Detailed has it keep what the assignment joins, and of members their groups, which entries of before do not.
 	Detailed bool `json:"detailed,omitempty"`
+	// Strict has a host be one member of it, and what has succeeded be judged so, which entries of before do not.
+	Strict bool `json:"strict,omitempty"`
 }
 
 // Type implements Command.
@@ -26,7 +28,8 @@ func (a AssignTask) apply(s *State) (Result, error) {
 	return onBoard(s, func(b *task.Board) (*task.Board, error) {
 		next, err := b.Assign(a.Assignment, a.Order, a.AtMS)
 		if err == nil && next != b.Whole() {
-			next.Assignments[a.Assignment.ID].Detailed = a.Detailed // it was made here, and nobody else has it yet
+			made := next.Assignments[a.Assignment.ID] // here, and nobody else has it yet
+			made.Detailed, made.Strict = a.Detailed, a.Strict
 		}
 		return next, err
 	})

@@ -202,6 +202,10 @@ var everyCommand = []state.Command{
 	state.MoveAssignments{AtMS: 78, Moves: []task.Move{
 		{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Exited, Signature: "c2ln"}}},
 	}},
+	// A host is one member, and what has succeeded has not failed.
+	state.AssignTask{Assignment: task.Request{
+		ID: "11", Task: "pull", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99,
+	}, AtMS: 79, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
 }
 
 // pullDigest is what the task of everyCommand comes to.

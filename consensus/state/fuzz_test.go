@@ -329,7 +329,7 @@ func fuzzTask(s *state.State, who, what byte, at int64) state.Command {
 	case 5:
 		return state.AssignTask{Assignment: task.Request{
 			ID: id, Task: name, Taskrunner: runner, Retries: uint32(what % 3), By: atBound(who/16, 2048), Groups: []task.Group{{Name: "peers", Peers: 1 + uint32(what%4), Least: 1}},
-		}, AtMS: at, Order: order}
+		}, AtMS: at, Order: order, Strict: who%2 == 0}
 	case 8:
 		if a := s.Tasks.Whole().Assignments[id]; a != nil && what%2 == 1 && len(a.Members) > 0 {
 			part := state.PartOfHost{

@@ -53,9 +53,23 @@ func judged() []state.Command {
 	join := func(id, joins, host string) state.Command {
 		return state.AssignTask{Assignment: task.Request{ID: id, Task: "pull", Taskrunner: "tr", Joins: joins, Hosts: []string{host}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}}, AtMS: 50}
 	}
-	return append(all, join("8", "7", "swop-0"), join("8", "7", "swop-1"), join("9", "8", "swop-1"), join("9", "7", "swop-1"),
+	all = append(all, join("8", "7", "swop-0"), join("8", "7", "swop-1"), join("9", "8", "swop-1"), join("9", "7", "swop-1"),
 		state.ResetTaskrunner{Taskrunner: "tr", AtMS: 51}, join("9", "7", "swop-1"), moves(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "swop-0", State: task.Stopped, Cleaned: true}}, Do: task.Close}),
 		moves(task.Move{Assignment: "8", Do: task.Close}))
+	for _, strict := range []bool{false, true} {
+		id := map[bool]string{false: "10", true: "11"}[strict]
+		twice, once := task.Placement{Node: "swop-0", Group: "peers", Peers: 1}, task.Move{Assignment: id, Do: task.Place}
+		once.Members = []task.Placement{twice}
+		all = append(all,
+			state.AssignTask{Assignment: task.Request{ID: id, Task: "pull", Hosts: []string{"swop-0"}, Retries: 1, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}}, AtMS: 60, Strict: strict},
+			moves(task.Move{Assignment: id, Do: task.Place, Members: []task.Placement{twice, twice}}), moves(once),
+			moves(task.Move{Assignment: id, Epoch: 1, Reports: []task.Report{{Node: "swop-0", State: task.Prepared}, {Node: "swop-0", Member: 1, State: task.Prepared}}}),
+			moves(task.Move{Assignment: id, Epoch: 1, Do: task.Pass}),
+			moves(task.Move{Assignment: id, Epoch: 1, Reports: []task.Report{{Node: "swop-0", State: task.Exited}}, Do: task.Judge, Verdict: task.Failed}),
+			moves(task.Move{Assignment: id, Epoch: 1, Reports: []task.Report{{Node: "swop-0", State: task.Exited}}, Do: task.Judge, Verdict: task.Succeeded}),
+		)
+	}
+	return all
 }
 
 // pullOfAssigned is the digest of the task that assigned makes.

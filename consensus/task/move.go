@@ -78,6 +78,9 @@ func (b *Board) move(m Move, keyOf func(string) string, atMS int64) (changed boo
 	for _, r := range m.Reports {
 		changed = a.take(m.Epoch, r, atMS) || changed
 	}
+	if m.Do == Judge && m.Verdict == Failed && a.Open() && !mayFail(b, a) {
+		return false, illegal(Stale, "", "assignment %s has succeeded: it can't be judged to have failed", a.ID)
+	}
 	if m.Do != "" {
 		acted, err := a.act(m, keyOf, atMS)
 		if err != nil {
@@ -93,6 +96,16 @@ func (b *Board) move(m Move, keyOf func(string) string, atMS int64) (changed boo
 		b.close(a)
 	}
 	return true, nil
+}
+
+// mayFail reports whether an assignment can be judged to have failed: not if as many have succeeded as must. One that joins another fails with
+// it.
+func mayFail(b *Board, a *Assignment) bool {
+	if !a.Strict || !a.Met() {
+		return true
+	}
+	main := b.Assignments[a.Joins]
+	return main != nil && !main.Open() && main.Verdict != Succeeded
 }
 
 // act carries out what a move does. It is legal in the current epoch only.
@@ -141,6 +154,9 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 		key := keyOf(p.Node)
 		if key == "" || p.Peers == 0 || p.Peers > MaxMembers || a.group(p.Group) < 0 || len(a.Hosts) > 0 && !slices.Contains(a.Hosts, p.Node) {
 			return illegal(Bad, "", "assignment %s can't have %s as a member in group %s", a.ID, clipped(p.Node), clipped(p.Group))
+		}
+		if a.Strict && slices.ContainsFunc(members, func(m Member) bool { return m.Node == p.Node }) {
+			return illegal(Bad, "", "assignment %s would have %s twice as a member", a.ID, clipped(p.Node))
 		}
 		placed[p.Group] += uint64(p.Peers)
 		members = append(members, Member{Node: p.Node, PeerID: key, Group: p.Group, Peers: p.Peers, State: Placed, ChangedMS: atMS})

@@ -318,7 +318,7 @@ func history(t *testing.T, rng *rand.Rand) {
 	}
 	for id := range 2 {
 		q := task.Request{ID: fmt.Sprint(id + 1), Task: "work", Taskrunner: task.DefaultTaskrunner, Groups: []task.Group{{Name: "peers", Peers: 3, Least: uint32(1 + rng.IntN(3))}}, Retries: uint32(rng.IntN(3)), TimeoutMS: int64(rng.IntN(2)) * 300_000} //nolint:gosec // small
-		do(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli()})
+		do(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli(), Strict: true})
 		for range rng.IntN(8) {
 			fault(rng, g, alive, machines)
 			run(1 + rng.IntN(90))

@@ -80,7 +80,7 @@ func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 	want := state.AssignTask{Assignment: task.Request{
 		ID: "7", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "all", Peers: 2, Least: 1}},
 		InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: o.By, Joins: "6",
-	}, AtMS: 6, Order: o, Whole: true, Detailed: true}
+	}, AtMS: 6, Order: o, Whole: true, Detailed: true, Strict: true}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
