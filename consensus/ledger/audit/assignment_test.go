@@ -12,35 +12,47 @@ import (
 	"github.com/swarmd/swarmd/identity"
 )
 
-// ran is a ledger with a finalised task, and two hosts that can carry it out.
+// ran is a ledger with a finalised task, and two hosts that can carry it out, each as two peers.
 type ran struct {
 	*builder
 
 	op     *operator
 	hosts  []*node
+	task   string
 	digest string
 }
 
 func newRan(t *testing.T, ca *authority, op *operator, hosts []*node, registered []ledger.Registration) *ran {
 	t.Helper()
-	b := &ran{&builder{t: t}, op, hosts, strings.Repeat("d", 64)}
+	b := &ran{builder: &builder{t: t}, op: op, hosts: hosts, digest: strings.Repeat("d", 64)}
 	b.add(ledger.Swarm{SwarmID: swarmID})
 	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
 	for _, r := range registered {
 		b.add(r)
 	}
-	b.add(ledger.Task{Task: "pull", Type: "PULL_IMAGE", By: op.id, Order: op.asks(b.builder, &swarmv1.CreateTaskRequest{Name: "pull", Type: "PULL_IMAGE"})})
-	b.add(ledger.FinalTask{Task: "pull", Digest: b.digest, Order: op.asks(b.builder, &swarmv1.FinaliseTaskRequest{Name: "pull"})})
+	b.make("train", "RUN_SWARM")
 	return b
+}
+
+// make adds a finalised task, which is assigned from there on.
+func (b *ran) make(name, kind string) {
+	b.task = name
+	b.add(ledger.Task{Task: name, Type: kind, By: b.op.id, Order: b.op.asks(b.builder, &swarmv1.CreateTaskRequest{Name: name, Type: kind})})
+	b.add(ledger.FinalTask{Task: name, Digest: b.digest, Order: b.op.asks(b.builder, &swarmv1.FinaliseTaskRequest{Name: name})})
 }
 
 // assign adds an assignment as it was asked for, changed by an SN that lies.
 func (b *ran) assign(r *swarmv1.AssignTaskRequest, lie func(*ledger.Assigned)) {
-	r.Task, r.Digest, r.Taskrunner = "pull", b.digest, "tr"
-	r.Groups = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2}}
+	r.Task, r.Digest, r.Taskrunner = b.task, b.digest, "tr"
+	if r.Groups == nil {
+		r.Groups = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2}}
+	}
 	a := ledger.Assigned{
-		Assignment: r.GetId(), Task: "pull", Digest: b.digest, Taskrunner: "tr", Hosts: r.GetHosts(), By: b.op.id, Joins: r.GetJoins(),
-		Groups: []ledger.Group{{Name: "peers", Peers: 2, Least: 2}}, Order: b.op.asks(b.builder, r),
+		Assignment: r.GetId(), Task: b.task, Digest: b.digest, Taskrunner: "tr", Hosts: r.GetHosts(), By: b.op.id, Joins: r.GetJoins(),
+		Order: b.op.asks(b.builder, r),
+	}
+	for _, g := range r.GetGroups() {
+		a.Groups = append(a.Groups, ledger.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast()})
 	}
 	if lie != nil {
 		lie(&a)
@@ -50,7 +62,7 @@ func (b *ran) assign(r *swarmv1.AssignTaskRequest, lie func(*ledger.Assigned)) {
 
 // end adds a verdict, with the first host as a member that counts for two.
 func (b *ran) end(id, verdict string, o *ledger.Order, lie func(*ledger.EndedAssignment)) {
-	e := ledger.EndedAssignment{Assignment: id, Task: "pull", Digest: b.digest, Verdict: verdict, Order: o, Members: []ledger.Member{
+	e := ledger.EndedAssignment{Assignment: id, Task: b.task, Digest: b.digest, Verdict: verdict, Order: o, Members: []ledger.Member{
 		{Node: b.hosts[0].name, PeerID: b.hosts[0].id, State: "exited", Group: "peers", Peers: 2},
 	}}
 	if lie != nil {
@@ -123,6 +135,14 @@ func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1"), newNode(t, "swop-2")} // the last one never registers
 	registered := []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)}
 	id := func(id string) *swarmv1.AssignTaskRequest { return &swarmv1.AssignTaskRequest{Id: id} }
+	both := func(e *ledger.EndedAssignment) {
+		e.Members = append(e.Members, e.Members[0])
+		e.Members[1].Node, e.Members[1].PeerID = hosts[1].name, hosts[1].id
+	}
+	second := func(e *ledger.EndedAssignment) {
+		e.Members[0].Node, e.Members[0].PeerID = hosts[1].name, hosts[1].id
+		hosts[1].signs(t, e, 0)
+	}
 	joins := func(id, main string) *swarmv1.AssignTaskRequest {
 		return &swarmv1.AssignTaskRequest{Id: id, Joins: main, Hosts: []string{"swop-1"}}
 	}
@@ -282,6 +302,58 @@ func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 			b.assign(id("7"), nil)
 			given := strings.Repeat("<", 300)
 			b.end("7", "cancelled", op.asks(b.builder, &swarmv1.CancelAssignmentRequest{Id: "7", Reason: given}), func(e *ledger.EndedAssignment) { e.Reason = given[:256/6] })
+		}},
+		"a success of before that too few hosts had a part in": {"verdict: it succeeded with 1 hosts, and the operator demanded 2 peers: that takes 2 hosts", func(b *ran) {
+			b.make("pull", "PULL_IMAGE")
+			b.assign(id("7"), bare)
+			b.end("7", "succeeded", nil, ungrouped)
+		}},
+		"a success of before that enough hosts had a part in": {"", func(b *ran) {
+			b.make("pull", "PULL_IMAGE")
+			b.assign(id("7"), bare)
+			b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) { ungrouped(e); both(e) })
+		}},
+		"a success of before of one group of two": {"verdict: it succeeded with 1 hosts, and the operator demanded 3 peers: that takes 2 hosts", func(b *ran) {
+			b.assign(&swarmv1.AssignTaskRequest{Id: "7", Groups: []*swarmv1.TaskGroup{{Name: "one", Peers: 2, Least: 2}, {Name: "other", Peers: 1, Least: 1}, {Name: "more", Peers: 1}}}, nil)
+			b.end("7", "succeeded", nil, ungrouped)
+		}},
+		"some members say their group": {"members: some say in which group they were", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) { both(e); ungrouped(e) })
+		}},
+		"a failure of those who succeeded": {"verdict: it failed, and of each group hosts have signed", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { hosts[0].signs(t, e, 0) })
+		}},
+		"a failure of before of those who succeeded": {"verdict: it failed, and of each group hosts have signed", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) {
+				ungrouped(e)
+				both(e)
+				hosts[0].signs(t, e, 0)
+				hosts[1].signs(t, e, 1)
+			})
+		}},
+		"a failure of too few who succeeded": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 1; hosts[0].signs(t, e, 0) })
+		}},
+		"a failure beside one that failed": {"", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.end("7", "failed", nil, nil)
+			b.end("8", "failed", nil, second)
+		}},
+		"a failure beside one that succeeded": {"verdict: it failed, and of each group hosts have signed", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.end("7", "succeeded", nil, nil)
+			b.end("8", "failed", nil, second)
+		}},
+		"a failure beside one that goes on": {"verdict: it failed, and of each group hosts have signed", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.assign(joins("8", "7"), nil)
+			b.end("8", "failed", nil, second)
 		}},
 	} {
 		b := newRan(t, ca, op, hosts, registered)

@@ -13,7 +13,9 @@ type tasks struct {
 	orders   *orders
 	members  *members
 	digest   map[string]string // by task: of one that is finalised; empty: it is not
+	types    map[string]string // by task: what it was made as last
 	open     map[string]open   // by ID
+	verdict  map[string]string // by ID of assignments that are not open any more
 	busy     map[string]int    // by taskrunner: assignments of it that are open
 	whole    uint64            // the first record of an assignment that says whom it needs; 0: there was none
 	detailed uint64            // the first one that says what an assignment joins, or the groups of members
@@ -21,7 +23,7 @@ type tasks struct {
 }
 
 func newTasks(f *findings, o *orders, m *members) *tasks {
-	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, open: map[string]open{}, busy: map[string]int{}}
+	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, types: map[string]string{}, verdict: map[string]string{}, open: map[string]open{}, busy: map[string]int{}}
 }
 
 // judge is auditor.judge for records of tasks.
@@ -55,7 +57,7 @@ func (k *tasks) made(t ledger.Task) {
 	if _, there := k.digest[t.Task]; there {
 		k.bad("task", "task %.160q was made before, and not deleted", t.Task)
 	}
-	k.digest[t.Task] = ""
+	k.digest[t.Task], k.types[t.Task] = "", t.Type
 	asked := &swarmv1.CreateTaskRequest{}
 	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
 		return

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -23,6 +24,7 @@ func (k *tasks) ended(e ledger.EndedAssignment) {
 		k.bad("task", "assignment %.20s is of another task", e.Assignment)
 	}
 	if there {
+		k.verdict[e.Assignment] = e.Verdict
 		k.ran(e, a)
 	}
 	switch cancelled := e.Verdict == "cancelled"; {
@@ -35,9 +37,9 @@ func (k *tasks) ended(e ledger.EndedAssignment) {
 	}
 }
 
-// ran holds the members of an assignment to the hosts that there are and that the operator named, and its success to what was demanded.
+// ran holds the members of an assignment to the hosts that there are and that the operator named, and the verdict to what was demanded of them.
 func (k *tasks) ran(e ledger.EndedAssignment, a open) {
-	peers, grouped := map[string]uint64{}, false
+	t := tally{all: map[string]uint64{}, signed: map[string]uint64{}}
 	for i, m := range e.Members {
 		field := func(name string) string { return fmt.Sprintf("members[%d].%s", i, name) }
 		switch known := k.members.hosts[hostKey{m.Node, m.PeerID}]; {
@@ -46,42 +48,102 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		case len(a.Hosts) > 0 && !slices.Contains(a.Hosts, m.Node):
 			k.bad(field("node"), "the operator asked for hosts %.320q, and not for %.63q", a.Hosts, m.Node)
 		}
-		grouped = grouped || m.Group != ""
-		k.memberSigned(field("signature"), e, uint32(i)) //nolint:gosec // a record has not so many
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
 		}
-		if m.State == "exited" && m.Code == 0 {
-			peers[m.Group] += max(1, uint64(m.Peers))
-		}
+		t.add(m, k.memberSigned(field("signature"), e, uint32(i))) //nolint:gosec // a record has not so many
 	}
 	switch {
-	case grouped:
+	case t.grouped && t.bare:
+		k.bad("members", "some say in which group they were, and some do not")
+	case t.grouped:
 		k.detailed = earlier(k.detailed, k.seq)
-	case len(e.Members) > 0 && k.detailed > 0 && a.record > k.detailed:
+	case t.bare && k.detailed > 0 && a.record > k.detailed:
 		k.bad("members", "their groups are missing, and assignments made after record %d say them", k.detailed)
 	}
-	if e.Verdict != "succeeded" {
-		return
-	}
-	if len(peers) == 0 {
-		k.bad("verdict", "it succeeded, and no host has carried it out")
-	}
-	for _, g := range a.Groups {
-		if grouped && peers[g.Name] < uint64(g.Least) {
-			k.bad("verdict", "it succeeded with %d peers of group %.63q, and the operator demanded %d", peers[g.Name], g.Name, g.Least)
-		}
+	switch e.Verdict {
+	case "succeeded":
+		k.succeeded(&t, a.Assigned)
+	case "failed":
+		k.failed(&t, a.Assigned)
 	}
 }
 
-// memberSigned holds what is said of a member to its host's signature. That it was placed or lost the leader says.
-func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) {
+// tally counts who has succeeded of the members of an assignment: peers by group, or under no name hosts, of records which do not say more.
+type tally struct {
+	all, signed   map[string]uint64 // the latter are those whose hosts say so themselves
+	grouped, bare bool              // members say in which group they were, or do not
+}
+
+func (t *tally) add(m ledger.Member, signed bool) {
+	t.grouped, t.bare = t.grouped || m.Group != "", t.bare || m.Group == ""
+	if m.State != "exited" || m.Code != 0 {
+		return
+	}
+	peers := max(1, uint64(m.Peers))
+	if m.Group == "" {
+		peers = 1
+	}
+	t.all[m.Group] += peers
+	if signed {
+		t.signed[m.Group] += peers
+	}
+}
+
+// succeeded holds a success to what was demanded of each group. Of records which say no groups of members it is known that a host is in one group and,
+// unless it starts SLs, counts for one peer.
+func (k *tasks) succeeded(t *tally, a ledger.Assigned) {
+	if len(t.all) == 0 {
+		k.bad("verdict", "it succeeded, and no host has carried it out")
+		return
+	}
+	groups, peers := uint64(0), uint64(0)
+	for _, g := range a.Groups {
+		if t.grouped && t.all[g.Name] < uint64(g.Least) {
+			k.bad("verdict", "it succeeded with %d peers of group %.63q, and the operator demanded %d", t.all[g.Name], g.Name, g.Least)
+		}
+		peers += uint64(g.Least)
+		if g.Least > 0 {
+			groups++
+		}
+	}
+	hosts := groups
+	if kind := k.types[a.Task]; kind != "" && kind != task.RunSwarm {
+		hosts = peers
+	}
+	if !t.grouped && t.all[""] < hosts {
+		k.bad("verdict", "it succeeded with %d hosts, and the operator demanded %d peers: that takes %d hosts at least", t.all[""], peers, hosts)
+	}
+}
+
+// failed reports a failure though as many hosts as the operator demanded have signed that they succeeded. What joins another assignment fails with it.
+func (k *tasks) failed(t *tally, a ledger.Assigned) {
+	if _, goesOn := k.open[a.Joins]; a.Joins != "" && !goesOn && k.verdict[a.Joins] != "succeeded" {
+		return
+	}
+	if len(a.Groups) == 0 || !t.grouped && len(a.Groups) > 1 {
+		return // it is not known whom it needs, or in which group its members were
+	}
+	for _, g := range a.Groups {
+		name := g.Name
+		if !t.grouped {
+			name = ""
+		}
+		if t.signed[name] < uint64(g.Least) {
+			return
+		}
+	}
+	k.bad("verdict", "it failed, and of each group hosts have signed that as many succeeded as the operator demanded")
+}
+
+// memberSigned holds what is said of a member to its host's signature, and reports whether it has one. That it was placed or lost the leader says.
+func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) bool {
 	m := e.Members[i]
 	if m.Signature == "" {
 		if m.State != "placed" && m.State != "lost" {
 			k.report.UnsignedMembers++
 		}
-		return
+		return false
 	}
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
 	message := identity.MemberMessage(identity.MemberState{
@@ -89,5 +151,7 @@ func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) {
 	})
 	if err != nil || !k.opts.Unsigned && identity.VerifyNodeSignature(m.PeerID, message, signature) != nil {
 		k.bad(field, "host %.63q did not sign that its part in assignment %.20s is %.20q with code %d", m.Node, e.Assignment, m.State, m.Code)
+		return false
 	}
+	return true
 }
