@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docker/go-units"
 
@@ -143,6 +144,9 @@ type Words []string
 // UnmarshalText divides text into words as a shell does: at blanks, except between single or double quotes and behind a backslash.
 // Nothing is expanded.
 func (w *Words) UnmarshalText(text []byte) error {
+	if !utf8.Valid(text) {
+		return errors.New("it is not UTF-8: other bytes would be changed on their way")
+	}
 	list, err := shellwords.Split(string(text))
 	*w = list
 	return err
