@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 	}
 	cmd := app.Commands[i]
 	originals := cmdline.Originals(undoctored(cmd.Name), flagTable(cmd))
-	for _, name := range sortedKeys(options) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
 		f := slices.IndexFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 		if f < 0 && cmd.Name == healthName {
 			continue // the file is the node's, of which this command needs the state directory
@@ -111,13 +112,4 @@ func parseFile(path string, raw []byte) (map[string][]string, error) {
 		}
 	}
 	return options, nil
-}
-
-func sortedKeys(m map[string][]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
