@@ -97,6 +97,7 @@ func TestNormalise(t *testing.T) {
 		{"letters together", "run-sn -it -d --rm", "run-sn --interactive --tty --detach --rm"},
 		{"letters with a value", "run-sn -ite x", "!unknown option -ite"},
 		{"value with dash for --ml-cmd", "run-sl --ml-cmd -u", "run-sl --ml-cmd=-u"},
+		{"value with dash for a program", "run-sl --model-program-args --lr=1", "run-sl --model-program-args=--lr=1"},
 		{"unsupported ML option", "run-sl --ml-foo=x", "!--ml-foo is an unsupported option; "},
 		{"missing value", "run-sn --host-ip", "!--host-ip: missing argument"},
 		{"option for a value", "run-sn --host-ip --name a", "!--host-ip: missing argument"},

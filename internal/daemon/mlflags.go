@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 )
@@ -48,17 +47,19 @@ func mlFlags() []cli.Flag {
 	}
 }
 
-// mlForProcess are the options of mlFlags that mean something for a program without a container.
-func mlForProcess(name string) bool {
-	return slices.Contains([]string{"ml-runtime", "ml-e", "ml-client", "ml-gpus"}, name)
-}
-
 // noMLContainer refuses the options that need one, unless the environment gives them, which may be meant for others.
 func noMLContainer(c *cli.Context, e Env) error {
 	var errs []error
 	for _, f := range mlFlags() {
-		if name := f.Names()[0]; !mlForProcess(name) && c.IsSet(name) && e.Getenv(env(name)[0]) == "" {
-			errs = append(errs, fmt.Errorf("--%s is for the ML program's container and this is --ml-runtime process: leave it out, or give --ml-runtime docker", name))
+		name, instead := f.Names()[0], "leave it out"
+		switch name {
+		case "ml-runtime", "ml-e", "ml-client", "ml-gpus": // they mean something without one
+			continue
+		case "ml-cmd", "ml-entrypoint":
+			instead = "name the program with --model-program, its arguments with --model-program-args"
+		}
+		if c.IsSet(name) && e.Getenv(env(name)[0]) == "" {
+			errs = append(errs, fmt.Errorf("--%s is for the ML program's container and this is --ml-runtime process: %s, or give --ml-runtime docker", name, instead))
 		}
 	}
 	return errors.Join(errs...)

@@ -68,7 +68,7 @@ func takeOriginal(cmd *cli.Command, table cmdline.Table, args []string, e Env) (
 }
 
 // dashed are the options whose values may begin with a dash.
-var dashed = map[string]bool{"env": true, "ml-e": true, "ml-cmd": true}
+var dashed = map[string]bool{"env": true, "ml-e": true, "ml-cmd": true, "model-program-args": true}
 
 // flagTable has a command's options.
 func flagTable(cmd *cli.Command) cmdline.Table {

@@ -52,8 +52,11 @@ func TestContainersOptionsWithoutOne(t *testing.T) {
 	}
 	// An SL's variables are for its program.
 	e := environment(nil)
-	err := parse(t, e, strings.Fields("run-sl --host-ip h --sn-ip s --identity embedded --model-program p -e A=1 --ml-e B=2 --gpu 0,2"), func(c *cli.Context) error {
+	err := parse(t, e, strings.Fields("run-sl --host-ip h --sn-ip s --identity embedded --model-program p --model-program-args --lr=0.1 -e A=1 --ml-e B=2 --gpu 0,2"), func(c *cli.Context) error {
 		cfg, err := slConfig(c, e)
+		if diff := cmp.Diff(cfg.Args, []string{"--lr=0.1"}); diff != "" {
+			t.Error(diff)
+		}
 		if diff := cmp.Diff(cfg.Env, []string{"CUDA_VISIBLE_DEVICES=0,2", "NVIDIA_VISIBLE_DEVICES=0,2", "A=1", "B=2"}); err != nil || diff != "" || cfg.ML != nil {
 			t.Error(err, cfg.ML, diff)
 		}

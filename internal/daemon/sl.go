@@ -38,6 +38,7 @@ func slCommand(e Env) *cli.Command {
 		stringFlag("data-dir", "directory with the data; the program finds it as DATA_DIR"),
 		stringFlag("model-dir", "directory with the program, its working directory; MODEL_DIR (default: with --invite the current one, in a container that of --model-program)"),
 		stringFlag("model-program", "the program to run, in the model directory (required unless --attach, --ml-cmd or --ml-entrypoint)"),
+		stringFlag("model-program-args", "arguments of --model-program, divided as a shell does, such as \"--lr 0.1\"; no shell sees them"),
 		stringFlag("sl-platform", "PYT or TF (default TF)"),
 		stringFlag("python", "interpreter that runs the program as a process (default: the first python3 that imports the platform's framework)"),
 		stringFlag("gpu", "GPUs that the program sees: 0,2 or all"),
@@ -121,7 +122,7 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	cfg := node.SLConfig{
 		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers, Part: peering.NewPart(o.Part, base.Log),
 		Spec: runner.Spec{
-			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach, Client: client,
+			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Args: o.Args, Platform: platform, Python: o.Python, Attach: o.Attach, Client: client,
 			BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),
 			Linger:    time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
 		},

@@ -13,13 +13,13 @@ import (
 )
 
 // FixedPaths returns what gives a program its directories at the paths that they have in containers, as in the original's: nothing
-// unless the program, a file in its model directory, or a variable of env (those that the user gives) names them. Others get no mount
+// unless the program, a file in its model directory, or what the user gives it (variables and arguments) names them. Others get no mount
 // namespace, which has side effects; see mountns.Wrap. The error, of a program that names them, says why it can not have them here.
 // model and data are absolute; data may be empty.
-func FixedPaths(ctx context.Context, program, model, data string, env []string) ([]mountns.Bind, error) {
+func FixedPaths(ctx context.Context, program, model, data string, given []string) ([]mountns.Bind, error) {
 	named := path.Dir(engine.ModelDir) + "/"
-	inVariable := slices.ContainsFunc(env, func(kv string) bool { return strings.Contains(kv, named) })
-	if !inVariable && !mentions(program, model, named) {
+	isGiven := slices.ContainsFunc(given, func(text string) bool { return strings.Contains(text, named) })
+	if !isGiven && !mentions(program, model, named) {
 		return nil, nil
 	}
 	var binds []mountns.Bind

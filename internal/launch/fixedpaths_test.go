@@ -12,17 +12,18 @@ import (
 	"github.com/swarmd/swarmd/internal/mountns"
 )
 
-// TestFixedPathsAreForProgramsThatNameThem: in a file near the program, or in a variable.
+// TestFixedPathsAreForProgramsThatNameThem: in a file near the program, or in a variable or an argument.
 func TestFixedPathsAreForProgramsThatNameThem(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // of this binary, by which mounts are tried
 	for name, tt := range map[string]struct {
 		files map[string]string
-		env   []string
+		given []string
 		want  bool
 	}{
 		"the program":          {map[string]string{"p.py": "open('/platform/swarmml/data/x')"}, nil, true},
 		"no file":              {map[string]string{"p.py": "open('data/x')", "b.py": "/platform/swarm", "c.yaml": "a: b"}, []string{"A=/platform"}, false},
 		"a variable":           {map[string]string{"p.py": ""}, []string{"A=b", "DATA_DIR=/platform/swarmml/data"}, true},
+		"an argument":          {map[string]string{"p.py": ""}, []string{"--data=/platform/swarmml/data"}, true},
 		"settings, further in": {map[string]string{"p.py": "", "a/b/c.yaml": "data: /platform/swarmml/data"}, nil, true},
 		"a model":              {map[string]string{"p.py": "", "model.pt": "/platform/swarmml/model"}, nil, false},
 		"a hidden folder":      {map[string]string{"p.py": "", ".git/x.py": "/platform/swarmml/model"}, nil, false},
@@ -40,7 +41,7 @@ func TestFixedPathsAreForProgramsThatNameThem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			binds, err := launch.FixedPaths(t.Context(), filepath.Join(model, "p.py"), model, data, tt.env)
+			binds, err := launch.FixedPaths(t.Context(), filepath.Join(model, "p.py"), model, data, tt.given)
 			if err != nil { // this machine makes no mount namespace for this user
 				if !tt.want || !strings.Contains(err.Error(), "--runtime docker") || strings.Contains(err.Error(), "\n") {
 					t.Errorf("got %v", err)

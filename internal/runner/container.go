@@ -3,8 +3,6 @@ package runner
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"os"
@@ -119,6 +117,9 @@ func mlSpec(cfg Config) (container.Spec, error) {
 		}
 		*f.field = abs
 	}
+	if s.Args == nil {
+		s.Args = cfg.Args
+	}
 	if s.LogFile == "" && cfg.ModelDir != "" && s.Program != "" {
 		s.LogFile = launch.LogFile(cfg.ModelDir, s.Program)
 	}
@@ -156,8 +157,8 @@ func (c *containers) fingerprint() string {
 	if s.Client == launch.ClientOriginal { // else the digest is that of daemons that knew no other client
 		s.Env = append(slices.Clone(s.Env), s.Client)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %q %q", s.Image, s.Entrypoint, s.Cmd, s.Program, s.WorkDir, s.Env, s.DataDir, s.ModelDir, s.Mounts))
-	return hex.EncodeToString(sum[:])
+	started := fmt.Appendf(nil, "%q %q %q %q %q %q %q %q %q", s.Image, s.Entrypoint, s.Cmd, s.Program, s.WorkDir, s.Env, s.DataDir, s.ModelDir, s.Mounts)
+	return digestOfStart(started, s.Args)
 }
 
 func (c *containers) check(ctx context.Context) error {

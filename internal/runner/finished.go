@@ -27,7 +27,15 @@ type finishedRun struct {
 // fingerprint tells processes apart that would be started differently. What they inherit of the environment is new with each start.
 func (p *process) fingerprint() string {
 	c := p.cfg
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", c.Platform, c.Program, c.ModelDir, c.DataDir, c.Env))
+	return digestOfStart(fmt.Appendf(nil, "%q %q %q %q %q", c.Platform, c.Program, c.ModelDir, c.DataDir, c.Env), c.Args)
+}
+
+// digestOfStart is a fingerprint. Without arguments it is that of daemons that gave none.
+func digestOfStart(started []byte, args []string) string {
+	if len(args) > 0 {
+		started = fmt.Appendf(started, " %q", args)
+	}
+	sum := sha256.Sum256(started)
 	return hex.EncodeToString(sum[:])
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,7 +86,7 @@ func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, 
 	if err != nil {
 		return nil, err
 	}
-	binds, err := launch.FixedPaths(ctx, path, model, data, cfg.Env)
+	binds, err := launch.FixedPaths(ctx, path, model, data, slices.Concat(cfg.Env, cfg.Args))
 	switch {
 	case err != nil:
 		cfg.Log.Warn("the program can not have its directories at fixed paths", "err", err)
@@ -93,7 +94,7 @@ func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, 
 		cfg.Log.Info("the program names the fixed paths of containers: it has its directories there too", "data", engine.DataDir, "model", engine.ModelDir)
 	}
 	spec := launch.Spec{
-		Name: cfg.Program, Path: interpreter, Args: []string{"-u", path}, Dir: model, Env: full, Grace: stopGrace,
+		Name: cfg.Program, Path: interpreter, Args: append([]string{"-u", path}, cfg.Args...), Dir: model, Env: full, Grace: stopGrace,
 		Binds: binds, LogFile: launch.LogFile(model, cfg.Program), Line: cfg.line,
 	}
 	if served {

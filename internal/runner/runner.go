@@ -23,8 +23,9 @@ type Spec struct {
 	DataDir   string
 	ModelDir  string // as this process sees it; ML may name it otherwise
 	Program   string
-	Platform  string // "PYT" or "TF"
-	Python    string // interpreter; empty: found
+	Args      []string // of Program
+	Platform  string   // "PYT" or "TF"
+	Python    string   // interpreter; empty: found
 	Env       []string
 	Client    string // launch.ClientAuto (or empty), ClientOwn or ClientOriginal
 	Attach    bool   // run no program; one is started by hand
@@ -35,7 +36,7 @@ type Spec struct {
 	Stdout         io.Writer // the program's lines
 	Getenv         func(string) string
 
-	// ML is the container that the program runs in; nil: it runs as a process. What is empty in it of Node, Platform, Program,
+	// ML is the container that the program runs in; nil: it runs as a process. What is empty in it of Node, Platform, Program, Args,
 	// DataDir, ModelDir, BridgeDir, Spill and LogFile is taken from this specification; Incarnation, Line, Grace and Log are the
 	// runner's. Its paths are the engine's, which resolves them on the host.
 	ML *container.Spec

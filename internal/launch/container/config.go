@@ -35,7 +35,7 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 		Labels:     s.labels(role),
 	}
 	if !s.custom() {
-		c.Entrypoint = []string{"python3", "-u", s.programPath()}
+		c.Entrypoint = append([]string{"python3", "-u", s.programPath()}, s.Args...)
 	}
 	c.Entrypoint = slices.Concat(s.Front, c.Entrypoint)
 	mode := container.NetworkMode(s.networkMode())

@@ -37,10 +37,11 @@ type Spec struct {
 	// Name is the container's name, "": the engine's choice.
 	Name  string
 	Image string
-	// Entrypoint and Cmd replace those of the image, as with docker run. Both nil: python3 -u Program.
+	// Entrypoint and Cmd replace those of the image, as with docker run. Both nil: python3 -u Program Args….
 	Entrypoint, Cmd []string
-	// Program is a file of the model directory, relative to it, or an absolute path inside the container.
+	// Program is a file of the model directory, relative to it, or an absolute path inside the container. Args are its arguments.
 	Program string
+	Args    []string
 	// Client is the package by which the program speaks with its node: launch.ClientAuto (or empty), ClientOwn or ClientOriginal.
 	Client string
 	// Front are words before the container's command, that of the image too: a program that runs it, and its arguments.
@@ -266,7 +267,7 @@ func (s Spec) checkWords() error {
 			errs = append(errs, problem("write KEY=VALUE", "environment option %q has no key or no value", kv))
 		}
 	}
-	for _, list := range [][]string{s.Entrypoint, s.Cmd, s.Devices, s.GroupAdd, s.CapAdd, s.SecurityOpt, {s.Image, s.Network, s.IPC, s.WorkDir, s.Program}} {
+	for _, list := range [][]string{s.Entrypoint, s.Cmd, s.Args, s.Devices, s.GroupAdd, s.CapAdd, s.SecurityOpt, {s.Image, s.Network, s.IPC, s.WorkDir, s.Program}} {
 		if slices.ContainsFunc(list, func(v string) bool { return strings.ContainsRune(v, 0) }) {
 			errs = append(errs, problem("leave it out", "an option holds a NUL character"))
 		}

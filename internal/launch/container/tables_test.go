@@ -84,6 +84,7 @@ func TestCompleteRefuses(t *testing.T) {
 		"environment":          {func(s *Spec) { s.Env = []string{"NOVALUE"} }, `"NOVALUE"`},
 		"device":               {func(s *Spec) { s.Devices = []string{"kfd"} }, "kfd"},
 		"NUL":                  {func(s *Spec) { s.Cmd = []string{"a\x00b"} }, "NUL"},
+		"NUL in an argument":   {func(s *Spec) { s.Args = []string{"a\x00b"} }, "NUL"},
 		"mount":                {func(s *Spec) { s.Mounts = []string{"/a"} }, "bad mount --ml-v /a"},
 		"mount mode":           {func(s *Spec) { s.Mounts = []string{"/a:/b:z"} }, "neither ro nor rw"},
 		"mount relative":       {func(s *Spec) { s.Mounts = []string{"./a:/b"} }, "./a:/b"},
@@ -122,6 +123,7 @@ func TestCompleteFillsIn(t *testing.T) {
 func TestConfigIsolates(t *testing.T) {
 	s := good()
 	s.DataDir, s.BridgeDir, s.Spill, s.Memory, s.CPUs = "/d", "/dev/shm/b", "vol", 512<<20, 1.5
+	s.Args = []string{"--lr", "a b"}
 	s, err := s.complete()
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +132,7 @@ func TestConfigIsolates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string(c.Entrypoint), []string{"python3", "-u", "/platform/swarmml/model/p.py"}); diff != "" {
+	if diff := cmp.Diff([]string(c.Entrypoint), []string{"python3", "-u", "/platform/swarmml/model/p.py", "--lr", "a b"}); diff != "" {
 		t.Error(diff)
 	}
 	if !h.ReadonlyRootfs || h.NetworkMode != "none" || h.IpcMode != "private" || h.Privileged || h.Memory != 512<<20 || h.MemorySwap != h.Memory ||

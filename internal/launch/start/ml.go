@@ -69,7 +69,7 @@ func (o *SL) MLContainer(env Env) (*container.Spec, error) {
 func (o *SL) mlSpec(env Env) (*container.Spec, error) {
 	m := o.ML
 	s := &container.Spec{
-		Name: m.Name, Client: m.Client, Image: m.Image, Program: o.Program, WorkDir: m.WorkDir, Entrypoint: m.Entrypoint, Cmd: m.Cmd,
+		Name: m.Name, Client: m.Client, Image: m.Image, Program: o.Program, Args: o.Args, WorkDir: m.WorkDir, Entrypoint: m.Entrypoint, Cmd: m.Cmd,
 		Env: slices.Concat(forProgram(o.Container.Env), m.Env), Mounts: m.Volumes, Network: m.Network, Pids: int64(m.Pids), Devices: m.Devices,
 		GroupAdd: m.GroupAdd, CapAdd: m.CapAdd, SecurityOpt: m.SecurityOpt, IPC: m.IPC, Privileged: m.Privileged,
 		Hostname: m.Hostname, IP: m.IP, DNS: m.DNS, Labels: m.Labels, Memory: int64(m.Memory), ShmSize: int64(m.ShmSize), CPUs: float64(m.CPUs), DataDir: o.DataDir, ModelDir: o.ModelDir,

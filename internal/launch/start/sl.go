@@ -39,6 +39,7 @@ type SL struct {
 	DataDir       string   `option:"data-dir,host"`
 	ModelDir      string   `option:"model-dir,host"`     // "": that of the program
 	Program       string   `option:"model-program,host"` // relative to the model directory
+	Args          Words    `option:"model-program-args"` // of Program
 	Platform      string   `option:"sl-platform"`        // PYT or TF in any case; "": TF
 	Python        string   `option:"python"`
 	GPUs          string   `option:"gpu"` // 0,2 or all
@@ -184,7 +185,24 @@ func (o *SL) Problems(runtime string) (all []error) {
 	if o.Program == "" && !o.Attach && (runtime == Process || o.ML.Cmd == nil && o.ML.Entrypoint == nil) {
 		add(errors.New("mandatory parameter --model-program not specified; name the program in --model-dir, or give --attach to start one by hand"))
 	}
+	add(o.checkArgs(runtime))
 	return all
+}
+
+// checkArgs finds what is wrong with arguments for the program that runs in a runtime.
+func (o *SL) checkArgs(runtime string) error {
+	switch {
+	case len(o.Args) == 0:
+		return nil
+	case o.Attach:
+		return errors.New("--model-program-args: --attach starts no program: give them to the one that you start by hand")
+	case runtime == Docker && (o.ML.Cmd != nil || o.ML.Entrypoint != nil):
+		return errors.New("--model-program-args: --ml-cmd and --ml-entrypoint replace --model-program: write the arguments into --ml-cmd")
+	}
+	if err := launch.CheckArgs(o.Args); err != nil {
+		return fmt.Errorf("--model-program-args: %w", err)
+	}
+	return nil
 }
 
 // Component is the container of the SL. Its daemon starts the program's container beside itself and therefore gets the paths of this

@@ -98,6 +98,12 @@ func TestComponentOfTypedOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o.Args, o.ML.Cmd = (start.Words{"a b", "--lr"}), nil; o.Check(start.Docker) != nil {
+		t.Errorf("arguments: %v", o.Check(start.Docker))
+	}
+	if with, err := o.MLContainer(none); err != nil || !slices.Equal(with.Args, o.Args) {
+		t.Errorf("the program's arguments: %v, %q", err, with.Args)
+	}
 	if ml.Node != "sl-h-30305" || ml.Memory != 8<<30 || ml.User != "7:8" || ml.ModelDir != model || !slices.Equal(ml.Cmd, []string{"a b", "c"}) {
 		t.Errorf("the program's container: %+v", ml)
 	}
@@ -156,6 +162,9 @@ func TestComponentIsChecked(t *testing.T) {
 		"--identity embedded needs none: give":   func(o *start.SL) { o.Identity = "embedded" },
 		"--socket-path names one that runs":      func(o *start.SL) { o.SocketPath = "/s" },
 		"--ml-name x/y: no name for a container": func(o *start.SL) { o.ML.Name = "x/y" },
+		"replace --model-program: write the":     func(o *start.SL) { o.Args = start.Words{"a"} },
+		"--attach starts no program: give":       func(o *start.SL) { o.Args, o.Attach = start.Words{"a"}, true },
+		"-args: 1025 arguments, at most 1024":    func(o *start.SL) { o.Args, o.ML.Cmd = make(start.Words, 1025), nil },
 	} {
 		o := sl(model)
 		change(&o)
