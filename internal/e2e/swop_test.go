@@ -49,11 +49,11 @@ func errorOf(errs ...error) error {
 	return nil
 }
 
-// runs has the swarm run a RUN_SWARM task on n peers, and returns its assignment.
-func (w *swarm) runs(op client.Tasks, peers uint32, env string) *swarmv1.Assignment {
+// runs has the swarm run a RUN_SWARM task on n peers, with arguments for the program, and returns its assignment.
+func (w *swarm) runs(op client.Tasks, peers uint32, args, env string) *swarmv1.Assignment {
 	w.T.Helper()
 	ctx := w.T.Context()
-	body := fmt.Sprintf("Entrypoint : %s\nCommand : train.py\nWorkingDir : /platform/private\nPrivateContent : /platform/private\nSharedContent : null\nEnvvars : [%s]\n", e2etest.Python, env)
+	body := fmt.Sprintf("Entrypoint : %s\nCommand : train.py %s\nWorkingDir : /platform/private\nPrivateContent : /platform/private\nSharedContent : null\nEnvvars : [%s]\n", e2etest.Python, args, env)
 	_, err := op.CreateTask(ctx, &swarmv1.CreateTaskRequest{Name: "train", Type: task.RunSwarm, Author: "me", Prereq: task.Root, Outcome: "model"})
 	if err == nil {
 		_, err = op.EditTask(ctx, "train", 1, body)
@@ -101,7 +101,7 @@ func TestSWOPThatDoesNotComeBack(t *testing.T) {
 		p.Sees("swarm.swop : INFO : Ready for Task Execution!")
 	}
 	op := client.Tasks{By: client.Operator{Client: w.client(identity.RoleSWCI, nil)}}
-	a := w.runs(op, 4, "MIN_PEERS: 4, HOLD_END: "+w.Path("never"))
+	a := w.runs(op, 4, "", "MIN_PEERS: 4, HOLD_END: "+w.Path("never"))
 	w.until(op, a.GetId(), "running")
 	first.Sees("started an SL for a task node=swop-1-sl-0", "started an SL for a task node=swop-1-sl-1")
 	first.Kill()
@@ -162,7 +162,7 @@ func (w *swarm) logs(task string, direct map[*e2etest.Proc]bool) {
 	}
 }
 
-// TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, whose logs come from the hosts themselves, that a
+// TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, whose programs have the task's arguments and whose logs come from the hosts themselves, that a
 // SWOP that is killed meanwhile takes up what lives, also without the port of its file server, and that nothing is left.
 func TestTwoSWOPsTrain(t *testing.T) {
 	e2etest.NeedPython(t)
@@ -175,7 +175,7 @@ func TestTwoSWOPsTrain(t *testing.T) {
 		p.Sees("swarm.swop : INFO : Ready for Task Execution!")
 	}
 	op := client.Tasks{By: client.Operator{Client: w.client(identity.RoleSWCI, nil)}}
-	a := w.runs(op, 4, "MIN_PEERS: 4, HOLD_END: "+w.Path("go"))
+	a := w.runs(op, 4, `--lr 0.1 -u 'a $b' --data=/platform/private/x`, "MIN_PEERS: 4, HOLD_END: "+w.Path("go"))
 	first.Sees("ENROLL TO Task : train , opId : "+a.GetId()+" - Begins", "started an SL for a task", "started an SL for a task")
 	w.until(op, a.GetId(), "running")
 	w.Until("merge", func() bool {
@@ -183,6 +183,10 @@ func TestTwoSWOPsTrain(t *testing.T) {
 		return err == nil && strings.Contains(string(raw), `"round": 1`)
 	})
 	w.logs("train", map[*e2etest.Proc]bool{first: true, second: true})
+	said := fmt.Sprintf("arguments ['--lr', '0.1', '-u', 'a $b', '--data=%s']", w.Path("private/x"))
+	if _, out := w.swarmctl("get", "logs", "train", "--tail", "1000"); strings.Count(out, said) != 4 {
+		t.Errorf("%s is not what each of the four programs says:\n%s", said, out)
+	}
 	first.Kill()
 	w.shut(1)
 	first = w.swop(1)

@@ -7,9 +7,9 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/taskfile"
 )
@@ -19,6 +19,7 @@ type program struct {
 	python string // interpreter that the task names; "python3" where it only says that
 	model  string // directory
 	file   string // in it
+	args   []string
 	data   string // directory; empty: none
 	env    []string
 }
@@ -30,7 +31,7 @@ var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
 type place struct{ inside, here string }
 
 // resolve finds what a task runs for a node. A process has no container's directories, so a path of the task that lies in what the task
-// mounts is the one that is mounted; this holds for variables too.
+// mounts is the one that is mounted; this holds for arguments and variables too.
 func resolve(r taskfile.RunSwarm, n *taskfile.Node, leads map[string]string) (p program, err error) {
 	places, err := placesOf(r, n, leads)
 	if err != nil {
@@ -45,14 +46,15 @@ func resolve(r taskfile.RunSwarm, n *taskfile.Node, leads map[string]string) (p 
 		return p, fmt.Errorf("the task runs %s, and a process runs Python programs only: give the SWOP an engine (--runtime docker)", words[0])
 	}
 	p.python = name // the host's own of that name: a task names no file of the host to be run
-	words = slices.DeleteFunc(words[1:], func(w string) bool { return w == "-u" })
+	words = words[1:]
+	for len(words) > 0 && words[0] == "-u" { // an SL does so anyway
+		words = words[1:]
+	}
 	switch {
 	case len(words) == 0:
 		return p, errors.New("the task runs Python without a program: name one in Command")
 	case strings.HasPrefix(words[0], "-"):
 		return p, fmt.Errorf("the task gives Python the option %s, and a process runs a file: name it in Command", words[0])
-	case len(words) > 1:
-		return p, fmt.Errorf("the task gives its program the argument %s, and a process takes none: use Envvars, or give the SWOP an engine (--runtime docker)", words[1])
 	}
 	inside := words[0]
 	if !path.IsAbs(inside) {
@@ -65,6 +67,12 @@ func resolve(r taskfile.RunSwarm, n *taskfile.Node, leads map[string]string) (p 
 	p.model, p.file = at.here, strings.TrimPrefix(path.Clean(inside), at.inside+"/")
 	if n.PrivateData.Src != "" && r.PrivateContent != "" {
 		p.data = n.PrivateData.Src
+	}
+	for _, w := range words[1:] {
+		p.args = append(p.args, translatedArg(places, w))
+	}
+	if err := launch.CheckArgs(p.args); err != nil {
+		return p, fmt.Errorf("the task's program: %w", err)
 	}
 	for _, v := range n.ProgramEnv(r) {
 		p.env = append(p.env, v.Name+"="+translated(places, v.Value))
@@ -125,6 +133,14 @@ func innermost(places []place, inside string) (best *place) {
 		}
 	}
 	return best
+}
+
+// translatedArg is an argument whose path, be it all of it or an option's value, is one of this host as those of variables are.
+func translatedArg(places []place, arg string) string {
+	if option, value, found := strings.Cut(arg, "="); found && strings.HasPrefix(option, "-") {
+		return option + "=" + translated(places, value)
+	}
+	return translated(places, arg)
 }
 
 // translated is the value of a variable, which names a path of this host if it named one of the container that is the same.

@@ -44,8 +44,32 @@ func TestPathsOfTheTaskAreThoseOfTheHost(t *testing.T) {
 	r := original()
 	r.SharedContent, r.Entrypoint, r.Command, r.WorkingDir, r.PrivateContent = nil, "/usr/bin/python3 -u", "code/train.py", "/platform/work", "/platform/work"
 	got, err = resolve(r, &n, leads)
-	if err != nil || got.model != "/srv/data" || got.file != "code/train.py" || got.data != "/srv/data" || got.python != "python3" {
+	if err != nil || got.model != "/srv/data" || got.file != "code/train.py" || got.args != nil || got.data != "/srv/data" || got.python != "python3" {
 		t.Errorf("a program in the private data: %v, %+v", err, got)
+	}
+}
+
+// TestArgumentsAreTheProgramsOwn holds that a program gets its arguments as the task divides them into words, with this host's paths, and that
+// none of them is taken for Python's.
+func TestArgumentsAreTheProgramsOwn(t *testing.T) {
+	n, r := node(), original()
+	r.Entrypoint, r.Command = "python3 -u", `-u model/mnist.py --lr 0.1 -u -c '' "a b" $HOME \; --data=/tmp/test/private/x /tmp/test/model/../model/y /tmp/other -o=/etc x=/tmp/test/model`
+	got, err := resolve(r, &n, leads)
+	want := []string{
+		"--lr", "0.1", "-u", "-c", "", "a b", "$HOME", ";", "--data=/srv/data/x", "/disk/model/y", "/tmp/other", "-o=/etc", "x=/tmp/test/model",
+	}
+	if diff := cmp.Diff(got.args, want); err != nil || got.file != "mnist.py" || diff != "" {
+		t.Errorf("%v, %s (-got +want)\n%s", err, got.file, diff)
+	}
+	h := Host{Profile: &taskfile.Profile{Nodes: []taskfile.Node{n}}, Node: start.Node{Host: "h", Identity: "embedded"}}
+	x, err := h.process(&n, r, leads, "/state")
+	var again start.SL
+	if err == nil {
+		given := start.Texts(&x.sl)
+		err = start.Read(&again, func(name string) []string { return given[name] })
+	}
+	if diff := cmp.Diff([]string(again.Args), want); err != nil || diff != "" {
+		t.Errorf("what the SL reads: %v (-got +want)\n%s", err, diff)
 	}
 }
 
@@ -54,7 +78,9 @@ func TestWhatNoProcessCanDoIsRefused(t *testing.T) {
 		"a process runs Python programs only":            func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Entrypoint = "bash -c" },
 		"the task runs /srv/shared/pythonish":            func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Entrypoint = "/srv/shared/pythonish" },
 		"the option -c":                                  func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Entrypoint = "python3 -c" },
-		"the argument --lr":                              func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command += " --lr 3" },
+		"1025 arguments, at most":                        func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command += strings.Repeat(" a", 1025) },
+		"16385 bytes, at most":                           func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command += " " + strings.Repeat("a", 16385) },
+		"holds a NUL":                                    func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command += " a\x00" },
 		"Python without a program":                       func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command = "-u" },
 		"the task runs nothing":                          func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command, r.Entrypoint = "", "" },
 		"a quote is not closed":                          func(r *taskfile.RunSwarm, _ *taskfile.Node) { r.Command = "'" },

@@ -23,7 +23,7 @@ func (h *Host) process(n *taskfile.Node, r taskfile.RunSwarm, leads map[string]s
 	}
 	x.sl = start.SL{
 		Node: h.node(n), SNs: h.SNs, FSPort: port(n), FSService: n.SLFSService, ML: start.ML{Runtime: start.Process, GPUs: n.User.GPUs},
-		DataDir: p.data, ModelDir: p.model, Program: p.file, Python: p.python, LogsTo: []string{logs.None}, // its host hands out what it prints, as the policy says
+		DataDir: p.data, ModelDir: p.model, Program: p.file, Args: p.args, Python: p.python, LogsTo: []string{logs.None}, // its host hands out what it prints, as the policy says
 	}
 	if n.SLHostIP != "" {
 		x.sl.Host = n.SLHostIP

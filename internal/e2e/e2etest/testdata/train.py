@@ -12,6 +12,8 @@ def number(name, default):
     return type(default)(os.environ.get(name, default))
 
 
+if sys.argv[1:]:
+    print("arguments", sys.argv[1:], flush=True)
 seed = number("SEED", 0)
 rng = np.random.default_rng(seed)
 size = number("SIZE", 1000)
