@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/local"
 	"github.com/swarmd/swarmd/internal/terminal"
@@ -36,7 +37,7 @@ func localCommands() []*Command {
 			Pattern: "local run", Group: "This host",
 			Summary: "Train a program in a whole swarm on this machine",
 			Details: "Brings up a whole swarm on this machine (free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
-				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. In --data-dir and the values of -e, {peer} becomes the peer's index from 0, {peer1} its index from 1, and {name} its node's name, sl-0 and so on. The program also finds MIN_PEERS.\n\n" +
+				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. In --data-dir, --model-program-args and the values of -e, {peer} becomes the peer's index from 0, {peer1} its index from 1, and {name} its node's name, sl-0 and so on. The program also finds MIN_PEERS.\n\n" +
 				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs; a run that fails or is stopped leaves what there was by then. What an earlier run left in OUT is moved aside first, to OUT.1, OUT.2 and so on. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
 				"With --runtime docker every program runs in a container of its own, without network and with nothing of this host but its data (read-only) and its model directory; SNs and SLs stay processes unless --containers is given. No container is left afterwards.\n\n" +
 				localIdentity + "\n\n" +
@@ -49,6 +50,7 @@ func localCommands() []*Command {
 				&cli.StringFlag{Name: "platform", Value: "PYT", Usage: "framework `NAME` of the program: PYT, TF, HF, SKLEARN or NUMPY"},
 				&cli.StringFlag{Name: "model-dir", Usage: "folder `DIR` with the program"},
 				&cli.StringFlag{Name: "model-program", Usage: "program `FILE` inside the model directory"},
+				&cli.StringFlag{Name: argsOption, Usage: "arguments `WORDS` of the program, divided as a shell does, such as \"--lr 0.1\", with the same placeholders as --data-dir"},
 				&cli.StringFlag{Name: "data-dir", Usage: "data folder `DIR` of each peer; {peer}, {peer1} and {name} become its own"},
 				&cli.StringFlag{Name: "out", Usage: "folder `DIR` for models, logs, summary and report"},
 				&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every program, with the same placeholders; repeatable"},
@@ -89,8 +91,15 @@ func localCommands() []*Command {
 	}
 }
 
+// argsOption is the option whose value may begin with a dash, as arguments of a program do.
+const argsOption = "model-program-args"
+
 func localRun(ctx context.Context, s *Session, args Args) error {
 	o := args.Opts
+	var given start.Words
+	if err := given.UnmarshalText([]byte(o.String(argsOption))); err != nil {
+		return exit.New(exit.Usage, "write them as at a shell's prompt", "--%s: %w", argsOption, err)
+	}
 	spire, err := onSpire(o)
 	if err != nil {
 		return err
@@ -102,7 +111,7 @@ func localRun(ctx context.Context, s *Session, args Args) error {
 	return local.Run(ctx, local.RunConfig{
 		Spire: spire, Checkin: checkin,
 		Peers: o.Int("peers"), MinPeers: o.Int("min-peers"), SNs: o.Int("sns"),
-		Platform: o.String("platform"), ModelDir: o.String("model-dir"), Program: o.String("model-program"),
+		Platform: o.String("platform"), ModelDir: o.String("model-dir"), Program: o.String("model-program"), Args: given,
 		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),
 		Python: o.String("python"), Runtime: o.String("runtime"), Image: o.String("ml-image"), Nodes: o.Bool("containers"), Swarmd: o.String("swarmd"), Package: pythonPackage(),
 		Baseline: o.Bool("baseline"), Keep: o.Bool("keep"), Quiet: o.Bool("quiet"), Verbose: o.Bool("verbose"),

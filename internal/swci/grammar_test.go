@@ -395,6 +395,7 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"parameter of a method", "create contract c --method krum(f=-1) " + sn, "--method", "", exit.Usage},
 		{"share", "create contract c --weight-cap 40 " + sn, "--weight-cap 40", "0.4", exit.Usage},
 		{"check-in mode", "create contract c --checkin-default never " + sn, `--checkin-default "never" is not known`, "use snapshot, active, inactive or once", exit.Usage},
+		{"arguments of a local swarm's program", "local run --model-program-args --lr='1", "--model-program-args: a quote is not closed", "as at a shell's prompt", exit.Usage},
 		{"check-in mode of a local swarm", "local run --checkin-default never", `--checkin-default "never" is not known`, "use snapshot, active, inactive or once", exit.Usage},
 		{"policy", "create contract c --non-finite ignore " + sn, "--non-finite", "drop", exit.Usage},
 		{"negative wait", "create contract c --quorum-wait=-1s " + sn, "--quorum-wait", "", exit.Usage},

@@ -62,7 +62,7 @@ func verbatim(table cmdline.Table, args []string, n int) cmdline.Line {
 // forgotten returns the original's error for an option whose value looks like the next option.
 func forgotten(l cmdline.Line) error {
 	for _, o := range l.Options {
-		if o.Forgotten() && o.Name != "e" && o.Name != "env" {
+		if o.Forgotten() && o.Name != "e" && o.Name != "env" && o.Name != argsOption {
 			return exit.New(exit.Usage, "a value that begins with - is written "+cmdline.Dashed(o.Name)+"=VALUE", "%s: missing argument", cmdline.Dashed(o.Name))
 		}
 	}

@@ -214,6 +214,7 @@ type SLSpec struct {
 	DataDir  string
 	ModelDir string
 	Program  string
+	Args     string // of Program, as run-sl divides them into words
 	Platform string
 	Python   string
 	Image    string   // of the program's container, with Config.Containers
@@ -255,6 +256,9 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 		args = append(args, "--attach")
 	} else {
 		args = append(args, "--data-dir", s.DataDir, "--model-dir", s.ModelDir, "--model-program", s.Program, "--sl-platform", s.Platform)
+	}
+	if s.Args != "" {
+		args = append(args, "--model-program-args", s.Args)
 	}
 	if c.cfg.Containers {
 		args = append(args, "--ml-runtime", "docker", "--ml-image", s.Image)

@@ -61,8 +61,9 @@ type RunConfig struct {
 	Spire    bool   // identities come from SPIRE
 	Platform string // a key of platforms
 	ModelDir string
-	Program  string // relative to ModelDir
-	DataDir  string // with placeholders; empty: none
+	Program  string   // relative to ModelDir
+	Args     []string // of Program, with placeholders
+	DataDir  string   // with placeholders; empty: none
 	Out      string
 	Env      []string // K=V, V with placeholders
 	Checkin  string   // check-in mode of programs that choose none; empty: none
@@ -118,6 +119,7 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 			bad = append(bad, err)
 		}
 	}
+	bad = append(bad, c.checkArgs()...)
 	var missing []string
 	for _, o := range []struct{ value, option string }{{c.ModelDir, "--model-dir DIR"}, {c.Program, "--model-program FILE"}, {c.Out, "--out DIR"}} {
 		if o.value == "" {
@@ -151,6 +153,27 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 		bad = append(bad, err)
 	}
 	return joined(bad)
+}
+
+// checkArgs returns what is wrong with the program's arguments.
+func (c *RunConfig) checkArgs() (bad []error) {
+	for _, a := range c.Args {
+		if err := checkPlaceholders("--model-program-args", a); err != nil {
+			return []error{err}
+		}
+	}
+	if err := launch.CheckArgs(c.programArgs(maxPeers)); err != nil { // the longest
+		return []error{exit.New(exit.Usage, "", "--model-program-args: %w", err)}
+	}
+	return nil
+}
+
+// programArgs are the arguments of the program of the peer with index i.
+func (c *RunConfig) programArgs(i int) (args []string) {
+	for _, a := range c.Args {
+		args = append(args, expand(a, i))
+	}
+	return args
 }
 
 // otherPlatform is the remedy when no Python has the framework that was not asked for.

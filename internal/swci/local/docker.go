@@ -85,7 +85,7 @@ func (r *run) baselineContainers() func(ctx context.Context, i int) error {
 		}
 		defer e.Close()
 		p, err := container.New(e, slog.New(slog.DiscardHandler)).Start(ctx, container.Spec{
-			Node: cluster.SLName(i), Platform: platforms[r.cfg.Platform], Scope: r.cluster.Scope(), Image: r.cfg.Image, Program: r.cfg.Program,
+			Node: cluster.SLName(i), Platform: platforms[r.cfg.Platform], Scope: r.cluster.Scope(), Image: r.cfg.Image, Program: r.cfg.Program, Args: r.cfg.programArgs(i),
 			DataDir: r.cfg.dataDir(i), ModelDir: dir,
 			Env: append([]string{"SWARM_PEER=" + cluster.SLName(i), "SWARM_LOOPBACK=true"}, r.cfg.programEnv(i, true)...),
 			Line: func(_, line string) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 // TestMain lets the test binary play swarmd: cluster starts whatever binary it is given, and this one behaves on its
@@ -77,7 +79,11 @@ func fakeSL(flags map[string]string, env []string, stop chan os.Signal) int {
 		<-stop
 		return 0
 	}
-	cmd := exec.Command("/bin/sh", flags["model-program"])
+	var given start.Words
+	if given.UnmarshalText([]byte(flags["model-program-args"])) != nil {
+		return 1
+	}
+	cmd := exec.Command("/bin/sh", append([]string{flags["model-program"]}, given...)...)
 	cmd.Dir = flags["model-dir"]
 	cmd.Env = append(append(os.Environ(), env...), "DATA_DIR="+flags["data-dir"], "MODEL_DIR="+flags["model-dir"], "SWARM_PEER="+flags["name"])
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

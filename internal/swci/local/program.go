@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,12 +150,13 @@ func (r *run) runBaseline(ctx context.Context, i int) error {
 		out.line(line)
 		r.show(name, line)
 	}
-	binds, err := launch.FixedPaths(ctx, filepath.Join(dir, r.cfg.Program), dir, r.cfg.dataDir(i), given)
+	args := r.cfg.programArgs(i)
+	binds, err := launch.FixedPaths(ctx, filepath.Join(dir, r.cfg.Program), dir, r.cfg.dataDir(i), slices.Concat(given, args))
 	if err != nil {
 		line(err.Error())
 	}
 	p, err := r.cluster.RunProgram(cluster.Alone{
-		Name: name, Dir: dir, Argv: []string{r.cfg.Python, r.cfg.Program}, Env: env, Binds: binds, Line: line,
+		Name: name, Dir: dir, Argv: append([]string{r.cfg.Python, r.cfg.Program}, args...), Env: env, Binds: binds, Line: line,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/report"
@@ -122,7 +123,7 @@ func (r *run) swarm(ctx context.Context) error {
 	r.board.Log(fmt.Sprintf("swarm is up: %d SN, API https://%s; starting %d peers", r.cfg.SNs, r.cluster.APIs()[0], r.cfg.Peers))
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{
-			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program,
+			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program, Args: start.Words(r.cfg.programArgs(i)).String(),
 			Platform: platforms[r.cfg.Platform], Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false), Checkin: r.cfg.Checkin,
 		}); err != nil {
 			return err

@@ -380,8 +380,10 @@ func TestRunNamesADaemonThatFails(t *testing.T) {
 func TestRunReplacesPlaceholders(t *testing.T) {
 	f := setup(t, goodProgram+`
 echo "$WHO" > who
+printf '<%s>' "$@" > args
 `)
 	f.cfg.Env = []string{`WHO={peer} {peer1} {name} {{peer}} {"a": {}}`}
+	f.cfg.Args = []string{"--fold", "{peer}", "", "$HOME 'x'"}
 	f.cfg.Baseline = true
 	if err := local.Run(t.Context(), f.cfg, f.host); err != nil {
 		t.Fatalf("Run: %v\n%s", err, f.stderr)
@@ -389,6 +391,9 @@ echo "$WHO" > who
 	for file, want := range map[string]string{
 		"sl-0/local-only/who": `0 1 sl-0 {peer} {"a": {}}`,
 		"sl-1/who":            `1 2 sl-1 {peer} {"a": {}}`,
+
+		"sl-0/local-only/args": "<--fold><0><><$HOME 'x'>",
+		"sl-1/args":            "<--fold><1><><$HOME 'x'>",
 	} {
 		got, err := os.ReadFile(filepath.Join(f.cfg.Out, file))
 		if err != nil || strings.TrimSpace(string(got)) != want {
@@ -426,6 +431,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{"variable", func(c *local.RunConfig) { c.Env = []string{"A"} }, "must be NAME=VALUE", exit.Usage},
 		{"placeholder in a variable", func(c *local.RunConfig) { c.Env = []string{"A={peeer}"} }, "-e A: placeholder {peeer} is not known", exit.Usage},
 		{"placeholder in the data directory", func(c *local.RunConfig) { c.DataDir += "{nam}" }, "--data-dir: placeholder {nam} is not known", exit.Usage},
+		{"placeholder in an argument", func(c *local.RunConfig) { c.Args = []string{"--fold", "{pear}"} }, "--model-program-args: placeholder {pear} is not known", exit.Usage},
+		{"too many arguments", func(c *local.RunConfig) { c.Args = make([]string, 1025) }, "--model-program-args: 1025 arguments, at most 1024", exit.Usage},
 		{"no out", func(c *local.RunConfig) { c.Out = "" }, "--out DIR is missing", exit.Usage},
 		{"model directory", func(c *local.RunConfig) { c.ModelDir += "x" }, "model directory: stat", exit.Usage},
 		{"program", func(c *local.RunConfig) { c.Program = "absent.py" }, "program: open", exit.Usage},
