@@ -59,6 +59,9 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 		if f < 0 {
 			return nil, fmt.Errorf("%s: %w", path, unknownOption(cmd, name))
 		}
+		if _, repeatable := cmd.Flags[f].(*cli.StringSliceFlag); !repeatable && len(options[name]) > 1 {
+			return nil, fmt.Errorf("--config-file %s: %s has %d values and takes one: write them as one text", path, name, len(options[name]))
+		}
 		if !given(cmd.Flags[f], args[2:], e) {
 			args = append(args, options[name]...)
 		}

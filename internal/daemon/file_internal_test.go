@@ -52,6 +52,7 @@ func TestConfigFileRefusals(t *testing.T) {
 		"host-pi: 1\n":      "did you mean --host-ip?",
 		"host-ip: {a: b}\n": "want a value or a list of values",
 		"- a\n":             "want lines like host-ip",
+		"host-ip: [a, b]\n": "host-ip has 2 values and takes one: write them as one text",
 		"memory: 3g\n":      "is not taken here: limit a component's container with docker update",
 	} {
 		path := filepath.Join(t.TempDir(), "x.yaml")
