@@ -145,7 +145,7 @@ func TestRunsAProgram(t *testing.T) {
 	model, data := hostDir(t, 0o777), hostDir(t, 0o755)
 	if err := os.WriteFile(filepath.Join(model, "train.py"), []byte(`
 import getpass, os, sys
-print("hello")
+print("hello", sys.argv[1:])
 print("user", os.getuid(), os.getgid(), getpass.getuser())
 print(os.getcwd(), os.environ["DATA_DIR"], os.environ["MODEL_DIR"], os.environ["HOME"], os.environ["EXTRA"])
 open("out", "w").write("x")
@@ -159,7 +159,7 @@ sys.exit(7)
 	got := newLines()
 	spec := container.Spec{
 		Node: "sl-1", Platform: "pyt", Image: enginetest.TestImage, User: "1234:5678", DataDir: data, ModelDir: model,
-		Program: "train.py", Env: []string{"EXTRA=1"}, Line: got.add, LogFile: launch.LogFile(model, "train.py"), LogTail: 2,
+		Program: "train.py", Args: []string{"--lr", "", "$HOME *"}, Env: []string{"EXTRA=1"}, Line: got.add, LogFile: launch.LogFile(model, "train.py"), LogTail: 2,
 	}
 	exit := l.start(t, spec).Wait()
 	if exit.ExitCode != 7 || exit.Signal != 0 || exit.Reason != "" || exit.LogErr != nil || len(exit.Tail) != 2 {
@@ -173,7 +173,7 @@ sys.exit(7)
 			out = append(out, strings.TrimPrefix(line, "stdout:"))
 		}
 	}
-	want := []string{"hello", "user 1234 5678 swarm", "/platform/swarmml/model /platform/swarmml/data /platform/swarmml/model /tmp 1", "last"}
+	want := []string{"hello ['--lr', '', '$HOME *']", "user 1234 5678 swarm", "/platform/swarmml/model /platform/swarmml/data /platform/swarmml/model /tmp 1", "last"}
 	if diff := cmp.Diff(out, want); diff != "" {
 		t.Errorf("stdout (-got +want):\n%s", diff)
 	}
