@@ -103,7 +103,8 @@ func ParseAgent(given map[string]string, serverDir string) (*AgentConfig, error)
 	if source.SSHPort, err = port("--ssh-port", given["ssh-port"]); err != nil {
 		return nil, err
 	}
-	if given["gen-join-token"] == "true" {
+	// A file has the token that was made: who was invited has nobody make one.
+	if given["gen-join-token"] == "true" || given["join-file"] != "" {
 		if cfg.JoinToken != "" {
 			return nil, errors.New("-joinToken and -genJoinToken: give one of the two")
 		}

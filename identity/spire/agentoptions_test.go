@@ -44,6 +44,10 @@ func TestParseAgent(t *testing.T) {
 	if cfg, err = parse("gen-join-token", "true", "spire-server-socket", "/x"); err != nil || cfg.GenJoinToken.Socket != "/x" {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
+	// A component in a container finds the token of its invitation in a file, and has none made.
+	if cfg, err = parse("join-file", "/f", "serverAddress", "h"); err != nil || cfg.GenJoinToken == nil || cfg.GenJoinToken.File != "/f" {
+		t.Errorf("got %+v, %v", cfg, err)
+	}
 	for want, pairs := range map[string][]string{
 		"give one of the two":                {"joinToken", "t", "gen-join-token", "true"},
 		"give -genJoinToken too":             {"spire-docker-name", "c", "gen-join-token", "false"},
