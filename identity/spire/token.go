@@ -80,9 +80,9 @@ func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string)
 		return invited(t.Invitation)
 	}
 	ways := t.ways(role, name)
-	remedy := fmt.Sprintf("or make a token on the server's machine with `swarmd spire-token %s` and give it by -joinToken", node(role, name))
+	remedy := fmt.Sprintf("make a token on the server's machine with `swarmd spire-token %s` and give it by -joinToken", node(role, name))
 	if len(ways) == 0 {
-		return Join{}, fmt.Errorf("generate join token: there is nobody to ask: give -serverAddress of a machine that ssh reaches without a password, or --spire-docker-name, %s", remedy)
+		return Join{}, fmt.Errorf("generate join token: there is nobody to ask: give -serverAddress of a machine that ssh reaches without a password, --spire-docker-name, or %s", remedy)
 	}
 	limit := time.Now().Add(t.Wait)
 	for said := ""; ; {
@@ -94,7 +94,7 @@ func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string)
 			return Join{}, ctx.Err()
 		}
 		if time.Now().Add(tokenPause).After(limit) {
-			return Join{}, fmt.Errorf("generate join token: every way failed, %s; tried:\n%s", remedy, strings.Join(tried, "\n"))
+			return Join{}, fmt.Errorf("generate join token: every way failed: mend one of them, or %s; tried:\n%s", remedy, strings.Join(tried, "\n"))
 		}
 		if why := strings.TrimSpace(strings.Join(tried, ";")); why != said && t.Log != nil {
 			said = why

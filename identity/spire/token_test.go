@@ -136,7 +136,7 @@ func TestTokenSourceRefusals(t *testing.T) {
 		"nothing": {spire.TokenSource{}, `^generate join token: there is nobody to ask: .*-serverAddress.*--spire-docker-name.*swarmd spire-token sl/a`},
 		"all": {
 			spire.TokenSource{Socket: none, Docker: "spire", Exec: localExec, ServerAddress: "h.example", SSHUser: "bob", SSHPort: 2222},
-			`(?s)every way failed.*swarmd spire-token sl/a.*API socket ` + none + `: no such socket.*docker exec spire: exit status 1: Error response from daemon: No such container: spire\n` +
+			`(?s)every way failed: mend one of them, or make a token on .*swarmd spire-token sl/a.*API socket ` + none + `: no such socket.*docker exec spire: exit status 1: Error response from daemon: No such container: spire\n` +
 				`.*ssh bob@h\.example:2222: exit status 255: Permission denied \(publickey\)\.$`,
 		},
 		"no engine":           {spire.TokenSource{Docker: "spire"}, `docker exec spire: this program reaches no container engine`},

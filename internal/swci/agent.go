@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/invited"
+	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
@@ -88,6 +89,9 @@ func parseAgent(given map[string]string, getenv func(string) string) (*spire.Age
 	cfg, err := spire.ParseAgent(given, server)
 	if err != nil {
 		return nil, &exit.Error{Status: exit.Usage, Err: err}
+	}
+	if cfg != nil && cfg.GenJoinToken != nil {
+		cfg.GenJoinToken.Exec = component.LocalExec() // for --spire-docker-name
 	}
 	return cfg, nil
 }

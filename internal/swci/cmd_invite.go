@@ -109,7 +109,7 @@ func invite(ctx context.Context, s *Session, args Args) error {
 	socket := first(args.Opts.String("server-socket"), spire.ServerSocket(dir))
 	var err error
 	if v.server, err = spire.OpenServer(socket); err != nil {
-		return exit.New(exit.Unreachable, "run this on the SPIRE server's machine as the user who runs the server, or name its socket with --server-socket", "%w", err)
+		return exit.New(exit.Unreachable, "run this on the SPIRE server's machine as the user who runs the server, or name its socket with --server-socket; a server in a container has it in its volume: docker volume inspect swarmd-NAME", "%w", err)
 	}
 	defer v.server.Close()
 	if v.bundle, v.i.TrustDomain, err = v.server.Bundle(ctx); err != nil {

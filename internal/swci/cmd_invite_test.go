@@ -103,7 +103,7 @@ func TestInviteMistakes(t *testing.T) {
 		"invite audit/a":                      "swarmd spire-token --create audit/a",
 		"invite sl/a --expires 10s":           "--expires 10s is not valid",
 		"invite sl/a --expires 10000h":        "give a time from 1m to 720h",
-		"invite sl/a --server-socket " + file: "run this on the SPIRE server's machine",
+		"invite sl/a --server-socket " + file: "run this on the SPIRE server's machine as the user who runs the server, or name its socket with --server-socket; a server in a container has it in its volume",
 		"create context c":                    "HOST is missing",
 		invited:                               "this is no invitation",
 		invited + "none":                      "no such file",

@@ -158,3 +158,16 @@ func TestDropAgent(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenIsMadeInTheServersContainer: swarmctl reaches the SPIRE server's container through the engine of its machine.
+func TestTokenIsMadeInTheServersContainer(t *testing.T) {
+	none := "unix://" + t.TempDir() + "/none.sock"
+	t.Setenv("DOCKER_HOST", none)
+	cfg, err := parseAgent(map[string]string{"gen-join-token": "true", "spire-docker-name": "spire"}, func(string) string { return "" })
+	if err != nil || cfg.GenJoinToken.Exec == nil {
+		t.Fatalf("%+v, %v", cfg, err)
+	}
+	if _, err := cfg.GenJoinToken.Exec(t.Context(), "spire", []string{"swarmd"}); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("%v, want one of the engine at %s", err, none)
+	}
+}
