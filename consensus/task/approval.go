@@ -71,7 +71,7 @@ func (b *Board) Approve(of Request, word Approval) (*Board, error) {
 	case of.Digest != old.Digest:
 		return b, illegal(Stale, "read it again: swarmctl get task body "+old.Task, "task %s has another digest: %s", old.Task, old.Digest)
 	case word.By == old.By && word.By != "":
-		return b, illegal(Bad, "have somebody else do it", "%s has asked for assignment %s, and can't approve or refuse it", word.By, id)
+		return b, illegal(Bad, "have somebody else do it, with an ID of their own: swarmctl invite swci/NAME", "%s has asked for assignment %s, and can't approve or refuse it", word.By, id)
 	case !slices.ContainsFunc(old.Members, func(m Member) bool { return m.Node == word.Host && m.early() }):
 		return b, illegal(Stale, "see who takes part in it: swarmctl get taskrunner peer status "+old.Taskrunner, "nothing of assignment %s waits on %s", id, word.Host)
 	}

@@ -107,6 +107,9 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	wrong.add(err)
 	ml, err := start.Runtime("ml-runtime", o.MLRuntime, own)
 	wrong.add(err)
+	if own == start.Docker {
+		wrong.add(identified(o, profile))
+	}
 	runtime := start.Process
 	if e.Getenv(start.InContainer) != "" {
 		runtime = start.Docker
@@ -161,6 +164,26 @@ func hostPaths(o *start.SWOP, e Env, node, ml string, own *ownimage.Image) hostp
 		return hostpaths.Second{First: hostpaths.NewHere(), Other: far}
 	}
 	return far
+}
+
+// makesTokens reports whether the SLs of a SWOP get what the SWOP itself has its identity from: another agent's socket, or tokens that a SPIRE
+// server makes as often as it is asked.
+func makesTokens(o *start.Node) bool {
+	return len(o.Agent) == 0 && o.Invitation == nil || o.Agent["gen-join-token"] == "true"
+}
+
+// identified finds SLs that would get no identity from a SWOP in a container: an agent there attests no process of another container, and what it
+// has joined by can be used once.
+func identified(o *start.SWOP, p *taskfile.Profile) error {
+	if p == nil || makesTokens(&o.Node) {
+		return nil
+	}
+	for i := range p.Nodes {
+		if len(p.Nodes[i].Identity) == 0 {
+			return fmt.Errorf("node %d of the profile has no identity, and the SWOP's can't be shared from a container: leave the SWOP a process with --runtime process --ml-runtime docker, or name the SL's under identity", p.Nodes[i].Index)
+		}
+	}
+	return nil
 }
 
 // readProfile reads the host's profile, and what is odd in it.

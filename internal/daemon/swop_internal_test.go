@@ -175,3 +175,30 @@ func TestSWOPIsChecked(t *testing.T) {
 		})
 	}
 }
+
+// TestWhereSLsInContainersHaveTheirIdentityFrom: a SWOP's own agent serves them where it sees their processes, or another one gets a token of its
+// own; a SWOP that could give them none does not start.
+func TestWhereSLsInContainersHaveTheirIdentityFrom(t *testing.T) {
+	dir, state := usrDir(t, "sn.example"), t.TempDir()
+	line := []string{"--usr-dir", dir, "--profile-file-name", "p.yaml", "--host-ip", "h", "--state-dir", state, "-serverAddress", "spire"}
+	for how, socket := range map[string]string{"-joinToken=t": filepath.Join(state, "spire-agent", "agent.sock"), "-genJoinToken": ""} {
+		cfg, err := swopOf(t, map[string]string{}, append(line, "--ml-runtime=docker", how)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := cfg.Types(swop.Given{})[task.RunSwarm].Executor.(*containers.Runner); !ok || r.Host.SocketPath != socket || (len(r.Host.Agent) == 0) != (socket != "") {
+			t.Errorf("%s: SLs have %+v", how, r.Host)
+		}
+		_, err = translated(t, environment(map[string]string{"HOME": dir}), append([]string{"run-swop", how}, line...)...)
+		if refused := err != nil && strings.Contains(err.Error(), "--runtime process --ml-runtime docker"); refused != (socket != "") {
+			t.Errorf("in a container, %s: %v", how, err)
+		}
+	}
+	named := strings.ReplaceAll(swopProfile, "identity: null", "identity: [{attribute: {aType: SPIFFE_SOCKETPATH, mType: BIND, src: "+dir+", tgt: /s, subPath: p.yaml}}]")
+	if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(strings.NewReplacer("HOST", "sn.example", "POLICY", "null").Replace(named)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := translated(t, environment(map[string]string{"HOME": dir}), append([]string{"run-swop", "-joinToken=t"}, line...)...); err != nil {
+		t.Errorf("with identities in the profile: %v", err)
+	}
+}

@@ -65,20 +65,29 @@ func (t *taskTypes) open(ctx context.Context) (*engine.Engine, error) {
 func (t *taskTypes) getenv(name string) string { return t.o.Getenv(t.env.Getenv)(name) }
 
 func (t *taskTypes) inContainers(given swop.Given) work.Type {
+	lent := t.o.Node
+	if !makesTokens(&lent) { // nor can the SLs: they ask the SWOP's agent, which attests processes of containers too
+		lent = t.lent()
+	}
 	r := &containers.Runner{
-		Own: t.own, Paths: t.paths, Terms: given.Terms, Profile: t.profile, Node: t.base.Name, Host: t.o.Node, SNs: t.sns, Tasks: given.Tasks, Open: t.open,
+		Own: t.own, Paths: t.paths, Terms: given.Terms, Profile: t.profile, Node: t.base.Name, Host: lent, SNs: t.sns, Tasks: given.Tasks, Open: t.open,
 		SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession), Env: start.Env{Getenv: t.getenv, Version: version.Read().Version}, Keep: t.o.Keep, Log: t.base.Log,
 	}
 	return work.Type{Executor: r, Image: r.Image}
 }
 
-func (t *taskTypes) asProcesses() work.Type {
-	lent := t.o.Node
-	if socket := lent.AgentSocket(t.env.Getenv, t.base.StateDir); socket != "" {
-		lent.SocketPath = socket
+// lent are the SWOP's options with its own agent, if it has one, as the source of SLs' identities.
+func (t *taskTypes) lent() start.Node {
+	n := t.o.Node
+	if socket := n.AgentSocket(t.env.Getenv, t.base.StateDir); socket != "" {
+		n.SocketPath, n.Agent, n.Invitation = socket, nil, nil
 	}
+	return n
+}
+
+func (t *taskTypes) asProcesses() work.Type {
 	return work.Type{Executor: &runswarm.Processes{
-		Host: runswarm.Host{Profile: t.profile, Name: t.base.Name, Node: lent, SNs: t.sns, SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession)},
+		Host: runswarm.Host{Profile: t.profile, Name: t.base.Name, Node: t.lent(), SNs: t.sns, SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession)},
 		Dir:  t.dir, Swarmd: t.swarmd, Scope: engine.Scope(t.env.Getenv), Getenv: t.env.Getenv, Paths: t.paths, Log: t.base.Log,
 	}}
 }

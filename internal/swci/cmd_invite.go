@@ -428,7 +428,7 @@ func (v *inviter) words(out, fingerprint string) string {
 		b.WriteString("PLATFORM is PYT or TF, whichever the program needs; PROGRAM is a file of the model directory\n")
 	}
 	if n, ok := v.i.Of(identity.RoleSWOP); ok {
-		fmt.Fprintf(&b, "PROFILE is a file of DIR; its SLs have the SPIFFE ID spiffe://%s/swarm/sl, unless it names others, and are called %s-sl-0 and so on\n", v.i.TrustDomain, n.Name)
+		fmt.Fprintf(&b, "PROFILE is a file of DIR; with --ml-runtime docker tasks run in containers; its SLs have the SPIFFE ID spiffe://%s/swarm/sl, unless it names others, and are called %s-sl-0 and so on\n", v.i.TrustDomain, n.Name)
 	}
 	for _, option := range v.allowPeers() {
 		fmt.Fprintf(&b, "SLs that list those whom they merge with need also: %s\n", option)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -173,7 +174,8 @@ func (r *Runner) identify(o *start.Node, n *taskfile.Node) error {
 		if r.Host.Cert != "" {
 			return errors.New("it has no identity, and a SWOP's certificate is not lent to SLs: name the SL's KEY and CERT in identity")
 		}
-		o.Identity, o.SocketPath, o.Agent, o.Invitation = r.Host.Identity, r.Host.SocketPath, r.Host.Agent, r.Host.Invitation
+		o.Identity, o.SocketPath, o.Agent = r.Host.Identity, r.Host.SocketPath, maps.Clone(r.Host.Agent)
+		delete(o.Agent, "join-file") // its token was the SWOP's, and is used: the SL has one made
 		return nil
 	}
 	return o.TakeMounted(n.Identity)

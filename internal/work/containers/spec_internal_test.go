@@ -96,6 +96,11 @@ func TestAnSLOfTheProfile(t *testing.T) {
 	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || got.Key != "/c/k" || got.Cert != "/c/c" || got.CAPath != "/c/ca" || got.SocketPath != "/run/a.sock" || got.Identity != "" {
 		t.Errorf("with an identity: %v, %+v", err, got.Node)
 	}
+	n.Identity = nil
+	r.Host = start.Node{Agent: start.Agent{"gen-join-token": "true", "join-file": "/state/spire-join.json"}}
+	if got, err = r.sl(n, job(), run(), "i", leads); err != nil || !cmp.Equal(got.Agent, start.Agent{"gen-join-token": "true"}) || len(r.Host.Agent) != 2 {
+		t.Errorf("with an agent of its own: %v, %+v", err, got.Node)
+	}
 }
 
 // TestProgramsAreHeldToTheirPartOfTheLimits holds that what the policy gives is shared among the host's programs.
