@@ -349,7 +349,7 @@ func fuzzTask(s *state.State, who, what byte, at int64) state.Command {
 
 // fuzzMove is a move that fits the assignment as it stands, or nearly.
 func fuzzMove(s *state.State, id string, who, what byte) task.Move {
-	m := task.Move{Assignment: id, Why: atBound(what, task.MaxText), Verdict: []task.Verdict{task.Failed, task.Succeeded}[what/4%2]}
+	m := task.Move{Assignment: id, Why: atBound(what, task.MaxText), Verdict: []task.Verdict{task.Succeeded, task.Failed}[what/4%2]}
 	a := s.Tasks.Whole().Assignments[id]
 	if a == nil {
 		return m
