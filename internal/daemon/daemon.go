@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/bridge/original"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/heap"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/mountns"
 	"github.com/swarmd/swarmd/internal/text"
@@ -82,7 +83,7 @@ func Main(args []string, env Env) int {
 	}
 	ctx, stop := env.Signals(context.Background())
 	defer stop()
-	defer raiseHeap(env.Getenv)()
+	defer heap.Raise(env.Getenv)()
 	env.args, env.invite = args, new(guest)
 	if env.Sudo.UID == nil {
 		env.Sudo = sudo.OS()

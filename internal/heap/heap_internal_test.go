@@ -1,4 +1,4 @@
-package daemon
+package heap
 
 import (
 	"runtime"
@@ -14,22 +14,22 @@ func heapGoal() uint64 {
 	return s[0].Value.Uint64()
 }
 
-func TestHeapFloor(t *testing.T) {
+func TestRaise(t *testing.T) {
 	before := heapGoal()
-	release := raiseHeap(func(string) string { return "" })
-	if after := heapGoal(); after < before+heapFloor {
+	release := Raise(func(string) string { return "" })
+	if after := heapGoal(); after < before+floor {
 		t.Errorf("the next collection begins at %d bytes, before the floor at %d", after, before)
 	}
-	floor := make([]byte, heapFloor) // as much again is used
-	if after, most := heapGoal(), before+2*heapFloor+heapFloor*2*heapGrowth/100+8<<20; after > most {
+	used := make([]byte, floor) // as much again
+	if after, most := heapGoal(), before+2*floor+floor*2*growth/100+8<<20; after > most {
 		t.Errorf("with as much as the floor in use the next collection begins at %d bytes, want %d at most", after, most)
 	}
-	runtime.KeepAlive(floor)
+	runtime.KeepAlive(used)
 	release()
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		before = heapGoal()
-		release = raiseHeap(func(n string) string { return map[string]string{name: "1"}[n] })
-		if after := heapGoal(); after >= before+heapFloor {
+		release = Raise(func(n string) string { return map[string]string{name: "1"}[n] })
+		if after := heapGoal(); after >= before+floor {
 			t.Errorf("with %s the next collection begins at %d bytes, before at %d", name, after, before)
 		}
 		release()
