@@ -33,9 +33,9 @@ func hangs(until <-chan struct{}, places ...string) *Here {
 
 // goOn is how many looks go on, and how many of them are not stuck.
 func (h *Here) goOn() (all, slots int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.looks), len(h.slots)
+	h.looks.mu.Lock()
+	defer h.looks.mu.Unlock()
+	return len(h.looks.all), len(h.looks.slots)
 }
 
 // TestAPathThatDoesNotAnswer: it is an error within 10 seconds, at once the next time, and in nobody's way. When the place answers again it is
