@@ -17,8 +17,8 @@ const (
 	soonLimit  = 5 * time.Minute  // after which somebody is asked, without what might be said soon
 )
 
-// patience is how long an assignment waits for what nobody can say of it; 0: it does not.
-func (v *Verdict) patience() time.Duration {
+// timeout is how long an assignment waits for what nobody can say of it; 0: it does not.
+func (v *Verdict) timeout() time.Duration {
 	switch {
 	case v.Decision == Later, v.Decision == Refused && v.Soon != "":
 		return laterLimit
@@ -89,13 +89,13 @@ func (g *Guard) Gets(h *task.Hosted, v Verdict) Answer {
 // postpone has an assignment wait for what nobody can say now. It does not wait, or no more, where what was decided is to count; where nothing
 // was, it is refused if that does not pass, or has not for long.
 func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Image, now time.Time) (a Answer, waits bool) {
-	patience := v.patience()
-	if patience == 0 {
+	timeout := v.timeout()
+	if timeout == 0 {
 		delete(g.later, key)
 		return Answer{}, false
 	}
 	p, news := g.later.put(key, h.Epoch, v, image, now)
-	what, inVain := cmp.Or(v.Soon, v.Sentence), now.Sub(p.since) >= patience
+	what, inVain := cmp.Or(v.Soon, v.Sentence), now.Sub(p.since) >= timeout
 	if news {
 		g.cfg.Log.Warn("an assignment waits for what nobody can say now", "assignment", h.ID, "what", text.Line(what), "err", text.Line(v.Detail), "lasts", v.Lasts)
 	}
@@ -105,7 +105,7 @@ func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Im
 	case !inVain:
 		return Answer{Decision: Asked, Words: line("waits: " + what)}, true
 	case v.Decision == Later:
-		return Answer{Decision: Refused, Words: line("waited " + patience.String() + " in vain: " + what)}, true
+		return Answer{Decision: Refused, Words: line("waited " + timeout.String() + " in vain: " + what)}, true
 	}
 	return Answer{}, false
 }
