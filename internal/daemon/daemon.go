@@ -79,7 +79,7 @@ func Main(args []string, env Env) int {
 		return original.RunProgram(args[2:])
 	}
 	if len(args) > 1 && args[1] == hostpaths.Command {
-		return hostpaths.Run(context.Background(), args[2:], env.Stdout, env.Stderr)
+		return hostpaths.Run(context.Background(), args[2:], env.Stdin, env.Stdout, env.Stderr)
 	}
 	ctx, stop := env.Signals(context.Background())
 	defer stop()

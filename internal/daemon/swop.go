@@ -156,7 +156,7 @@ func hostPaths(o *start.SWOP, e Env, node, ml string, own *ownimage.Image) hostp
 	if ml == start.Process {
 		return hostpaths.NewHere()
 	}
-	far := hostpaths.Engine{
+	far := &hostpaths.Engine{
 		Open:  func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) },
 		Image: own.ID, Program: "swarmd", Node: node, Scope: engine.Scope(e.Getenv),
 	}

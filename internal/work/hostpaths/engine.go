@@ -1,52 +1,29 @@
 package hostpaths
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
-// Command has swarmd follow paths of the host that it finds at a mount point.
-const Command = "host-paths"
-
 const (
-	hostDir    = "/host" // where the helper has the host's files
 	helperTime = 30 * time.Second
 	leftTime   = 2 * helperTime // after which a helper is one that a killed SWOP left
 	sweepTime  = 5 * time.Second
-	maxHelpers = 16
-	maxAnswer  = 2 * maxPaths * (maxBytes + 256)
+	maxHelpers = 16 // that can't be removed
 )
 
-// Run is Command: it prints where paths lead.
-func Run(ctx context.Context, names []string, stdout, stderr io.Writer) int {
-	all, err := hereBelow(hostDir).Resolve(ctx, names)
-	if err == nil {
-		err = json.NewEncoder(stdout).Encode(all)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, text.Line(err.Error()))
-		return 1
-	}
-	return 0
-}
-
 // Engine sees the host of a container engine, whose files this process does not: it is in a container, or on another machine. A helper of
-// swarmd's own image looks at them, without a network and with the host's files read-only. It lasts for a moment.
+// swarmd's own image looks at them, without a network and with the host's files read-only. It lasts for a moment, or until what it looks at
+// answers: no other one looks there before. It is safe for concurrent use.
 type Engine struct {
 	Open func(ctx context.Context) (*engine.Engine, error)
 	// Image returns the ID of swarmd's own image.
@@ -55,10 +32,13 @@ type Engine struct {
 	Program string
 	// Node and Scope tell the helper from others' things.
 	Node, Scope string
+
+	looks looks
+	send  func(ctx context.Context, args []string, sent func(id string)) (*helper, error) // nil: start
 }
 
-// Resolve implements Resolver.
-func (r Engine) Resolve(ctx context.Context, names []string) (map[string]Lead, error) {
+// Resolve implements Resolver. A place that does not answer is an error, and is not looked at again before it does.
+func (r *Engine) Resolve(ctx context.Context, names []string) (map[string]Lead, error) {
 	if all := tooMany(names); all != nil {
 		return all, nil
 	}
@@ -67,6 +47,9 @@ func (r Engine) Resolve(ctx context.Context, names []string) (map[string]Lead, e
 		if why := malformed(name); why != "" { // it would be no argument, or another one
 			all[name] = Lead{Why: why}
 			continue
+		}
+		if r.looks.isStuck(name) {
+			return nil, fmt.Errorf("look at path %.200q: %w", name, errStuck)
 		}
 		asked = append(asked, name)
 	}
@@ -78,36 +61,73 @@ func (r Engine) Resolve(ctx context.Context, names []string) (map[string]Lead, e
 		return nil, fmt.Errorf("look where paths of this host lead: %w", err)
 	}
 	for _, name := range asked {
-		lead := said[name]
-		if malformed(lead.At) != "" || path.Clean(lead.At) != lead.At {
-			return nil, fmt.Errorf("look where paths of this host lead: its image gave no answer for %.200q", name)
-		}
-		all[name] = lead
+		all[name] = said[name]
 	}
 	return all, nil
 }
 
 // ask has a helper look.
-func (r Engine) ask(ctx context.Context, names []string) (all map[string]Lead, err error) {
-	ctx, cancel := context.WithTimeout(ctx, helperTime)
+func (r *Engine) ask(ctx context.Context, names []string) (map[string]Lead, error) {
+	waiting, cancel := inTime(ctx)
 	defer cancel()
+	l, err := r.looks.begin(waiting)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel = inTime(ctx) // one that is cut short would not say where it is stuck
+	defer cancel()
+	args := make([]string, 0, len(names))
+	for _, place := range r.looks.places() {
+		args = append(args, notAt+place)
+	}
+	send := r.send
+	if send == nil {
+		send = r.start
+	}
+	h, err := send(ctx, append(args, names...), func(id string) { r.looks.sent(l, id) })
+	if err != nil {
+		r.looks.end(l)
+		return nil, err
+	}
+	var said answer
+	select {
+	case said = <-h.said:
+		err = said.check(names)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil || said.Stuck == "" {
+		h.remove()
+		r.looks.end(l)
+		return said.Leads, err
+	}
+	r.looks.giveUp(l, said.Stuck)
+	go func() { // it outlives the call, as what it is about does
+		<-h.ended
+		h.remove()
+		r.looks.end(l)
+	}()
+	return nil, &stuckError{said.Stuck, l.ended, fmt.Errorf("no answer within %v", lookTime)}
+}
+
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, helperTime, fmt.Errorf("no answer within %v", helperTime))
+}
+
+// start has a helper look, in a container.
+func (r *Engine) start(ctx context.Context, args []string, sent func(id string)) (*helper, error) {
 	e, err := r.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close()
-	said, err := r.run(ctx, e, names)
+	h, err := r.startAt(ctx, e, args, sent)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, e.Close())
 	}
-	if err := json.Unmarshal(said, &all); err != nil {
-		return nil, fmt.Errorf("its image gave no answer: %w", err)
-	}
-	return all, nil
+	return h, nil
 }
 
-// run has a helper look, and returns what it printed.
-func (r Engine) run(ctx context.Context, e *engine.Engine, names []string) ([]byte, error) {
+func (r *Engine) startAt(ctx context.Context, e *engine.Engine, args []string, sent func(id string)) (*helper, error) {
 	if err := r.sweep(ctx, e); err != nil {
 		return nil, err
 	}
@@ -115,45 +135,44 @@ func (r Engine) run(ctx context.Context, e *engine.Engine, names []string) ([]by
 	if err != nil {
 		return nil, err
 	}
-	config := r.helper(image, names)
-	said, err := look(ctx, e, config, "/")
+	config := r.helper(image, args)
+	h, err := look(ctx, e, config, "/", sent)
 	if err != nil && strings.Contains(err.Error(), "not a shared or slave mount") {
 		// Docker gives / only where its mounts follow the host's, and a host without systemd has it otherwise. This is the same directory.
-		said, err = look(ctx, e, config, "/proc/self/root")
+		h, err = look(ctx, e, config, "/proc/self/root", sent)
 	}
-	return said, err
+	return h, err
 }
 
-// look has a helper look that has a directory of the host as the host's root.
-func look(ctx context.Context, e *engine.Engine, config *container.Config, root string) ([]byte, error) {
+// look starts a helper that has a directory of the host as the host's root. It has the engine to itself from then on.
+func look(ctx context.Context, e *engine.Engine, config *container.Config, root string, sent func(id string)) (*helper, error) {
 	made, err := e.ContainerCreate(ctx, config, hostOf(root), nil, nil, "")
 	if err != nil {
 		return nil, engine.Explain(err)
 	}
-	defer func() { _ = remove(ctx, e, made.ID) }() // the next one sweeps
-	streams, err := e.ContainerAttach(ctx, made.ID, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
+	sent(made.ID)
+	streams, err := e.ContainerAttach(ctx, made.ID, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
+		remove(ctx, e, made.ID)
 		return nil, engine.Explain(err)
 	}
-	defer context.AfterFunc(ctx, streams.Close)()
-	defer streams.Close()
 	if err := e.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+		streams.Close()
+		remove(ctx, e, made.ID)
 		return nil, engine.Explain(err)
 	}
-	var stdout, stderr bytes.Buffer
-	if _, err := stdcopy.StdCopy(&stdout, &stderr, io.LimitReader(streams.Reader, maxAnswer)); err != nil || ctx.Err() != nil {
-		return nil, errors.Join(err, ctx.Err())
-	}
-	if why := strings.TrimSpace(stderr.String()); why != "" {
-		return nil, errors.New(text.Clip(text.Line(why), maxBytes))
-	}
-	return stdout.Bytes(), nil
+	return hear(streams.Reader, func() {
+		streams.Close()
+		remove(ctx, e, made.ID)
+		_ = e.Close()
+	}), nil
 }
 
 // helper is the container that looks.
-func (r Engine) helper(image string, names []string) *container.Config {
+func (r *Engine) helper(image string, args []string) *container.Config {
 	return &container.Config{
-		Image: image, User: "0:0", WorkingDir: "/", Entrypoint: append([]string{r.Program, Command}, names...), AttachStdout: true, AttachStderr: true,
+		Image: image, User: "0:0", WorkingDir: "/", Entrypoint: append([]string{r.Program, Command}, args...), AttachStdout: true, AttachStderr: true,
+		AttachStdin: true, OpenStdin: true, StdinOnce: true, // it ends with this process
 		Labels: map[string]string{engine.LabelRole: engine.RoleProbe, engine.LabelNode: r.Node, engine.LabelScope: r.Scope, engine.LabelIncarnation: Command},
 	}
 }
@@ -169,7 +188,7 @@ func hostOf(root string) *container.HostConfig {
 }
 
 // sweep removes helpers that a killed SWOP left, or that did not end. Those that can't be removed are bounded, and in nobody's way before.
-func (r Engine) sweep(ctx context.Context, e *engine.Engine) error {
+func (r *Engine) sweep(ctx context.Context, e *engine.Engine) error {
 	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
 		filters.Arg("label", engine.LabelRole+"="+engine.RoleProbe), filters.Arg("label", engine.LabelScope+"="+r.Scope),
 		filters.Arg("label", engine.LabelNode+"="+r.Node), filters.Arg("label", engine.LabelIncarnation+"="+Command),
@@ -181,6 +200,9 @@ func (r Engine) sweep(ctx context.Context, e *engine.Engine) error {
 	defer cancel()
 	left := 0
 	for _, c := range all {
+		if r.looks.looksOn(c.ID) {
+			continue
+		}
 		if time.Since(time.Unix(c.Created, 0)) < leftTime || short.Err() != nil || e.ContainerRemove(short, c.ID, container.RemoveOptions{Force: true}) != nil {
 			left++
 		}
@@ -191,8 +213,9 @@ func (r Engine) sweep(ctx context.Context, e *engine.Engine) error {
 	return nil
 }
 
-func remove(ctx context.Context, e *engine.Engine, id string) error {
+// remove removes a helper. If it can't be, the next one sweeps.
+func remove(ctx context.Context, e *engine.Engine, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), helperTime)
 	defer cancel()
-	return e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true})
+	_ = e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true})
 }

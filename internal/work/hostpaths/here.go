@@ -44,6 +44,6 @@ func (h *Here) Resolve(ctx context.Context, names []string) (map[string]Lead, er
 	case a := <-said:
 		return a.leads, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("look at path %.200q: %w", h.looks.giveUp(l), context.Cause(ctx))
+		return nil, &stuckError{h.looks.giveUp(l, ""), l.ended, context.Cause(ctx)}
 	}
 }

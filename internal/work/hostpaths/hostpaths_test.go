@@ -1,12 +1,14 @@
 package hostpaths_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,7 +18,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
@@ -24,12 +29,31 @@ import (
 	"github.com/swarmd/swarmd/internal/work/ownimage"
 )
 
-// TestMain lets this binary be swarmd in a helper's container.
+// asks has this binary be a SWOP that looks at a path, by an image and in a scope.
+const asks = "SWARM_TEST_ASKS"
+
+// TestMain lets this binary be swarmd in a helper's container, and a SWOP that can be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == hostpaths.Command {
-		os.Exit(hostpaths.Run(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
+		os.Exit(hostpaths.RunWithGates(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if os.Getenv(asks) != "" {
+		_, err := byHelpers(os.Args[1], os.Args[2]).Resolve(context.Background(), os.Args[3:])
+		fmt.Fprintln(os.Stdout, err)
+		select {}
 	}
 	os.Exit(m.Run())
+}
+
+// byHelpers looks by helpers of an image that this binary is in.
+func byHelpers(image, scope string) *hostpaths.Engine {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return &hostpaths.Engine{
+		Open: engine.Open, Image: ownimage.New(image, slog.New(slog.DiscardHandler)).ID, Program: "/host" + self, Node: "swop", Scope: scope,
+	}
 }
 
 // tree makes directories and links, LINK -> TARGET, in a world of its own.
@@ -277,10 +301,6 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 	e := enginetest.Engine(t)
 	scope := enginetest.Scope(t)
 	enginetest.Clean(t, scope)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	root := t.TempDir()
 	tree(t, root, map[string]string{"link": filepath.Join(root, "one"), "gone": "none"}, "one/closed")
 	if err := os.Chmod(filepath.Join(root, "one"), 0); err != nil {
@@ -292,9 +312,7 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = e.ImageRemove(context.Background(), own, image.RemoveOptions{}) }) // it is gone if all is well
-	r := hostpaths.Engine{
-		Open: func(context.Context) (*engine.Engine, error) { return engine.Open(t.Context()) }, Image: ownimage.New(own, slog.New(slog.DiscardHandler)).ID, Program: "/host" + self, Node: "swop", Scope: scope,
-	}
+	r := byHelpers(own, scope)
 	name := filepath.Join(root, "link/closed")
 	got, err := r.Resolve(t.Context(), []string{name, "/"})
 	if err != nil || got[name].At != filepath.Join(root, "one/closed") || got["/"] != (hostpaths.Lead{At: "/"}) {
@@ -317,5 +335,95 @@ func TestAnEnginesHostIsLookedAtByAHelper(t *testing.T) {
 	r.Image = ownimage.New("swarmd-none:latest", slog.New(slog.DiscardHandler)).ID
 	if _, err := r.Resolve(t.Context(), []string{name}); err == nil {
 		t.Error("an image that is not there")
+	}
+}
+
+// TestAHelperThatIsStuck waits for what does not answer, and another one does not look there meanwhile. It ends when that answers, and with
+// its SWOP, also if that is killed.
+func TestAHelperThatIsStuck(t *testing.T) {
+	e := enginetest.Engine(t)
+	scope := enginetest.Scope(t)
+	enginetest.Clean(t, scope)
+	root := t.TempDir()
+	tree(t, root, map[string]string{"link": "dead/gate"}, "dead/gate/x", "live")
+	shut := filepath.Join(root, "dead/shut")
+	if err := unix.Mkfifo(shut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := byHelpers(enginetest.TestImage, scope)
+	dead, live := filepath.Join(root, "dead/gate/x"), filepath.Join(root, "live")
+	look := func(name, want string) {
+		t.Helper()
+		got, err := r.Resolve(t.Context(), []string{name})
+		if err == nil && got[name].At != name || fmt.Sprint(err) != want && !strings.HasSuffix(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, %v, want %s", name, got, err, want)
+		}
+	}
+	here := func(n int) {
+		t.Helper()
+		if left := enginetest.Left(t, e, scope); len(left) != n {
+			t.Errorf("there are %v, want %d", left, n)
+		}
+	}
+	const stuck = "a look before is stuck there, as in a mount whose server does not answer"
+	look(dead, fmt.Sprintf("look at path %q: no answer within 10s", filepath.Dir(dead)))
+	look(dead, stuck)
+	look(filepath.Join(root, "link"), stuck)
+	look(live, "<nil>")
+	here(1)
+	pipe, err := os.OpenFile(shut, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		err = errors.Join(os.Remove(shut), pipe.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, "the helper is gone", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
+	look(dead, "<nil>")
+
+	if err := unix.Mkfifo(shut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], enginetest.TestImage, scope, dead)
+	cmd.Env = append(os.Environ(), asks+"=1")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "no answer within 10s") {
+		t.Errorf("%s, %v", line, err)
+	}
+	here(1)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	list := func(all bool) []container.Summary {
+		t.Helper()
+		found, err := e.ContainerList(t.Context(), container.ListOptions{All: all, Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+scope))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	becomes(t, "the helper has ended with its SWOP", func() bool { return len(list(false)) == 0 })
+	for _, c := range list(true) { // the next SWOP would, a minute later
+		if err := e.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// becomes waits until something is so.
+func becomes(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for tries := 0; !so(); tries++ {
+		if tries == 600 {
+			t.Fatalf("not so within a minute: %s", what)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,6 +16,17 @@ const (
 	maxStuck = 16 // looks that took longer and go on
 )
 
+// stuckError says where a look is that takes too long.
+type stuckError struct {
+	at    string
+	ended <-chan struct{} // closed when it has ended
+	cause error
+}
+
+func (e *stuckError) Error() string { return fmt.Sprintf("look at path %.200q: %s", e.at, e.cause) }
+
+func (e *stuckError) Unwrap() error { return e.cause }
+
 // errStuck is why a place is not looked at.
 var errStuck = errors.New("a look before is stuck there, as in a mount whose server does not answer")
 
@@ -23,12 +35,15 @@ type looks struct {
 	mu    sync.Mutex
 	slots chan struct{} // of looks that are not stuck
 	all   map[*looking]struct{}
+	not   []string // places where looks of others are stuck
 }
 
 // looking is a look that goes on.
 type looking struct {
 	at    string // where it is
+	by    string // the ID of the helper that looks; empty: none does
 	stuck bool
+	ended chan struct{}
 }
 
 // begin waits until there is room for a look.
@@ -45,7 +60,7 @@ func (l *looks) begin(ctx context.Context) (*looking, error) {
 		<-slots
 		return nil, fmt.Errorf("look at paths: %d looks before are stuck, as in mounts whose server does not answer", n)
 	}
-	one := &looking{}
+	one := &looking{ended: make(chan struct{})}
 	l.all[one] = struct{}{}
 	return one, nil
 }
@@ -76,19 +91,70 @@ func (l *looks) step(ctx context.Context, one *looking, at string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, other := range l.stuck() {
-		if other != one && (at == other.at || inside(at, other.at)) {
-			return errStuck
-		}
+	if l.avoids(at, one) {
+		return errStuck
 	}
 	one.at = at
 	return nil
 }
 
-// giveUp leaves a look to itself, and returns where it is.
-func (l *looks) giveUp(one *looking) string {
+// avoids reports whether a place is, or lies in, one where a look is stuck, and not the one that asks. The caller holds mu.
+func (l *looks) avoids(at string, asks *looking) bool {
+	within := func(place string) bool { return at == place || inside(at, place) }
+	return slices.ContainsFunc(l.not, within) ||
+		slices.ContainsFunc(l.stuck(), func(other *looking) bool { return other != asks && within(other.at) })
+}
+
+// avoid has nobody look at a place where a look of others is stuck.
+func (l *looks) avoid(place string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.not = append(l.not, place)
+}
+
+// isStuck reports whether a look is stuck on the way to a name, as far as the name itself says where that leads.
+func (l *looks) isStuck(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.avoids(name, nil)
+}
+
+// places are those where looks are stuck.
+func (l *looks) places() (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.stuck() {
+		all = append(all, one.at)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(all)))
+}
+
+// sent notes who looks.
+func (l *looks) sent(one *looking, by string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.by = by
+}
+
+// looksOn reports whether a helper's look goes on.
+func (l *looks) looksOn(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.all {
+		if one.by == id {
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp leaves a look to itself, and returns where it is. at is where, if another process looks.
+func (l *looks) giveUp(one *looking, at string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at != "" {
+		one.at = at
+	}
 	if _, goesOn := l.all[one]; goesOn && !one.stuck {
 		one.stuck = true
 		<-l.slots
@@ -101,6 +167,7 @@ func (l *looks) end(one *looking) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.all, one)
+	close(one.ended)
 	if !one.stuck {
 		<-l.slots
 	}
