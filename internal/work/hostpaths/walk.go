@@ -22,6 +22,8 @@ const (
 	maxLinks = 40 // as the kernel has it
 )
 
+const tooLong = "its name is too long"
+
 // Lead is where a name leads.
 type Lead struct {
 	// At is the path without symbolic links and without dots. Of what leads nowhere it is the part that is wrong, so that nobody is told of a
@@ -63,6 +65,9 @@ func (l looker) walk(name string) (Lead, error) {
 			continue
 		}
 		here := path.Join(at, next)
+		if len(here) > maxBytes { // nobody would take it for a path
+			return Lead{At: at, Why: tooLong}, nil
+		}
 		to, isDir, err := l.look(here)
 		switch {
 		case err != nil:
@@ -120,7 +125,7 @@ func nowhere(at string, err error) (Lead, error) {
 	case errors.Is(err, unix.ENOTDIR):
 		return Lead{At: at, Why: "it lies in no directory"}, nil
 	case errors.Is(err, unix.ENAMETOOLONG):
-		return Lead{At: at, Why: "its name is too long"}, nil
+		return Lead{At: at, Why: tooLong}, nil
 	}
 	return Lead{}, fmt.Errorf("look at path %.200q: %w", at, err)
 }
