@@ -605,15 +605,45 @@ func TestWordsFit(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsThatIsNotKept: where the journal can't be written nothing begins.
+// TestNothingBeginsThatIsNotKept: where the journal can't be written nothing begins, and after half an hour that is refused. What is refused
+// is so in any case. Where the journal is the host's log says alone.
 func TestNothingBeginsThatIsNotKept(t *testing.T) {
+	synctest.Test(t, nothingBegins)
+}
+
+func nothingBegins(t *testing.T) {
 	w := newWorld(t)
-	g := w.guard()
+	g, runs := w.guard(), w.assigned(request(), ann)
+	if got := g.Ask(t.Context(), runs, pull()); got.Decision != consent.Allowed {
+		t.Fatal(got)
+	}
 	if err := w.journal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.Ask(t.Context(), w.assigned(request(), ann), pull()); got.Decision != consent.Asked || !strings.Contains(got.Words, "write journal") {
-		t.Errorf("got %v", got)
+	q := request()
+	q.ID = "8"
+	h := w.assigned(q, ann)
+	for range 30 * 60 {
+		if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || got.Words != "waits: this host can't write to its disk what it decides: see its SWOP's log" {
+			t.Fatalf("got %v", got)
+		}
+		time.Sleep(time.Second)
+	}
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "waited 30m0s in vain") {
+		t.Errorf("after half an hour: %v", got)
+	}
+	if n := strings.Count(w.log.String(), "write journal of assignments: "); n != 1 {
+		t.Errorf("the log has it %d times:\n%s", n, w.log)
+	}
+	x := refusal("no")
+	x.Part.Assignment = "8"
+	h.Approvals = []task.Approval{w.says(bob, "RefuseTask", x)}
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "refused by spiffe://a.example"+bob) {
+		t.Errorf("an operator's refusal: %v", got)
+	}
+	w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: "no more"}
+	if got := g.Stays(t.Context(), runs, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "no more") {
+		t.Errorf("what runs, and is refused now: %v", got)
 	}
 	w.journal = nil
 	if _, err := consent.OpenJournal(filepath.Join(w.dir, "gone"), slog.New(slog.DiscardHandler)); err == nil {

@@ -155,29 +155,42 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 		}
 	}
 	next, words := g.decide(e, v, said, h, now)
-	if before, known := g.cfg.Journal.Find(h.ID); known && next == before {
-		return next.answer(words), true
+	if before, known := g.cfg.Journal.Find(h.ID); !known || next != before {
+		if err := g.keep(next, v.Detail, h, now); err != nil {
+			a, _ := g.postpone(h, h.ID, unkept(err), e.Image, now)
+			waits := g.later[h.ID]
+			waits.until = now // a disk may be tried at any time
+			g.later[h.ID] = waits
+			return a, true
+		}
 	}
-	return g.keep(next, v.Detail, h, words, now), true
+	if v.timeout() == 0 {
+		delete(g.later, h.ID)
+	}
+	return next.answer(words), true
 }
 
 // keep has the journal hold what was decided, unless a restarted host would come to the same without it: a refusal by the policy alone.
-// So whoever is refused can't fill it.
-func (g *Guard) keep(e Entry, detail string, h *task.Hosted, words string, now time.Time) Answer {
+// So whoever is refused can't fill it. A refusal counts also if it can't be kept.
+func (g *Guard) keep(e Entry, detail string, h *task.Hosted, now time.Time) error {
 	if e.Image != nil && e.Image.Passes { // nobody asks for it any more
 		image := *e.Image
 		image.Passes = false
 		e.Image = &image
 	}
+	var err error
 	if e.Decision != Refused || e.Approver != "" || e.BeganMS > 0 {
-		if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
-			g.cfg.Log.Error("an assignment waits: what was decided on it can't be kept", "assignment", h.ID, "err", err)
-			return Answer{Decision: Asked, Words: line("waits: " + err.Error())}
-		}
+		err = g.cfg.Journal.put(e, now.UnixMilli())
+	}
+	switch {
+	case err != nil && e.Decision != Refused:
+		return err
+	case err != nil:
+		g.cfg.Log.Error("that an assignment is refused can't be kept", "assignment", h.ID, "err", err)
 	}
 	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", e.By, "decision", string(e.Decision),
 		"sentence", e.Sentence, "detail", text.Line(detail), "approver", e.Approver, "epoch", h.Epoch, "image", e.imageText())
-	return e.answer(words)
+	return nil
 }
 
 func (e *Entry) answer(words string) Answer {
@@ -284,8 +297,11 @@ func (g *Guard) news(key, words string) bool {
 	if g.told[key] == words {
 		return false
 	}
-	if len(g.told) >= maxTold {
-		clear(g.told)
+	for other := range g.told {
+		if len(g.told) < maxTold {
+			break
+		}
+		delete(g.told, other)
 	}
 	g.told[key] = words
 	return words != ""

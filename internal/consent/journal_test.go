@@ -255,7 +255,7 @@ func TestAJournalThatLosesItsName(t *testing.T) {
 	if err := os.Rename(w.dir, aside); err != nil {
 		t.Fatal(err)
 	}
-	if got := next("8"); got.Decision != consent.Asked || !strings.Contains(got.Words, "waits: write journal of assignments") {
+	if got := next("8"); got.Decision != consent.Asked || !strings.Contains(w.log.String(), "write journal of assignments") {
 		t.Errorf("without its directory: %v", got)
 	}
 	if err := os.Rename(aside, w.dir); err != nil {
@@ -273,7 +273,7 @@ func TestAJournalThatLosesItsName(t *testing.T) {
 	if err := errors.Join(os.Rename(path, path+".mine"), os.WriteFile(path, []byte("another's"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if got := next("10"); got.Decision != consent.Asked || !strings.Contains(got.Words, "another file is at") {
+	if got := next("10"); got.Decision != consent.Asked || !strings.Contains(w.log.String(), "another file is at") || strings.Contains(got.Words, w.dir) {
 		t.Errorf("another's file: %v", got)
 	}
 	if raw, err := os.ReadFile(path); string(raw) != "another's" {

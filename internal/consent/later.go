@@ -2,6 +2,7 @@ package consent
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -79,6 +80,7 @@ func (g *Guard) Gets(h *task.Hosted, v Verdict) Answer {
 	if a, waits := g.postpone(h, "given to "+h.ID, v, nil, time.Now()); waits {
 		return a
 	}
+	delete(g.later, "given to "+h.ID)
 	if v.Decision == Allowed {
 		return Answer{Decision: Allowed}
 	}
@@ -91,7 +93,6 @@ func (g *Guard) Gets(h *task.Hosted, v Verdict) Answer {
 func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Image, now time.Time) (a Answer, waits bool) {
 	timeout := v.timeout()
 	if timeout == 0 {
-		delete(g.later, key)
 		return Answer{}, false
 	}
 	p, news := g.later.put(key, h.Epoch, v, image, now)
@@ -108,4 +109,13 @@ func (g *Guard) postpone(h *task.Hosted, key string, v Verdict, image *policy.Im
 		return Answer{Decision: Refused, Words: line("waited " + timeout.String() + " in vain: " + what)}, true
 	}
 	return Answer{}, false
+}
+
+// unkept is what is said of a decision that the journal can't hold. Where the journal is, and why, is for the host's log.
+func unkept(err error) Verdict {
+	v := Verdict{Decision: Later, Sentence: "this host can't write to its disk what it decides: see its SWOP's log", Detail: err.Error()}
+	if full, ok := errors.AsType[*noRoom](err); ok {
+		v.Sentence = full.Error()
+	}
+	return v
 }

@@ -33,7 +33,7 @@ func roomFor(e *Entry, all map[string]Entry, nowMS int64) (map[string]Entry, err
 		over := len(of) - share.most
 		gone := forgotten(of, over+1, over+share.most/4, nowMS)
 		if len(of)-len(gone) >= share.most {
-			return nil, fmt.Errorf("this host has begun %d assignments of %s that have not expired, and can't forget them: wait until some have, and let new ones expire sooner", len(of)-len(gone), share.whose)
+			return nil, &noRoom{len(of) - len(gone), share.whose}
 		}
 		left = maps.Clone(left)
 		for _, id := range gone {
@@ -41,6 +41,16 @@ func roomFor(e *Entry, all map[string]Entry, nowMS int64) (map[string]Entry, err
 		}
 	}
 	return left, nil
+}
+
+// noRoom says that a share is full.
+type noRoom struct {
+	begun int
+	whose string
+}
+
+func (e *noRoom) Error() string {
+	return fmt.Sprintf("this host has begun %d assignments of %s that have not expired, and can't forget them: wait until some have, and let new ones expire sooner", e.begun, e.whose)
 }
 
 // forgotten are the IDs of at most so many of some entries, to be forgotten: those that have expired long ago and of which nothing runs, and

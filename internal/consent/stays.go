@@ -28,7 +28,8 @@ func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer 
 	switch v.Decision {
 	case Refused:
 		e.decided(Refused, "", v.Sentence, now)
-		return g.keep(e, v.Detail, h, g.refusal(&e), now)
+		_ = g.keep(e, v.Detail, h, now) // it is refused also if that can't be kept
+		return e.answer(g.refusal(&e))
 	case Later:
 		if _, news := g.later.put(key, h.Epoch, v, nil, now); news {
 			g.cfg.Log.Warn("what runs of an assignment goes on: whether it may nobody can say now", "assignment", h.ID, "what", text.Line(v.Sentence), "err", text.Line(v.Detail))
