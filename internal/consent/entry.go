@@ -20,7 +20,7 @@ const (
 	Asked    Decision = "asked" // not yet: somebody is to approve it
 	Refused  Decision = "refused"
 	Approved Decision = "approved" // after it was asked
-	Later    Decision = "later"    // nobody can say it now; no journal has it
+	Later    Decision = "later"    // nobody could say it yet
 )
 
 // Entry is what a host has had to do with an assignment. Times are Unix milliseconds by the host's clock; 0: it did not happen.
@@ -59,7 +59,7 @@ func (e *Entry) check() error {
 		return errors.New("its assignment has no ID")
 	case e.Order == "" || e.By == "" || e.Task == "" || e.Digest == "" || e.ReceivedMS <= 0 || e.ExpiresMS <= 0 || e.DecidedMS <= 0:
 		return errors.New("it lacks what every entry has")
-	case !slices.Contains([]Decision{Allowed, Asked, Refused, Approved}, e.Decision), e.Decision == Approved && e.Approver == "":
+	case !slices.Contains([]Decision{Allowed, Asked, Refused, Approved, Later}, e.Decision), e.Decision == Approved && e.Approver == "":
 		return fmt.Errorf("decision %.20q, without an approver", e.Decision)
 	case (e.Epoch == 0) != (e.BeganMS == 0) || e.BeganMS < 0 || e.EndedMS < 0 || e.EndedMS > 0 && e.BeganMS == 0:
 		return errors.New("it has ended or begun out of order")

@@ -88,6 +88,9 @@ func New(cfg Config) *Guard {
 func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	for range maxTurns {
 		found, v, err := g.judge(ctx, h, t)
+		if ctx.Err() != nil { // what was found in this time is no matter of the host's
+			return Answer{Decision: Asked, Words: "waits: its host was not asked to the end"}
+		}
 		if err != nil { // nothing is journaled of what proves nothing
 			return Answer{Decision: Refused, Words: line(err.Error())}
 		}
@@ -151,6 +154,9 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 	said := g.said(&e, h, now)
 	if !said.refuses() {
 		if a, waits := g.postpone(h, h.ID, v, e.Image, now); waits {
+			if a.Decision == Asked {
+				g.receive(e, now)
+			}
 			return a, true
 		}
 	}
@@ -168,6 +174,18 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 		delete(g.later, h.ID)
 	}
 	return next.answer(words), true
+}
+
+// receive has the journal know that an assignment was received that has to wait: who has asked for it is proven, and when.
+func (g *Guard) receive(e Entry, now time.Time) {
+	if _, known := g.cfg.Journal.Find(e.Assignment); known {
+		return
+	}
+	e.Image = nil // it is looked for again
+	e.decided(Later, "", "", now)
+	if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
+		g.cfg.Log.Warn("that an assignment was received can't be kept", "assignment", e.Assignment, "err", err)
+	}
 }
 
 // keep has the journal hold what was decided, unless a restarted host would come to the same without it: a refusal by the policy alone.

@@ -19,6 +19,9 @@ func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer 
 		return Answer{Decision: Refused, Words: line(err.Error())}
 	}
 	v := g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image) // may take long: others do not wait
+	if ctx.Err() != nil {
+		return Answer{Decision: Later, Words: "its host was not asked to the end"}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e, err = g.begun(h, t); err != nil { // it has ended meanwhile

@@ -1,6 +1,7 @@
 package consent_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,10 +76,19 @@ func whatNobodyCanSay(t *testing.T) {
 	if n := strings.Count(w.log.String(), "stat /mnt/secret: stale"); n != 1 {
 		t.Errorf("the log has it %d times:\n%s", n, w.log)
 	}
-	if e, known := w.journal.Find(h.ID); known {
-		t.Errorf("the journal has %+v", e)
+	received := time.Now().Add(-30 * time.Second)
+	time.Sleep(50 * time.Minute) // what proves who asked for it is valid no more
+	g = w.guard()
+	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked || !g.Received(h.ID).Equal(received) {
+		t.Errorf("after a restart: %+v, received at %v, want %v", got, g.Received(h.ID), received)
 	}
+	time.Sleep(20 * time.Minute)
 	w.policy.Verdict = consent.Verdict{Decision: consent.Allowed, Sentence: "Allow all"}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := g.Ask(ended, h, pull()); got.Decision != consent.Asked {
+		t.Errorf("by a host that stops: %+v", got)
+	}
 	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Allowed {
 		t.Fatalf("once it is known: %+v", got)
 	}
