@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -168,7 +167,7 @@ func (w *world) verifier() consent.Verifier {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Taskrunner: "tr"}
+	return consent.Verifier{Source: w.svid("/swarm/swop/" + host), Domains: domains, Node: host, Taskrunner: "tr", Peers: 3}
 }
 
 // asking is what an operator signs to have a request carried out.
@@ -307,9 +306,6 @@ func TestALyingSN(t *testing.T) {
 		{"more peers", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) {
 			h.Groups = []task.Group{{Name: "peers", Peers: 99, Least: 1}}
 		}},
-		{"more members than peers", "signed for 2 peers in group peers", func(_ *world, h *task.Hosted, _ *task.Task) {
-			h.Members = slices.Repeat(h.Members, 3)
-		}},
 		{"a member of another group", "signed for no group", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members[0].Group = "evil" }},
 		{"another's place", "signed taskrunner and assignment to join", func(_ *world, h *task.Hosted, _ *task.Task) { h.Joins = "5" }},
 		{"a start without order", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) { h.InOrder = true }},
@@ -327,6 +323,8 @@ func TestALyingSN(t *testing.T) {
 			q.ExpiresMS = 0
 			*h = *w.assigned(q, ann)
 		}},
+		{"two parts for one host", "be 2 members of it at a time", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members = append(h.Members, h.Members...) }},
+		{"more peers than the host is", "counts this host for 3 peers, and it offers 1", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members[0].Peers = 3 }},
 		{"an expiry without end", "at most 7 days", func(w *world, h *task.Hosted, _ *task.Task) {
 			q := request()
 			q.ExpiresMS = 1<<63 - 1
@@ -412,6 +410,29 @@ func TestOnlyAcceptedDomains(t *testing.T) {
 	if by, err := v.Verify(h, swarmID, time.Now()); err != nil || by.String() != "spiffe://b.example"+ann {
 		t.Errorf("%v, %v", by, err)
 	}
+}
+
+// TestPeersOfAHost: it counts for as many as it offers where it starts SLs. What has begun goes on by what it offered then.
+func TestPeersOfAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		train := &task.Task{Name: "pull", Type: task.RunSwarm, Prereq: task.Root, Definition: []byte("Command: true\n")}
+		train.Digest = train.Sum()
+		q := request()
+		q.Digest = train.Digest
+		h := w.assigned(q, ann)
+		if got := w.guard().Ask(t.Context(), h, train); got.Decision != consent.Refused || !strings.Contains(got.Words, "counts this host for 1 peers, and it offers 3") {
+			t.Errorf("one peer: %v", got)
+		}
+		h.Members[0].Peers = 3
+		if got := w.guard().Ask(t.Context(), h, train); got.Decision != consent.Allowed {
+			t.Errorf("as it offers: %v", got)
+		}
+		h.Members[0].Peers = 2 // as if it had been started with another profile
+		if got := w.guard().Ask(t.Context(), h, train); got.Decision != consent.Allowed {
+			t.Errorf("what has begun: %v", got)
+		}
+	})
 }
 
 // TestAHostThatIsStopped: what was ended with it does not begin again, unasked, when it is started.

@@ -227,14 +227,18 @@ func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, error) 
 	if err != nil {
 		return e, err
 	}
+	began := e.running() && e.Epoch == h.Epoch
 	switch {
-	case e.running() && e.Epoch == h.Epoch:
+	case began:
 	case h.Epoch < e.Epoch:
 		return e, fmt.Errorf("placement %d of it has passed on this host: %d was begun", h.Epoch, e.Epoch)
 	case h.Epoch == e.Epoch:
 		return e, errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
 	}
 	if err := sameTask(&asked, t); err != nil {
+		return e, err
+	}
+	if err := g.cfg.holdPeers(h, t); err != nil && !began {
 		return e, err
 	}
 	return e, timely(asked.ExpiresMS, now)

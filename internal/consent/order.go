@@ -32,6 +32,8 @@ type Verifier struct {
 	Node    string           // this host's name in the swarm
 	// Taskrunner is whose tasks the host takes: those of others only if the operator has named the host.
 	Taskrunner string
+	// Peers is for how many the host counts in a task that starts SLs, as it offers; 0: it is not known.
+	Peers uint32
 }
 
 // Verify returns who asked for an assignment. Its order must be signed for this swarm by an operator's SVID that this host's bundle accepts
@@ -146,16 +148,25 @@ func (v *Verifier) hold(asked *task.Request, h *task.Hosted) error {
 	return holdMembers(asked, h.Members)
 }
 
-// holdMembers bounds what a host carries out of an assignment by what was asked of all hosts together.
+// holdMembers bounds what a host carries out of an assignment: one part in a group that was asked for.
 func holdMembers(asked *task.Request, members []task.HostedMember) error {
-	mine := map[string]uint32{}
+	if len(members) > 1 {
+		return fmt.Errorf("the SN has this host be %d members of it at a time: a host is one", len(members))
+	}
 	for _, m := range members {
-		i := slices.IndexFunc(asked.Groups, func(g task.Group) bool { return g.Name == m.Group })
-		if i < 0 {
+		if !slices.ContainsFunc(asked.Groups, func(g task.Group) bool { return g.Name == m.Group }) {
 			return fmt.Errorf("the operator signed for no group %.80q", m.Group)
 		}
-		if mine[m.Group]++; mine[m.Group] > asked.Groups[i].Peers {
-			return fmt.Errorf("the operator signed for %d peers in group %s, and this host alone is to have more members in it", asked.Groups[i].Peers, m.Group)
+	}
+	return nil
+}
+
+// holdPeers holds the number of peers for which an SN counts this host to what it offers: the host signs it for the ledger.
+func (v *Verifier) holdPeers(h *task.Hosted, t *task.Task) error {
+	offers := task.Offer{Peers: v.Peers}.Counts(t.Type)
+	for _, m := range h.Members {
+		if v.Peers > 0 && m.Peers != offers {
+			return fmt.Errorf("the SN counts this host for %d peers, and it offers %d: if its profile was changed, assign the task again", m.Peers, offers)
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ type Config struct {
 	Domains    identity.Domains
 	SwarmID    func() string
 	Taskrunner string                           // whose tasks the host takes
+	Peers      uint32                           // that the host is in a RUN_SWARM task
 	Policy     *policy.Policy                   // of the host's owner
 	Types      func(Given) map[string]work.Type // how tasks are carried out, by their type
 	OwnLog     logs.Source                      // the host's own log; nil: none is kept
@@ -61,7 +62,7 @@ func Run(ctx context.Context, cfg Config) error {
 		types[name] = lines.Of(kept.Of(t))
 	}
 	guard := consent.New(consent.Config{
-		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner}, SwarmID: cfg.SwarmID,
+		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner, Peers: cfg.Peers}, SwarmID: cfg.SwarmID,
 		Policy: owner, Image: Images(types), Journal: journal, Log: cfg.Log,
 	})
 	view, swarm := NewView(), client.Host{Client: cfg.API}
