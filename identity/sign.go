@@ -76,13 +76,21 @@ type MemberState struct {
 	Epoch, Member             uint32
 	State                     string
 	Code                      int32 // exit code
+	// Group is the one of the assignment that the member is in, and Peers are for how many it counts there. Hosts of before signed neither.
+	Group string
+	Peers uint32
 }
 
 // MemberMessage is what the host's node key signs of it, for the ledger: it holds no nonce, as nothing that was once true of a member of an
-// epoch becomes untrue.
+// epoch becomes untrue. Without a group it is the message of before.
 func MemberMessage(m MemberState) []byte {
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
-	return message("swarm member 1", []byte(m.SwarmID), []byte(m.Node), []byte(m.Assignment), number(m.Epoch), number(m.Member), []byte(m.State), number(uint32(m.Code))) //nolint:gosec // its bits
+	domain := "swarm member 1"
+	fields := [][]byte{[]byte(m.SwarmID), []byte(m.Node), []byte(m.Assignment), number(m.Epoch), number(m.Member), []byte(m.State), number(uint32(m.Code))} //nolint:gosec // its bits
+	if m.Group != "" {
+		domain, fields = "swarm member 2", append(fields, []byte(m.Group), number(m.Peers))
+	}
+	return message(domain, fields...)
 }
 
 // LogsMessage is what the SVID key of a node signs that hands a log out: that what is sealed with an encapsulated key of HPKE is its answer to

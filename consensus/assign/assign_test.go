@@ -315,6 +315,34 @@ func TestHostCannotSayThatItIsLost(t *testing.T) {
 	})
 }
 
+// TestSignedOfAnotherPart: a host that was shown another group or other peers than its member has is believed, and what it has signed is not kept.
+func TestSignedOfAnotherPart(t *testing.T) {
+	inSwarm(t, 4, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = hang
+		}
+		s.assign("7", 4)
+		s.run(30 * time.Second)
+		said := func(i uint32, group string, peers uint32) {
+			s.hosts[i].up = false // so that it says nothing else
+			s.servers[0].scheduler.Record(assign.HostReport{Node: s.hosts[i].name, Members: []assign.MemberReport{{
+				Assignment: "7", Epoch: 1, Group: group, Peers: peers, Report: task.Report{Member: i, State: task.Exited, Code: 1, Signature: fmt.Sprint("signed", i)},
+			}}})
+		}
+		group := s.assignment("7").Members[0].Group
+		said(0, group, 1)
+		said(1, "others", 1)
+		said(2, group, 2)
+		said(3, "", 0) // a host of before
+		pass(2 * time.Second)
+		for i, want := range []string{"signed0", "", "", "signed3"} {
+			if m := s.assignment("7").Members[i]; m.State != task.Exited || m.Code != 1 || m.Signature != want {
+				t.Errorf("member %+v, want the signature %q", m, want)
+			}
+		}
+	})
+}
+
 // TestChaos has hosts die, hang, refuse, fail and lose their links, leaders change and operators reset, all at random: there is one
 // history, no two epochs run at a time, and every assignment is over in the end, with one verdict.
 func TestChaos(t *testing.T) {

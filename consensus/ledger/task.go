@@ -100,6 +100,7 @@ type Member struct {
 	// Group is the one that it was in, and Peers are for how many it counts there. Records of before they were kept have neither.
 	Group string `json:"group,omitempty"`
 	Peers uint32 `json:"peers,omitempty"`
-	// Signature is by the host's node key over identity.MemberMessage of state and code, base64; empty: the host did not sign it.
+	// Signature is by the host's node key over identity.MemberMessage of state, code, group and peers, base64; empty: the host did not sign it. Hosts
+	// of before signed neither group nor peers.
 	Signature string `json:"signature,omitempty"`
 }

@@ -60,5 +60,8 @@ const MaxHosted = 64
 type MemberReport struct {
 	Assignment string
 	Epoch      uint32
+	// Group and Peers are the member's, as the host was shown it and signed it. Hosts of before said neither.
+	Group string
+	Peers uint32
 	Report
 }

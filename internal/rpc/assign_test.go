@@ -286,8 +286,18 @@ func TestHostsReportMembers(t *testing.T) {
 	if got := said.all[said.count()-1].Members[0].Signature; got != base64.StdEncoding.EncodeToString(m.Members[0].GetSignature()) {
 		t.Errorf("the signature for the ledger is %q", got)
 	}
-	m.Members[0].Epoch++
+	m.Members[0].Group, m.Members[0].Peers = "peers", 2
+	m.Members[0].Signature = must(key.Sign(onwire.MemberMessage(swarmID, "h", m.GetMembers()[0])))(t)
+	must(h.sessions().Report(t.Context(), with(h, m)))(t)
+	if got := said.all[said.count()-1].Members[0]; got.Group != "peers" || got.Peers != 2 {
+		t.Errorf("the part that was signed is %+v", got)
+	}
+	m.Members[0].Peers++
 	_, err := h.sessions().Report(t.Context(), with(h, m))
+	wantReason(t, "signed for fewer peers", err, "SIGNATURE_REFUSED")
+	m.Members[0].Peers--
+	m.Members[0].Epoch++
+	_, err = h.sessions().Report(t.Context(), with(h, m))
 	wantReason(t, "signed for another epoch", err, "SIGNATURE_REFUSED")
 	m.Members[0].Signature = make([]byte, 65)
 	_, err = h.sessions().Report(t.Context(), with(h, m))

@@ -263,6 +263,7 @@ type auditedJSON struct {
 	Orders        int                   `json:"orders" doc:"changes by operators with their signature"`
 	Unsigned      int                   `json:"unsigned" doc:"changes by operators of before they were signed"`
 	UnsignedParts int                   `json:"unsigned_members" doc:"parts of hosts in assignments of which the SNs alone say what became: the host did not sign it"`
+	Ungrouped     int                   `json:"ungrouped_members" doc:"parts of hosts in assignments of which the SNs alone say the group and for how many peers they stand: the host is of before hosts signed that"`
 	Recoveries    []recoveredJSON       `json:"recoveries" doc:"the group of SNs was founded anew, in order"`
 	Tasks         []taskStepJSON        `json:"tasks" doc:"who made, assigned, approved, refused and ended tasks, in order"`
 	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
@@ -366,7 +367,7 @@ func auditedToJSON(r *audit.Report, tasks []deeds.Deed) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Ungrouped: r.UngroupedMembers, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
 	}
 	for _, x := range r.Recoveries {
 		out.Recoveries = append(out.Recoveries, recoveredJSON{x.Record, stamp(x.AtMS), x.Epoch, x.Node, x.LastIndex, x.By})
@@ -516,6 +517,9 @@ func printVerified(w io.Writer, r *audit.Report, tasks []deeds.Deed) error {
 	}
 	if r.UnsignedMembers > 0 {
 		fmt.Fprintf(w, "of %s in assignments the SNs alone say what became: the hosts did not sign it\n", many(r.UnsignedMembers, "part"))
+	}
+	if r.UngroupedMembers > 0 {
+		fmt.Fprintf(w, "of %s in assignments the SNs alone say the group and the peers: the hosts signed neither yet\n", many(r.UngroupedMembers, "part"))
 	}
 	if r.Unwitnessed > 0 {
 		fmt.Fprintf(w, "not yet witnessed by a later round or an operator: the last %s; apart from their own signatures, only the SNs vouch for them (compare heads: --head)\n",

@@ -144,7 +144,7 @@ func (h *Host) publish(all []task.Hosted) {
 	for _, a := range all {
 		for _, want := range a.Members {
 			if m := h.members[h.label(a, want)]; m != nil && m.state != "" {
-				reports = append(reports, assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Report: m.report()})
+				reports = append(reports, assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Group: want.Group, Peers: want.Peers, Report: m.report()})
 			}
 		}
 	}

@@ -11682,15 +11682,18 @@ func (x *HostedMember) GetStop() bool {
 
 // MemberReport is what a host says of one of its members.
 type MemberReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Assignment    string                 `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
-	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`         // all but placed and lost
-	Code          int32                  `protobuf:"varint,5,opt,name=code,proto3" json:"code,omitempty"`          // exit code
-	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`           // one line, at most 256 bytes
-	Cleaned       bool                   `protobuf:"varint,7,opt,name=cleaned,proto3" json:"cleaned,omitempty"`    // nothing of it is left on the host
-	Signature     []byte                 `protobuf:"bytes,8,opt,name=signature,proto3" json:"signature,omitempty"` // by the node key over identity.MemberMessage: the ledger has it
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Assignment string                 `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	Epoch      uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Index      uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	State      string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`         // all but placed and lost
+	Code       int32                  `protobuf:"varint,5,opt,name=code,proto3" json:"code,omitempty"`          // exit code
+	Text       string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`           // one line, at most 256 bytes
+	Cleaned    bool                   `protobuf:"varint,7,opt,name=cleaned,proto3" json:"cleaned,omitempty"`    // nothing of it is left on the host
+	Signature  []byte                 `protobuf:"bytes,8,opt,name=signature,proto3" json:"signature,omitempty"` // by the node key over identity.MemberMessage: the ledger has it
+	// group and peers are the member's, as the host was shown it. They are in what it signs; hosts of before gave neither.
+	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	Peers         uint32 `protobuf:"varint,10,opt,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11779,6 +11782,20 @@ func (x *MemberReport) GetSignature() []byte {
 		return x.Signature
 	}
 	return nil
+}
+
+func (x *MemberReport) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *MemberReport) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
+	}
+	return 0
 }
 
 // LogPart says which log is asked for, and by whom it can be read.
@@ -13460,7 +13477,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05peers\x18\x03 \x01(\rR\x05peers\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
 	"\x05start\x18\x05 \x01(\bR\x05start\x12\x12\n" +
-	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xd0\x01\n" +
+	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xfc\x01\n" +
 	"\fMemberReport\x12\x1e\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\tR\n" +
@@ -13471,7 +13488,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04code\x18\x05 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x18\n" +
 	"\acleaned\x18\a \x01(\bR\acleaned\x12\x1c\n" +
-	"\tsignature\x18\b \x01(\fR\tsignature\"\xa3\x01\n" +
+	"\tsignature\x18\b \x01(\fR\tsignature\x12\x14\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
+	"\x05peers\x18\n" +
+	" \x01(\rR\x05peers\"\xa3\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +

@@ -74,9 +74,16 @@ func (b *ran) end(id, verdict string, o *ledger.Order, lie func(*ledger.EndedAss
 // signs has a host sign what is said of its member.
 func (n *node) signs(t *testing.T, e *ledger.EndedAssignment, i int) {
 	t.Helper()
+	m := e.Members[i]
+	n.signsAs(t, e, i, m.Group, m.Peers)
+}
+
+// signsAs has it sign a group and peers of its own; those of before signed none.
+func (n *node) signsAs(t *testing.T, e *ledger.EndedAssignment, i int, group string, peers uint32) {
+	t.Helper()
 	m := &e.Members[i]
 	signature, err := n.key.Sign(identity.MemberMessage(identity.MemberState{
-		SwarmID: swarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: uint32(i), State: m.State, Code: m.Code,
+		SwarmID: swarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: uint32(i), State: m.State, Code: m.Code, Group: group, Peers: peers,
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +118,9 @@ func TestHostsSignWhatBecameOfTheirMembers(t *testing.T) {
 			e.Members = append(e.Members[:1:1], e.Members...)
 			e.Members[0].Signature = ""
 		}},
+		"another group":      {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].Group = "others" }},
+		"more peers":         {`in group "peers" for 3 peers`, 0, func(e *ledger.EndedAssignment) { e.Members[0].Peers++ }},
+		"no group":           {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].Group, e.Members[0].Peers = "", 0 }},
 		"no signature":       {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].Signature = "x" }},
 		"lost, as it is not": {"did not sign", 0, func(e *ledger.EndedAssignment) { e.Members[0].State = "lost" }},
 	} {
@@ -125,6 +135,22 @@ func TestHostsSignWhatBecameOfTheirMembers(t *testing.T) {
 		if found := fmt.Sprint(r.Problems); r.Good() != (tt.want == "") || !strings.Contains(found, tt.want) || r.UnsignedMembers != tt.unsigned {
 			t.Errorf("%s: found %s, want %q; %d unsigned", name, found, tt.want, r.UnsignedMembers)
 		}
+	}
+}
+
+// TestHostsOfBeforeSignNoGroup: their signatures prove what they did, and it is counted of how many the SNs alone say the group.
+func TestHostsOfBeforeSignNoGroup(t *testing.T) {
+	ca := newAuthority(t)
+	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1")}
+	b := newRan(t, ca, newOperator(t, ca), hosts, []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)})
+	b.assign(&swarmv1.AssignTaskRequest{Id: "7"}, nil)
+	b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) {
+		e.Members = append(e.Members, ledger.Member{Node: "swop-1", PeerID: hosts[1].id, State: "exited", Group: "peers", Peers: 1})
+		hosts[0].signsAs(t, e, 0, "", 0)
+		hosts[1].signs(t, e, 1)
+	})
+	if r := verify(t, b.bytes, optionsOf(ca)); !r.Good() || r.UnsignedMembers != 0 || r.UngroupedMembers != 1 {
+		t.Errorf("found %v; %d unsigned, %d without a group", r.Problems, r.UnsignedMembers, r.UngroupedMembers)
 	}
 }
 
@@ -337,6 +363,10 @@ func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 		"a failure of too few who succeeded": {"", func(b *ran) {
 			b.assign(id("7"), nil)
 			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 1; hosts[0].signs(t, e, 0) })
+		}},
+		"a host at two indexes": {"members[1].node: host swop-0 is members[0] too", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members = append(e.Members, e.Members[0]) })
 		}},
 		"a failure beside one that failed": {"", func(b *ran) {
 			b.assign(id("7"), nil)

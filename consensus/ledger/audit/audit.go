@@ -65,9 +65,12 @@ type Report struct {
 	Orders        int // records of changes that an operator has signed
 	// UnsignedMembers is how often the SNs alone say what became of a host's part in an assignment: the host has not signed it.
 	UnsignedMembers int
-	Unsigned        int         // records of changes by operators of before they were signed
-	Contracts       []*Contract // by first appearance
-	Recoveries      []Recovered // foundings of the group of SNs anew
+	// UngroupedMembers is how often a host has signed what became of its part, but not in which group that was and for how many peers: it is of before
+	// hosts did.
+	UngroupedMembers int
+	Unsigned         int         // records of changes by operators of before they were signed
+	Contracts        []*Contract // by first appearance
+	Recoveries       []Recovered // foundings of the group of SNs anew
 	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
 	// alone vouch for them, apart from what they carry signed themselves.
 	Unwitnessed uint64

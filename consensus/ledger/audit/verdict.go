@@ -51,6 +51,9 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
 		}
+		if first := slices.IndexFunc(e.Members, func(x ledger.Member) bool { return x.Node == m.Node || x.PeerID == m.PeerID }); first < i {
+			k.bad(field("node"), "host %.63q is members[%d] too", m.Node, first)
+		}
 		t.add(m, k.memberSigned(field("signature"), e, uint32(i))) //nolint:gosec // a record has not so many
 	}
 	switch {
@@ -146,12 +149,20 @@ func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) b
 		return false
 	}
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
-	message := identity.MemberMessage(identity.MemberState{
-		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code,
-	})
-	if err != nil || !k.opts.Unsigned && identity.VerifyNodeSignature(m.PeerID, message, signature) != nil {
-		k.bad(field, "host %.63q did not sign that its part in assignment %.20s is %.20q with code %d", m.Node, e.Assignment, m.State, m.Code)
+	said := identity.MemberState{
+		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code, Group: m.Group, Peers: m.Peers,
+	}
+	signed := func() bool {
+		return err == nil && (k.opts.Unsigned || identity.VerifyNodeSignature(m.PeerID, identity.MemberMessage(said), signature) == nil)
+	}
+	if signed() {
+		return true
+	}
+	said.Group, said.Peers = "", 0 // as hosts of before signed it
+	if !signed() {
+		k.bad(field, "host %.63q did not sign that its part in assignment %.20s is %.20q with code %d, in group %.63q for %d peers", m.Node, e.Assignment, m.State, m.Code, m.Group, m.Peers)
 		return false
 	}
+	k.report.UngroupedMembers++
 	return true
 }

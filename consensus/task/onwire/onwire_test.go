@@ -107,7 +107,7 @@ func TestWhatAnSNMayNotShow(t *testing.T) {
 // TestHostsSayAll: every field of what a host says reaches the SN, bounded.
 func TestHostsSayAll(t *testing.T) {
 	want := []task.MemberReport{
-		{Assignment: "7", Epoch: 2, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln"}},
+		{Assignment: "7", Epoch: 2, Group: "peers", Peers: 4, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln"}},
 		{Assignment: "8", Epoch: 1, Report: task.Report{Node: "h", State: task.Asked}},
 	}
 	wire := onwire.Members(want)
@@ -132,6 +132,10 @@ func TestHostsSayAll(t *testing.T) {
 		"placed by itself":     {Assignment: "7", State: "placed"},
 		"lost by itself":       {Assignment: "7", State: "lost"},
 		"a member of no epoch": {Assignment: "7", State: "asked", Index: task.MaxMembers},
+		"a group for nobody":   {Assignment: "7", State: "asked", Group: "peers"},
+		"peers of no group":    {Assignment: "7", State: "asked", Peers: 1},
+		"too many peers":       {Assignment: "7", State: "asked", Group: "peers", Peers: task.MaxMembers + 1},
+		"a group without end":  {Assignment: "7", State: "asked", Group: strings.Repeat("x", 1<<10), Peers: 1},
 		"long words":           {Assignment: "7", State: "asked", Text: strings.Repeat("x", task.MaxText+1)},
 	} {
 		if got, err := onwire.FromMembers("h", []*swarmv1.MemberReport{bad}); err == nil {
@@ -143,7 +147,7 @@ func TestHostsSayAll(t *testing.T) {
 // TestSignedReportsDiffer: no other report of members, of no other node or swarm, has the bytes that are signed.
 func TestSignedReportsDiffer(t *testing.T) {
 	one := func() []*swarmv1.MemberReport {
-		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}}}
+		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2}}
 	}
 	seen := map[string]string{string(onwire.MembersMessage("swarm", "h", one())): "the report"}
 	add := func(name string, message []byte) {

@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -23,6 +25,7 @@ func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 		}
 		out = append(out, &swarmv1.MemberReport{
 			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned, Signature: signature,
+			Group: r.Group, Peers: r.Peers,
 		})
 	}
 	return out
@@ -32,6 +35,7 @@ func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 func MemberMessage(swarmID, node string, x *swarmv1.MemberReport) []byte {
 	return identity.MemberMessage(identity.MemberState{
 		SwarmID: swarmID, Node: node, Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Member: x.GetIndex(), State: x.GetState(), Code: x.GetCode(),
+		Group: x.GetGroup(), Peers: x.GetPeers(),
 	})
 }
 
@@ -46,7 +50,10 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 		if !task.ValidID(x.GetAssignment()) || x.GetIndex() >= task.MaxMembers || !s.Known() || s == task.Placed || s == task.Lost || len(x.GetText()) > task.MaxText || len(x.GetSignature()) > maxSeal {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q that is %.20q", errBounds, x.GetIndex(), x.GetAssignment(), s)
 		}
-		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Report: task.Report{
+		if grouped := naming.ValidNode(x.GetGroup()) && x.GetPeers() > 0 && x.GetPeers() <= task.MaxMembers; !grouped && (x.GetGroup() != "" || x.GetPeers() > 0) {
+			return nil, fmt.Errorf("%w: member %d of assignment %.20q in group %.64q for %d peers", errBounds, x.GetIndex(), x.GetAssignment(), x.GetGroup(), x.GetPeers())
+		}
+		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Group: x.GetGroup(), Peers: x.GetPeers(), Report: task.Report{
 			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(), Signature: base64.StdEncoding.EncodeToString(x.GetSignature()),
 		}})
 	}
@@ -56,7 +63,12 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 // MembersMessage is what a node's key signs of what it says of its members, so that an SN that passes it on can change nothing of it. An
 // older one does no harm: nothing that was once true of a member of an epoch becomes untrue.
 func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
+	// With groups all fields are always there: no two lists of reports give the same bytes.
+	whole := slices.ContainsFunc(all, func(x *swarmv1.MemberReport) bool { return x.GetGroup() != "" })
 	b := []byte("swarmd member reports 1\x00")
+	if whole {
+		b = []byte("swarmd member reports 2\x00")
+	}
 	field := func(s string) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s))) //nolint:gosec // bounded, and what is cut off is not equal
 		b = append(b, s...)
@@ -75,8 +87,12 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 			cleaned = 1
 		}
 		b = append(b, cleaned)
-		if len(x.GetSignature()) > 0 { // hosts of before had none
+		if whole || len(x.GetSignature()) > 0 { // hosts of before had none
 			field(string(x.GetSignature()))
+		}
+		if whole {
+			field(x.GetGroup())
+			b = binary.BigEndian.AppendUint32(b, x.GetPeers())
 		}
 	}
 	return b
