@@ -1,6 +1,7 @@
 package swci
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/shellwords"
@@ -24,26 +25,50 @@ func (g *Grammar) lex(line string) ([]string, error) {
 	return append(words, rest), nil
 }
 
-// plainBlanks makes blanks of those that a page of the web does not break: who copies a command from one can't see which they are.
-func plainBlanks(line string) string { return strings.ReplaceAll(line, "\u00a0", " ") }
+// webBlank is a blank that a page of the web does not break: who copies a command from one can't see which blanks are.
+const webBlank = "\u00a0"
+
+// plainBlanks makes blanks of those outside of quotes. What is quoted means itself.
+func plainBlanks(line string) string {
+	var plain strings.Builder
+	from := 0
+	for i := range unquoted(line) {
+		if strings.HasPrefix(line[i:], webBlank) {
+			plain.WriteString(line[from:i] + " ")
+			from = i + len(webBlank)
+		}
+	}
+	return plain.String() + line[from:]
+}
 
 // withoutComment returns what of a line stands before a # that is a word by itself, outside of quotes. A value may begin with #.
 func withoutComment(line string) string {
 	blank := func(i int) bool { return line[i] == ' ' || line[i] == '\t' }
-	var quote byte // 0 outside of quotes
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\\' && quote != '\'':
-			i++ // what follows means itself
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		case quote == 0 && c == '#' && i > 0 && blank(i-1) && i+1 < len(line) && blank(i+1):
+	for i := range unquoted(line) {
+		if line[i] == '#' && i > 0 && blank(i-1) && i+1 < len(line) && blank(i+1) {
 			return line[:i]
 		}
 	}
 	return line
+}
+
+// unquoted are the places of the bytes outside of quotes that no backslash stands before.
+func unquoted(line string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		var quote byte // 0 outside of quotes
+		for i := 0; i < len(line); i++ {
+			switch c := line[i]; {
+			case c == '\\' && quote != '\'':
+				i++ // what follows means itself
+			case quote != 0 && c == quote:
+				quote = 0
+			case quote == 0 && (c == '\'' || c == '"'):
+				quote = c
+			case quote == 0 && !yield(i):
+				return
+			}
+		}
+	}
 }
 
 // maxHead bounds what stands before a verbatim argument, in bytes: names are far shorter.
