@@ -23,22 +23,16 @@ func (s *secondDocument) Error() string {
 	return fmt.Sprintf("line %d: a second document begins", s.line)
 }
 
-// onlyDocument parses a file that has one value. YAML allows a line of tabs, and a comment behind tabs, and the parser does not: where it
-// fails they are read as blanks.
+// onlyDocument parses a file that has one value. YAML allows a line of tabs, and a comment behind tabs, and the parser does not.
 func onlyDocument(data []byte) (*yaml.Node, error) {
 	root, err := parseSingle(data)
-	if err != nil && (strings.Contains(err.Error(), "tab character") || strings.Contains(err.Error(), "cannot start any token")) {
-		if again, other := parseSingle(emptyTabs.ReplaceAllFunc(data, blanks)); other == nil {
+	if err != nil {
+		if again, other := withoutTabs(data, err); other == nil {
 			return again, nil
 		}
 	}
 	return root, err
 }
-
-// emptyTabs are the blanks before the end of a line, or before a comment, which have a tab among them.
-var emptyTabs = regexp.MustCompile(`(?m)^ *\t[ \t]*(?:#|\r?$)`)
-
-func blanks(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\t"), []byte(" ")) }
 
 // parseSingle parses a file that has one value. A --- at the end begins nothing.
 func parseSingle(data []byte) (*yaml.Node, error) {
