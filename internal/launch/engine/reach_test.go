@@ -55,9 +55,13 @@ func TestOutOfReach(t *testing.T) {
 			fmt.Fprint(w, `[{"Id": `)
 			panic(http.ErrAbortHandler)
 		}, true},
-		"what is below it is away": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"message":"connection error"}`, http.StatusServiceUnavailable) }, true},
-		"it has no such thing":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"message":"none"}`, http.StatusNotFound) }, false},
-		"it can't":                 {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"message":"no"}`, http.StatusInternalServerError) }, false},
+		"what is below it is away": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"message":"connection error"}`, http.StatusServiceUnavailable)
+		}, true},
+		"it has no such thing": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"message":"none"}`, http.StatusNotFound) }, false},
+		"it can't": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"message":"no"}`, http.StatusInternalServerError)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := engine.OpenAt(t.Context(), answers(t, tt.fn))
