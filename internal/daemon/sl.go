@@ -57,26 +57,34 @@ func slCommand(e Env) *cli.Command {
 		if inContainer(c) {
 			return slInContainer(c, e)
 		}
-		cfg, err := slConfig(c, e)
-		if err != nil {
+		if c.String("part") != "" {
+			return launch.ForTask(slHere(c, e))
+		}
+		return slHere(c, e)
+	}))
+}
+
+// slHere runs an SL in this process.
+func slHere(c *cli.Context, e Env) error {
+	cfg, err := slConfig(c, e)
+	if err != nil {
+		return err
+	}
+	if c.String("cert") != "" {
+		if err := tryFiles(c.Context, cfg.Common, identity.RoleSL); err != nil {
 			return err
 		}
-		if c.String("cert") != "" {
-			if err := tryFiles(c.Context, cfg.Common, identity.RoleSL); err != nil {
-				return err
-			}
-		}
-		defer registerProcess(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
-		code, err := cfg.Part.Within(c.Context, node.New(cfg, node.Deps{}).Run)
-		if err != nil {
-			code = max(code, 1)
-		}
-		noteExit(e, code, cfg.Log)
-		if code != 0 {
-			return &ExitError{Code: code, Err: err}
-		}
-		return nil
-	}))
+	}
+	defer registerProcess(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
+	code, err := cfg.Part.Within(c.Context, node.New(cfg, node.Deps{}).Run)
+	if err != nil {
+		code = max(code, 1)
+	}
+	noteExit(e, code, cfg.Log)
+	if code != 0 {
+		return &ExitError{Code: code, Err: err}
+	}
+	return nil
 }
 
 // noteExit notes the exit code where whoever started this SL asks for it.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -61,14 +62,14 @@ var _ work.Executor = (*Runner)(nil)
 func (r *Runner) scope() string { return engine.Scope(r.Env.Getenv) }
 
 // Prepare sees that all can be started: it has a probe run in the image as the program will. What a start that was cut off has left it removes.
-func (r *Runner) Prepare(ctx context.Context, j work.Job) error { return passing(r.prepare(ctx, j)) }
+func (r *Runner) Prepare(ctx context.Context, j work.Job) error { return toldOf(r.prepare(ctx, j)) }
 
-// passing is the error of an engine that can't be reached, for which another try is worth while.
-func passing(err error) error {
+// toldOf is the error of a member's SLs for the swarm. For an engine that can't be reached another try is worth while.
+func toldOf(err error) error {
 	if engine.OutOfReach(err) {
 		return work.EngineFails(err)
 	}
-	return err
+	return launch.ForTask(err)
 }
 
 func (r *Runner) prepare(ctx context.Context, j work.Job) error {
@@ -118,7 +119,7 @@ func (r *Runner) Start(ctx context.Context, j work.Job) (work.Status, error) {
 		return nil
 	})
 	if err != nil {
-		return work.Status{}, passing(err)
+		return work.Status{}, toldOf(err)
 	}
 	r.note(&r.known.whole, j.Label)
 	return work.Status{State: task.Started}, nil

@@ -40,6 +40,10 @@ var _ work.Executor = (*Processes)(nil)
 
 // Prepare implements work.Executor: it finds what is wrong with the task on this host.
 func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
+	return launch.ForTask(p.prepare(ctx, j))
+}
+
+func (p *Processes) prepare(ctx context.Context, j work.Job) error {
 	r, leads, err := p.body(ctx, j)
 	if err != nil {
 		return err

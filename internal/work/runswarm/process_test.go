@@ -290,7 +290,7 @@ func TestPrepareFindsWhatIsWrong(t *testing.T) {
 			j.Task.Type, j.Task.Definition = task.PullImage, []byte("OrgAndReg : a\nRepoName : b\nTag : c\nAuth : null\n")
 		},
 		"task run: ": func(j *work.Job) { j.Task.Definition = []byte("Nonsense : 1\n") },
-		"none.py": func(j *work.Job) {
+		"none.py does not exist: put it into the model directory or change Command in the task": func(j *work.Job) {
 			j.Task.Definition = []byte(strings.ReplaceAll(string(j.Task.Definition), "works.py", "none.py"))
 		},
 		"set LD_PRELOAD": func(j *work.Job) {
