@@ -94,7 +94,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		return o, node.SWOPConfig{}, err
 	}
 	base, wrong := commonProblems(c, e, &o.Node, identity.RoleSWOP, 0)
-	profile, odds, err := readProfile(o)
+	profile, odds, err := o.ReadProfile()
 	if wrong.add(err) {
 		wrong.add(o.Locate(profile.API.Host, profile.API.Service, start.Port(profile.API.Port)), o.CheckSNs())
 	}
@@ -184,24 +184,4 @@ func identified(o *start.SWOP, p *taskfile.Profile) error {
 		}
 	}
 	return nil
-}
-
-// readProfile reads the host's profile, and what is odd in it.
-func readProfile(o *start.SWOP) (*taskfile.Profile, []*taskfile.Finding, error) {
-	file, err := start.HostFile("profile-file-name", o.ProfilePath())
-	if err != nil {
-		return nil, nil, err
-	}
-	if info, err := os.Stat(file); err == nil && info.Size() > fileLimit {
-		return nil, nil, fmt.Errorf("--profile-file-name: %s: bad file: it has %d bytes, at most %d are read", file, info.Size(), fileLimit)
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--profile-file-name: %w", err)
-	}
-	p, odd, err := taskfile.ReadProfile(file, raw)
-	if err == nil {
-		err = p.Unfilled()
-	}
-	return p, odd, err
 }

@@ -2,6 +2,7 @@ package start
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,33 @@ const (
 	// agentSocket is what SPIRE's agent calls its socket.
 	agentSocket = "api.sock"
 )
+
+// profile is the profile's file, and what is in it.
+func (o *SWOP) profile() (file string, raw []byte, err error) {
+	if file, err = HostFile("profile-file-name", o.ProfilePath()); err != nil {
+		return "", nil, err
+	}
+	if info, err := os.Stat(file); err == nil && info.Size() > taskfile.MaxFile {
+		return "", nil, fmt.Errorf("--profile-file-name: %s: bad file: it has %d bytes, at most %d are read", file, info.Size(), taskfile.MaxFile)
+	}
+	if raw, err = os.ReadFile(file); err != nil {
+		return "", nil, fmt.Errorf("--profile-file-name: %w", err)
+	}
+	return file, raw, nil
+}
+
+// ReadProfile reads the host's profile, and what is odd in it.
+func (o *SWOP) ReadProfile() (*taskfile.Profile, []*taskfile.Finding, error) {
+	file, raw, err := o.profile()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, odd, err := taskfile.ReadProfile(file, raw)
+	if err == nil {
+		err = p.Unfilled()
+	}
+	return p, odd, err
+}
 
 // TakeIdentity gives a node that is a process the identity that a SWOP's profile names for it, by paths of this host. It returns an error for
 // what is in a volume, of which a host sees no path.
