@@ -309,6 +309,12 @@ func (w *ward) asSWOP(t *testing.T) {
 		defer ln.Close()
 	}
 	taken := "--swop-fs-port=" + fmt.Sprint(busy.Addr().(*net.TCPAddr).Port)
+	write := func(name, old, with string) string {
+		if err := os.WriteFile(filepath.Join(w.home, name), []byte(strings.Replace(profile, old, with, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "--profile-file-name=" + name
+	}
 	for name, tt := range map[string]struct {
 		more   []string
 		code   int
@@ -323,6 +329,9 @@ func (w *ward) asSWOP(t *testing.T) {
 		"taken":           {[]string{taken}, 1, "port", doctor.Failed, "is in use by"},
 		"asks":            {[]string{"--policy=ask"}, 0, "policy", doctor.OK, "asks about every task"},
 		"bad policy":      {[]string{"--policy=" + filepath.Join(w.home, "bad.yaml")}, 1, "policy", doctor.Failed, "bad.yaml:1"},
+		"good profile":    {nil, 0, "profile", doctor.OK, "p.yaml is read as it stands there"},
+		"odd profile":     {[]string{write("odd.yaml", "network: n\n", "network: bridge\n")}, 0, "profile", doctor.Warning, "odd.yaml:"},
+		"bad profile":     {[]string{write("bad-p.yaml", "groupname", "grpname")}, 1, "profile", doctor.Failed, "bad-p.yaml:"},
 		"no profile":      {[]string{"--profile-file-name=none.yaml"}, 1, "options", doctor.Failed, "does not exist"},
 	} {
 		code, report := w.examine(t, "run-swop", append([]string{

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 
@@ -9,7 +10,9 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/doctor"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/taskfile"
 )
 
 // doctorSWOP looks at a SWOP to be. Its profile is read with its options.
@@ -17,6 +20,9 @@ func doctorSWOP(c *cli.Context, e Env) (*doctor.Report, error) {
 	p := &patient{c: c, e: e, role: identity.RoleSWOP, limit: cmp.Or(e.wait, stepLimit), out: doctor.New("run-swop")}
 	o, cfg, err := swopNode(c, e)
 	var wrong problems
+	if !p.profile(o, err) {
+		return p.out, nil
+	}
 	wrong.add(err)
 	p.base, p.options, p.sns = cfg.Common, &o.Node, cfg.SNs
 	if !p.optionsWell(wrong) {
@@ -46,4 +52,31 @@ func doctorSWOP(c *cli.Context, e Env) (*doctor.Report, error) {
 		p.engine(ctx, o.Getenv(e.Getenv)("DOCKER_HOST"), o.Container.Image)
 	}
 	return p.out, ctx.Err()
+}
+
+// profile looks at the profile of a SWOP, and reports whether there is more to look at: err is why the SWOP would not start.
+func (p *patient) profile(o *start.SWOP, err error) (more bool) {
+	if o.Check() != nil {
+		return true // which err says
+	}
+	wrong, odd, unread := o.LookAtProfile()
+	if unread != nil {
+		return true // which err says
+	}
+	add := func(status doctor.Status, all []*taskfile.Finding) {
+		for _, f := range all {
+			p.out.Add(doctor.Line("profile", status, fmt.Sprintf("%s:%d: ", f.File, f.Line), f.Text, "see docs/reference/tasks.md"))
+		}
+	}
+	add(doctor.Failed, wrong)
+	add(doctor.Warning, odd)
+	if len(wrong)+len(odd) == 0 {
+		p.out.Add(doctor.Well("profile", o.ProfilePath()+" is read as it stands there"))
+	}
+	var first *taskfile.Finding
+	if len(wrong) == 0 || !errors.As(err, &first) {
+		return true
+	}
+	p.out.Add(doctor.Skip("everything else", "correct the profile first"))
+	return false
 }

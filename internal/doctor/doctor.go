@@ -25,7 +25,7 @@ const maxText = 1000
 
 // Row is one thing that was checked.
 type Row struct {
-	Check  string `json:"check" doc:"what was checked: options, name, port, policy, identity, sn, clock and so on"`
+	Check  string `json:"check" doc:"what was checked: options, profile, name, port, policy, identity, sn, clock and so on"`
 	Status Status `json:"status" doc:"ok, warning, failed or skipped"`
 	Detail string `json:"detail" doc:"what was found, in words"`
 	Remedy string `json:"remedy" doc:"what to do about it; empty where nothing is to be done"`
@@ -96,13 +96,17 @@ func Split(err error) (problem, remedy string) {
 }
 
 // Option is the row of what is wrong with an option, whose text says behind its last semicolon or colon what to give instead.
-func Option(text, otherwise string) Row {
+func Option(text, otherwise string) Row { return Line("options", Failed, "", text, otherwise) }
+
+// Line is the row of what is to be said of a place, such as a line of a file, whose text says behind its last semicolon or colon what to do.
+func Line(check string, s Status, place, text, otherwise string) Row {
 	for _, mark := range []string{"; ", ": "} {
 		if i := strings.LastIndex(text, mark); i > 0 {
-			return Fail("options", text[:i], text[i+len(mark):])
+			text, otherwise = text[:i], text[i+len(mark):]
+			break
 		}
 	}
-	return Fail("options", text, otherwise)
+	return Row{Check: check, Status: s, Detail: place + text, Remedy: otherwise}
 }
 
 func legible(s string) string { return text.Clip(text.Line(s), maxText) }

@@ -19,6 +19,13 @@ func ReadProfile(file string, data []byte) (*Profile, []*Finding, error) {
 	return p, d.all(noted, odd), nil
 }
 
+// LookAtProfile returns all for which a host can't use a profile, and all that it reads otherwise than it was probably meant, by line.
+func LookAtProfile(file string, data []byte) (wrong, strange []*Finding) {
+	d := &document{file: file}
+	d.profile(data)
+	return d.all(unfilled, broken), d.all(noted, odd)
+}
+
 // LintProfile returns everything in which a profile deviates from what the original documents, by line; none: it is valid.
 func LintProfile(file string, data []byte) []*Finding {
 	d := &document{file: file}

@@ -46,6 +46,16 @@ func (o *SWOP) ReadProfile() (*taskfile.Profile, []*taskfile.Finding, error) {
 	return p, odd, err
 }
 
+// LookAtProfile says all that keeps the SWOP from starting with its profile, and all that it would warn of, each by line.
+func (o *SWOP) LookAtProfile() (wrong, odd []*taskfile.Finding, err error) {
+	file, raw, err := o.profile()
+	if err != nil {
+		return nil, nil, err
+	}
+	wrong, odd = taskfile.LookAtProfile(file, raw)
+	return wrong, odd, nil
+}
+
 // TakeIdentity gives a node that is a process the identity that a SWOP's profile names for it, by paths of this host. It returns an error for
 // what is in a volume, of which a host sees no path.
 func (n *Node) TakeIdentity(attributes []taskfile.Attribute) error {
