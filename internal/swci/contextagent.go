@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/filelock"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
@@ -111,7 +112,23 @@ func (c *Context) use(line map[string]string, getenv func(string) string) error 
 	}
 	c.agent.StateDir = dir
 	c.Identity, c.agentOptions = agentIdentity, "context's agent "+c.Agent.State
+	c.shareToken(getenv)
 	return nil
+}
+
+// shareToken has all contexts of a SWCI in a container, and commands without one, use the agent that has used its join token: there is no other
+// token, and nothing outlives the container.
+func (c *Context) shareToken(getenv func(string) string) {
+	if c.agent == nil || getenv(start.InContainer) == "" {
+		return
+	}
+	token := c.agent.JoinToken
+	if c.agent.GenJoinToken != nil {
+		token = c.agent.GenJoinToken.File
+	}
+	if token != "" {
+		c.agent.StateDir, c.agentOptions = "", "token "+token
+	}
 }
 
 // keep gives the context called name an agent of its own, as a command line describes it. A context of that name with an agent of the

@@ -1,6 +1,7 @@
 package swci
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,5 +170,28 @@ func TestTokenIsMadeInTheServersContainer(t *testing.T) {
 	}
 	if _, err := cfg.GenJoinToken.Exec(t.Context(), "spire", []string{"swarmd"}); err == nil || !strings.Contains(err.Error(), none) {
 		t.Errorf("%v, want one of the engine at %s", err, none)
+	}
+}
+
+// TestOneTokenIsForAllContextsInAContainer: scripts of the original wait for an SN, then make a context; both have the container's only token.
+func TestOneTokenIsForAllContextsInAContainer(t *testing.T) {
+	for name, line := range map[string]map[string]string{
+		"in a file": {"gen-join-token": "true", "join-file": "/state/spire-join.json", "serverAddress": "h"}, "in the environment": {"serverAddress": "h", "joinToken": "t"},
+	} {
+		for _, in := range []string{"1", ""} {
+			state := t.TempDir()
+			getenv := func(v string) string { return map[string]string{"SWARM_IN_CONTAINER": in, "XDG_STATE_HOME": state}[v] }
+			var contexts [2]Context
+			for i := range contexts {
+				contexts[i].Name = fmt.Sprint("c", i)
+				if err := contexts[i].keep(contexts[i].Name, line, getenv); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a, b := contexts[0], contexts[1]
+			if one := a.agentOptions == b.agentOptions && a.agent.StateDir == b.agent.StateDir; one != (in != "") {
+				t.Errorf("%s, in a container %q: %q in %s, %q in %s", name, in, a.agentOptions, a.agent.StateDir, b.agentOptions, b.agent.StateDir)
+			}
+		}
 	}
 }

@@ -148,6 +148,7 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	case len(line) > 0:
 		target.Agent, target.Identity, target.agentOptions = nil, agentIdentity, fmt.Sprint(line)
 		target.agent, err = parseAgent(line, s.Env.Getenv)
+		target.shareToken(s.Env.Getenv)
 		return target, err
 	case kept != nil:
 		target.Agent = nil

@@ -59,7 +59,7 @@ func TestPromptsContainer(t *testing.T) {
 	with := func(edit func(s *component.Spec)) component.Spec {
 		want := component.Spec{
 			Role: "swci", Scope: "team", Stateless: true, Program: []string{"swarmctl"}, Args: []string{"run-swci", "--runtime=process"},
-			Vars:    []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=vt100", "SWARM_PROG=run-swci"},
+			Vars:    []string{"SWARM_IN_CONTAINER=1", "XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=vt100", "SWARM_PROG=run-swci"},
 			Options: component.Options{Remove: true, Interactive: true},
 		}
 		edit(&want)

@@ -127,7 +127,7 @@ func TestPromptOfTypedOptions(t *testing.T) {
 	want := component.Spec{
 		Role: "swci", Scope: "default", Version: "1", Stateless: true, Program: []string{"swarmctl"},
 		Args:    []string{"run-swci", "--runtime=process", "--usr-dir=/platform/swci/usr", "--init-script-name=init", "--sn=sn1:1", "--key=" + key},
-		Vars:    []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=xterm"},
+		Vars:    []string{"SWARM_IN_CONTAINER=1", "XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=xterm"},
 		Files:   []string{key},
 		Mounts:  []component.Mount{{Source: usr, Target: "/platform/swci/usr"}, {Source: usr, Target: "/platform/swarm/usr"}},
 		Options: component.Options{Name: "prompt", Network: "n", Remove: true, Interactive: true},

@@ -39,7 +39,7 @@ func (o *SWCI) Component(env Env) (component.Spec, error) {
 		Role: naming.RoleSWCI, Scope: scope(env), Version: env.Version, Options: o.Container, Stateless: true,
 		Program: []string{"swarmctl"}, Args: []string{"run-swci", "--runtime=process"},
 		// The container's root can't be written, and what swarmctl keeps ends with it anyway.
-		Vars: []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=xterm"},
+		Vars: []string{InContainer + "=1", "XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=xterm"},
 	}
 	if o.Container.Detach && !o.Web {
 		return s, errors.New("a prompt can't run in the background: leave -d out; a startup script that ends in EXIT needs nobody at the prompt")
