@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
@@ -35,7 +36,11 @@ func (o order) unfetched(what string, err error) error {
 	}
 	explained := engine.Explain(fmt.Errorf("%s %s: %w", what, reference.FamiliarString(o.source), err))
 	var known *engine.Error
-	if help := o.help(err.Error()); help != "" && errors.As(explained, &known) {
+	help := o.help(err.Error())
+	if errors.Is(err, io.ErrUnexpectedEOF) { // its answer broke off: what a registry's connection does, engines tell in a message
+		help = "the container engine has ended meanwhile: see that it runs, and assign the task again"
+	}
+	if help != "" && errors.As(explained, &known) {
 		return &engine.Error{Err: known.Err, Help: help}
 	}
 	return explained

@@ -2,8 +2,10 @@ package image
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/taskfile"
@@ -30,6 +32,15 @@ func TestWhatEnginesSay(t *testing.T) {
 		if !errors.As((order{source: source}).unfetched("fetch image", errors.New(said)), &got) || !strings.Contains(got.Help, want) {
 			t.Errorf("%s\n→ %+v, want %q", said, got, want)
 		}
+	}
+	source, err := imageNamed("reg.example/a:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := drain(t.Context(), io.MultiReader(strings.NewReader(`{"status":"Pulling"}`+"\n"), iotest.ErrReader(io.ErrUnexpectedEOF)), progress{})
+	var got *engine.Error
+	if !errors.As((order{source: source}).unfetched("fetch image", broken), &got) || !strings.Contains(got.Help, "the container engine has ended") {
+		t.Errorf("an engine that is killed: %+v", got)
 	}
 }
 
