@@ -24,7 +24,7 @@ func PolicyOf(given, uri, dir, domain string) (*policy.Policy, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the host's policy: %w", err)
+		return nil, fmt.Errorf("read the host's policy: %w: name another file with --policy or as policyuri of the profile, or be asked about each task with --policy ask", err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, policy.MaxBytes+1)) // Parse says what is too much

@@ -511,7 +511,7 @@ func TestWhereThePolicyStands(t *testing.T) {
 			t.Errorf("%+v: %v, %v", tt, p, err)
 		}
 	}
-	for uri, want := range map[string]string{"https://opa.example/v1": "read from this host only", "none.yaml": "read the host's policy"} {
+	for uri, want := range map[string]string{"https://opa.example/v1": "read from this host only", "none.yaml": "be asked about each task with --policy ask"} {
 		if _, err := swop.PolicyOf("", uri, dir, "a.example"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", uri, err)
 		}

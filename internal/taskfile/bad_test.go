@@ -107,6 +107,7 @@ func TestRefusesBadProfiles(t *testing.T) {
 		{"groupname: demo-swop1", "groupname: demo/swop1", `groupname is "demo/swop1"`},
 		{"groupname: demo-swop1", "groupnam: demo-swop1", "f:1: unknown field groupnam: did you mean groupname?"},
 		{"network: host-1-net", "", "f:1: network is missing"},
+		{"policyuri: null", "", "f:1: policyuri is missing: write null, which accepts all tasks, or where the host's policy stands"},
 		{"mgrtype: DOCKER", "mgrtype: PODMAN", `f:5: resourcemgr.mgrtype "PODMAN" is not known: use DOCKER`},
 		{"port: 30304", "port: 70000", `f:16: apisrv.locator.port is a number "70000": give a number from 1 to 65535`},
 		{"idx: 1", "idx: 0", "nodes[1] has idx 0, which another node has: count from 0"},

@@ -35,6 +35,10 @@ func LintProfile(file string, data []byte) []*Finding {
 
 // policy returns policyuri, which is never taken as null by mistake: null accepts all tasks.
 func (f *fields) policy() string {
+	if !f.has("policyuri") && !slices.Contains(f.near, "policyuri") {
+		f.of.find(broken, "policyuri is missing: write null, which accepts all tasks, or where the host's policy stands")
+		return ""
+	}
 	v := f.get("policyuri", broken)
 	if !f.has("policyuri") {
 		return ""
