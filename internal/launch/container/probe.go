@@ -284,7 +284,7 @@ func (l *Launcher) remark(spec Spec, r report) {
 		log.Warn("a file in the data directory can not be read by the program's user: chmod -R o+rX, or change --ml-user",
 			"data_dir", spec.DataDir, "file", oneLine(name), "user", spec.User)
 	}
-	if module, remedy := launch.Framework(spec.Platform); r.said["framework"] == "no" {
+	if module, remedy := launch.Framework(spec.Platform); r.said["framework"] == "no" && !spec.AnyFramework {
 		log.Warn("the image lacks the platform's framework: if the program needs it install it there, or change --ml-image or --sl-platform",
 			"image", spec.Image, "module", module, "install", remedy)
 	}

@@ -32,6 +32,8 @@ type Spec struct {
 	// Node, Platform ("PYT" or "TF") and Scope become labels that a later daemon finds the container by. Scope "" is
 	// engine.OSScope.
 	Node, Platform, Scope string
+	// AnyFramework: nobody has named a platform, and the user chose what the container runs. An image that lacks Platform's framework is no warning.
+	AnyFramework bool
 	// Incarnation names this incarnation of the program, such as the record that the daemon keeps of it; "": a random one.
 	Incarnation string
 	// Name is the container's name, "": the engine's choice.

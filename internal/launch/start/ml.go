@@ -78,6 +78,7 @@ func (o *SL) mlSpec(env Env) (*container.Spec, error) {
 	if s.Platform, err = o.PlatformName(); err != nil {
 		return nil, err
 	}
+	s.AnyFramework = o.Platform == "" && (m.Entrypoint != nil || m.Cmd != nil)
 	if s.Image == "" {
 		s.Image = map[string]string{"PYT": engine.ImagePYT, "TF": engine.ImageTF}[s.Platform]
 	}

@@ -300,3 +300,18 @@ func TestTheProfileSaysWhereSNsAre(t *testing.T) {
 		t.Errorf("a bad service: %v", err)
 	}
 }
+
+// TestNoFrameworkIsMissedThatNobodyNamed: a command of the user's own has what it needs, unless the platform says otherwise.
+func TestNoFrameworkIsMissedThatNobodyNamed(t *testing.T) {
+	within := start.Env{Getenv: func(k string) string { return map[string]string{start.InContainer: "1"}[k] }}
+	for platform, want := range map[string]bool{"": true, "PYT": false} {
+		o := start.SL{Platform: platform, ML: start.ML{Image: "i", User: "1:1", Entrypoint: start.Words{"python3"}}}
+		if ml, err := o.MLContainer(within); err != nil || ml.AnyFramework != want {
+			t.Errorf("platform %q: %v, %+v", platform, err, ml)
+		}
+	}
+	o := start.SL{Program: "train.py", ML: start.ML{Image: "i", User: "1:1"}}
+	if ml, err := o.MLContainer(within); err != nil || ml.AnyFramework {
+		t.Errorf("the platform of swarmd's own command: %v, %+v", err, ml)
+	}
+}
