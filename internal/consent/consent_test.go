@@ -662,6 +662,18 @@ func nothingBegins(t *testing.T) {
 	if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "refused by spiffe://a.example"+bob) {
 		t.Errorf("an operator's refusal: %v", got)
 	}
+	w.policy.Verdict = later(false)
+	q.ID = "9"
+	h = w.assigned(q, ann)
+	for range 10 {
+		if got := g.Ask(t.Context(), h, pull()); got.Words != "waits: the engine does not say" {
+			t.Errorf("what nobody can say: %v", got)
+		}
+		time.Sleep(time.Minute)
+	}
+	if n := strings.Count(w.log.String(), "was received can't be kept"); n != 1 {
+		t.Errorf("the log has it %d times:\n%s", n, w.log)
+	}
 	w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: "no more"}
 	if got := g.Stays(t.Context(), runs, pull()); got.Decision != consent.Refused || !strings.Contains(got.Words, "no more") {
 		t.Errorf("what runs, and is refused now: %v", got)

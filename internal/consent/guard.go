@@ -67,7 +67,7 @@ type Guard struct {
 	cfg Config
 
 	mu    sync.Mutex        // of decisions: what they rest on is found without it, and may take long
-	told  map[string]string // by assignment: which words do not count, as it was logged last
+	told  map[string]string // by assignment: which words do not count, as it was logged last; by "received " before that, why it is not kept
 	later waiting           // by assignment; by "given to " and "stays " before that, what it is to have of the host, and what runs of it
 }
 
@@ -183,7 +183,7 @@ func (g *Guard) receive(e Entry, now time.Time) {
 	}
 	e.Image = nil // it is looked for again
 	e.decided(Later, "", "", now)
-	if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil {
+	if err := g.cfg.Journal.put(e, now.UnixMilli()); err != nil && g.news("received "+e.Assignment, err.Error()) {
 		g.cfg.Log.Warn("that an assignment was received can't be kept", "assignment", e.Assignment, "err", err)
 	}
 }
