@@ -10947,8 +10947,11 @@ type Assignment struct {
 	Joins            string                 `protobuf:"bytes,27,opt,name=joins,proto3" json:"joins,omitempty"`                                                  // the assignment that it joins; empty: none
 	ApprovalsLeftOut uint32                 `protobuf:"varint,28,opt,name=approvals_left_out,json=approvalsLeftOut,proto3" json:"approvals_left_out,omitempty"` // the oldest ones, for which an answer has no room
 	MemberCount      uint32                 `protobuf:"varint,29,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`                  // also where members are not shown
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// first_index is, of one that has joined a taskrunner's assignment, which index its first member has among the hosts of all of them: those of
+	// the latter come first, then those that joined, in the order in which they were made. So an index stays, whatever an answer leaves out.
+	FirstIndex    uint32 `protobuf:"varint,30,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
@@ -11180,6 +11183,13 @@ func (x *Assignment) GetApprovalsLeftOut() uint32 {
 func (x *Assignment) GetMemberCount() uint32 {
 	if x != nil {
 		return x.MemberCount
+	}
+	return 0
+}
+
+func (x *Assignment) GetFirstIndex() uint32 {
+	if x != nil {
+		return x.FirstIndex
 	}
 	return 0
 }
@@ -13401,7 +13411,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
 	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
-	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x92\a\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\xb3\a\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13436,7 +13446,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tapprovals\x18\x1a \x03(\v2\x12.swarm.v1.ApprovalR\tapprovals\x12\x14\n" +
 	"\x05joins\x18\x1b \x01(\tR\x05joins\x12,\n" +
 	"\x12approvals_left_out\x18\x1c \x01(\rR\x10approvalsLeftOut\x12!\n" +
-	"\fmember_count\x18\x1d \x01(\rR\vmemberCount\"~\n" +
+	"\fmember_count\x18\x1d \x01(\rR\vmemberCount\x12\x1f\n" +
+	"\vfirst_index\x18\x1e \x01(\rR\n" +
+	"firstIndex\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +

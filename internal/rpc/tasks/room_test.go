@@ -96,6 +96,11 @@ func TestAnswersHaveRoom(t *testing.T) {
 			bare++
 		}
 	}
+	for _, a := range append(got.GetJoined(), got.GetEnded()...) { // large(n) was made at n
+		if want := map[string]uint32{"5": 1, "6": 2, "8": 3, "9": 4}[a.GetId()] * task.MaxMembers; len(a.GetMembers()) > 0 && a.GetFirstIndex() != want {
+			t.Errorf("%s begins with index %d, want %d", a.GetId(), a.GetFirstIndex(), want)
+		}
+	}
 	if got.GetAssignment().GetId() != "7" || len(got.GetJoined()) != 2 || len(got.GetEnded())+int(got.GetLeftOut())-bare != 2 || got.GetLeftOut() == 0 {
 		t.Errorf("%s, %d joined, %d ended, %d left out", got.GetAssignment().GetId(), len(got.GetJoined()), len(got.GetEnded()), got.GetLeftOut())
 	}
@@ -112,9 +117,9 @@ func TestATaskrunnerShowsWhatHasJoined(t *testing.T) {
 	r, err := s.GetTaskrunner(t.Context(), connect.NewRequest(&swarmv1.GetTaskrunnerRequest{Name: task.DefaultTaskrunner}))
 	var ids []string
 	for _, a := range append(answered(t, r.Msg, err).GetJoined(), r.Msg.GetEnded()...) {
-		ids = append(ids, fmt.Sprint(a.GetId(), a.GetPhase(), len(a.GetMembers())))
+		ids = append(ids, fmt.Sprint(a.GetId(), a.GetPhase(), len(a.GetMembers()), "@", a.GetFirstIndex()))
 	}
-	if got := strings.Join(ids, " "); got != "5preparing1 7over1 6over1" || r.Msg.GetLeftOut() != 0 {
+	if got := strings.Join(ids, " "); got != "5preparing1@1 7over1@3 6over1@2" || r.Msg.GetLeftOut() != 0 {
 		t.Errorf("got %s", got)
 	}
 }

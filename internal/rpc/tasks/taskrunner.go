@@ -1,7 +1,9 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -49,9 +51,11 @@ func (s *Service) GetTaskrunner(_ context.Context, req *connect.Request[swarmv1.
 // all there, in the end without their members: who waits for them is not to take them for over.
 func carriedOut(out *swarmv1.GetTaskrunnerResponse, b *task.Board, a *task.Assignment, left room) {
 	const approvals = maxAnswer / 16 // of one assignment
+	firsts := firstIndexes(b, a)
 	add := func(to *[]*swarmv1.Assignment, all []*task.Assignment) {
 		for _, joined := range all {
-			if one := showAssignment(b, joined, approvals); left.take(one) {
+			one := showAssignment(b, joined, approvals)
+			if one.FirstIndex = firsts[joined.ID]; left.take(one) {
 				*to = append(*to, one)
 				continue
 			}
@@ -65,6 +69,19 @@ func carriedOut(out *swarmv1.GetTaskrunnerResponse, b *task.Board, a *task.Assig
 	left.take(out.Assignment)
 	add(&out.Joined, task.Joined(b, a.ID))
 	add(&out.Ended, task.JoinedOver(b, a.ID))
+}
+
+// firstIndexes are, by ID, the indexes of the first members of those that have joined an assignment, among the hosts of all.
+func firstIndexes(b *task.Board, a *task.Assignment) map[string]uint32 {
+	all := slices.SortedFunc(slices.Values(append(task.Joined(b, a.ID), task.JoinedOver(b, a.ID)...)), func(x, y *task.Assignment) int {
+		return cmp.Or(cmp.Compare(x.CreatedMS, y.CreatedMS), cmp.Compare(x.ID, y.ID))
+	})
+	firsts, next := map[string]uint32{}, len(a.Members)
+	for _, joined := range all {
+		firsts[joined.ID] = uint32(next) //nolint:gosec // at most MaxLive+MaxOver of MaxMembers
+		next += len(joined.Members)
+	}
+	return firsts
 }
 
 // ResetTaskrunner makes a taskrunner idle.

@@ -70,7 +70,7 @@ func Wait(ctx context.Context, api Taskrunners, name string, limit time.Duration
 }
 
 // Whole is what a taskrunner carries out: its last assignment with the hosts that have joined it, which is not over before they are. Hosts come
-// in the order in which they joined, as far as the answer had room for them.
+// in the order in which they joined, as far as the answer had room for them; those that it has none for keep their indexes.
 func Whole(r *swarmv1.GetTaskrunnerResponse) *swarmv1.Assignment {
 	all := slices.Concat(r.GetJoined(), r.GetEnded())
 	if r.GetAssignment() == nil || len(all) == 0 {
@@ -81,9 +81,13 @@ func Whole(r *swarmv1.GetTaskrunnerResponse) *swarmv1.Assignment {
 	})
 	a := proto.CloneOf(r.GetAssignment())
 	for _, joined := range all {
-		for _, m := range joined.GetMembers() {
+		next := joined.GetFirstIndex()
+		if next == 0 { // an SN of before does not say it
+			next = uint32(len(a.GetMembers())) //nolint:gosec // an answer has no so many
+		}
+		for i, m := range joined.GetMembers() {
 			m = proto.CloneOf(m)
-			m.Index = uint32(len(a.GetMembers())) //nolint:gosec // an answer has no so many
+			m.Index = next + uint32(i) //nolint:gosec // likewise
 			a.Members = append(a.Members, m)
 		}
 		a.ActivePeers += joined.GetActivePeers()

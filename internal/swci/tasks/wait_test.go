@@ -90,6 +90,17 @@ func TestHostsThatJoinedStay(t *testing.T) {
 	if got := tasks.Whole(r); !tasks.Over(got) || got.GetCompletedPeers() != 3 || hosts() != "0h-0 1h-1 2h-3" {
 		t.Errorf("%s: %s, %d completed", hosts(), got.GetPhase(), got.GetCompletedPeers())
 	}
+	r.Ended[0].FirstIndex = 2 // as an SN says it, also if it has no room for the one between
+	r.Ended[1].FirstIndex = 1
+	if hosts() != "0h-0 1h-1 2h-3" {
+		t.Errorf("with their indexes: %s", hosts())
+	}
+	r.Ended = r.Ended[:1]
+	if hosts() != "0h-0 2h-3" {
+		t.Errorf("with one left out: %s", hosts())
+	}
+	r.Ended = append(r.Ended, of("8", "over", "h-1", 2))
+	r.Ended[0].FirstIndex = 0
 	r.Joined = append(r.Joined, of("9", "running", "h-2", 3))
 	if tasks.Over(tasks.Whole(r)) || hosts() != "0h-0 1h-1 2h-2 3h-3" {
 		t.Errorf("one runs still: %s", hosts())
