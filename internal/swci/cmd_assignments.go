@@ -56,10 +56,11 @@ func listAssignments(ctx context.Context, s *Session, args Args) error {
 			out.Assignments = append(out.Assignments, assignmentRowToJSON(a))
 			t.add(a.GetId(), a.GetTask(), a.GetTaskrunner(), a.GetBy(), a.GetPhase(), a.GetVerdict(), utoa(uint64(a.GetMemberCount())), clockTime(a.GetCreatedUnixMs()))
 		}
-		if out.LeftOut > 0 && !s.JSON {
+		err = s.show(out, func() error { return t.print(s.Env.Stdout) })
+		if err == nil && out.LeftOut > 0 && !s.JSON { // last, as web mode has it in one answer with the table
 			s.say(fmt.Sprintf("the answer has no room for %s that ended before: swarmctl audit shows them", many(int(out.LeftOut), "assignment")))
 		}
-		return s.show(out, func() error { return t.print(s.Env.Stdout) })
+		return err
 	})
 }
 

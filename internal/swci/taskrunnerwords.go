@@ -178,11 +178,17 @@ func listTaskrunnerPeers(ctx context.Context, s *Session, args Args) error {
 			}
 			t.add(utoa(uint64(m.GetIndex())), m.GetNode(), m.GetState(), code, utoa(uint64(m.GetPeers())), m.GetText())
 		}
-		if out.LeftOut > 0 && !s.JSON {
-			s.say(fmt.Sprintf("the answer has no room for the hosts of %s that joined it: swarmctl list assignments names them", many(int(out.LeftOut), "assignment")))
+		err := s.show(out, func() error { return t.print(s.Env.Stdout) })
+		if err == nil && out.LeftOut > 0 && !s.JSON { // last, as web mode has it in one answer with the table
+			s.say(leftOutPeers(out.LeftOut))
 		}
-		return s.show(out, func() error { return t.print(s.Env.Stdout) })
+		return err
 	})
+}
+
+// leftOutPeers says that an answer lacks hosts.
+func leftOutPeers(n uint32) string {
+	return fmt.Sprintf("the answer has no room for the hosts of %s that joined it: swarmctl list assignments names them", many(int(n), "assignment"))
 }
 
 func getTaskrunnerPeer(ctx context.Context, s *Session, args Args) error {
@@ -208,6 +214,9 @@ func getTaskrunnerPeer(ctx context.Context, s *Session, args Args) error {
 		hint := strings.Join(known[:min(len(known), 20)], ", ")
 		if len(known) == 0 {
 			hint = "no host carries out a task of it"
+		}
+		if n := r.GetLeftOut(); n > 0 {
+			hint += "; " + leftOutPeers(n)
 		}
 		return exit.New(exit.NotFound, hint, "taskrunner %s has no peer %q", args.Value("NAME"), peer)
 	})

@@ -50,8 +50,11 @@ func serveWeb(t *testing.T, script string) *programs {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.asked = append(p.asked, target.SNs[0])
-		if target.SNs[0] == "hanging:30304" {
+		switch target.SNs[0] {
+		case "hanging:30304":
 			return answering(t, &hangingAPI{}), func() {}, nil
+		case "listing:30304":
+			return answering(t, &listingAPI{}), func() {}, nil
 		}
 		return answering(t, &fakeAPI{}), func() {}, nil
 	}

@@ -53,6 +53,7 @@ var webWords = []webWord{
 	{name: "get taskrunner status"},
 	{name: "get taskrunner peer status"},
 	{name: "list taskrunner peers", lists: true},
+	{name: "list assignments", lists: true},
 	{name: "list approvals", lists: true},
 	{name: "list models", lists: true},
 	{name: "create context"},
