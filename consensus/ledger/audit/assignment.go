@@ -16,6 +16,7 @@ type open struct {
 	ledger.Assigned // groups and what it joins are those that were signed, also if the record has none
 
 	record uint64
+	again  bool // its ID was another's before
 }
 
 // assigned holds an assignment to the task, to those that are open, and to what the operator asked for.
@@ -32,7 +33,28 @@ func (k *tasks) assigned(a ledger.Assigned) {
 		a.Groups, a.Joins = groupsOf(asked), asked.GetJoins()
 	}
 	k.place(a)
-	k.open[a.Assignment] = open{a, k.seq}
+	again := k.again(a.Assignment)
+	k.open[a.Assignment] = open{a, k.seq, again}
+}
+
+// again reports whether an ID was another assignment's. SNs can take it when that is not kept any more, and no host carries it out whose journal
+// has the other.
+func (k *tasks) again(id string) bool {
+	before, known := k.lastUse[id]
+	k.lastUse[id] = k.seq
+	if known && len(k.report.Reused) < maxReused {
+		k.report.Reused = append(k.report.Reused, Reused{k.seq, before, id})
+	}
+	return known
+}
+
+// maxReused bounds how many records are named whose assignment has the ID of another.
+const maxReused = 20
+
+// Reused is the record of an assignment that has the ID of an earlier one. What a host signed of its part may be about that one.
+type Reused struct {
+	Record, Before uint64
+	Assignment     string
 }
 
 // place holds an assignment to those that are open: a taskrunner has one at a time, and what joins another is of its task and taskrunner.

@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -151,6 +152,29 @@ func TestHostsOfBeforeSignNoGroup(t *testing.T) {
 	})
 	if r := verify(t, b.bytes, optionsOf(ca)); !r.Good() || r.UnsignedMembers != 0 || r.UngroupedMembers != 1 {
 		t.Errorf("found %v; %d unsigned, %d without a group", r.Problems, r.UnsignedMembers, r.UngroupedMembers)
+	}
+}
+
+// TestAnIDThatIsUsedAgain is told, and what hosts have signed under it proves nothing of the later assignment.
+func TestAnIDThatIsUsedAgain(t *testing.T) {
+	ca := newAuthority(t)
+	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1")}
+	b := newRan(t, ca, newOperator(t, ca), hosts, []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)})
+	var signed string
+	for _, id := range []string{"7", "8", "7"} {
+		b.assign(&swarmv1.AssignTaskRequest{Id: id}, nil)
+		b.end(id, "succeeded", nil, func(e *ledger.EndedAssignment) {
+			if hosts[0].signs(t, e, 0); signed == "" {
+				signed = e.Members[0].Signature
+			}
+			if id == "7" {
+				e.Members[0].Signature = signed // an SN has kept it
+			}
+		})
+	}
+	r := verify(t, b.bytes, optionsOf(ca))
+	if want := []audit.Reused{{Record: 11, Before: 7, Assignment: "7"}}; !r.Good() || !slices.Equal(r.Reused, want) || r.UnsignedMembers != 1 {
+		t.Errorf("found %v, %+v, %d unsigned", r.Problems, r.Reused, r.UnsignedMembers)
 	}
 }
 

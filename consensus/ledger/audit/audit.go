@@ -68,6 +68,7 @@ type Report struct {
 	// UngroupedMembers is how often a host has signed what became of its part, but not in which group that was and for how many peers: it is of before
 	// hosts did.
 	UngroupedMembers int
+	Reused           []Reused    // assignments with the ID of an earlier one, at most 20
 	Unsigned         int         // records of changes by operators of before they were signed
 	Contracts        []*Contract // by first appearance
 	Recoveries       []Recovered // foundings of the group of SNs anew

@@ -16,6 +16,7 @@ type tasks struct {
 	types    map[string]string // by task: what it was made as last
 	open     map[string]open   // by ID
 	verdict  map[string]string // by ID of assignments that are not open any more
+	lastUse  map[string]uint64 // by ID: the record of the assignment that had it last
 	busy     map[string]int    // by taskrunner: assignments of it that are open
 	whole    uint64            // the first record of an assignment that says whom it needs; 0: there was none
 	detailed uint64            // the first one that says what an assignment joins, or the groups of members
@@ -23,7 +24,7 @@ type tasks struct {
 }
 
 func newTasks(f *findings, o *orders, m *members) *tasks {
-	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, types: map[string]string{}, verdict: map[string]string{}, open: map[string]open{}, busy: map[string]int{}}
+	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, types: map[string]string{}, verdict: map[string]string{}, lastUse: map[string]uint64{}, open: map[string]open{}, busy: map[string]int{}}
 }
 
 // judge is auditor.judge for records of tasks.

@@ -54,7 +54,7 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		if first := slices.IndexFunc(e.Members, func(x ledger.Member) bool { return x.Node == m.Node || x.PeerID == m.PeerID }); first < i {
 			k.bad(field("node"), "host %.63q is members[%d] too", m.Node, first)
 		}
-		t.add(m, k.memberSigned(field("signature"), e, uint32(i))) //nolint:gosec // a record has not so many
+		t.add(m, k.memberSigned(field("signature"), e, uint32(i), a.again)) //nolint:gosec // a record has not so many
 	}
 	switch {
 	case t.grouped && t.bare:
@@ -139,8 +139,9 @@ func (k *tasks) failed(t *tally, a ledger.Assigned) {
 	k.bad("verdict", "it failed, and of each group hosts have signed that as many succeeded as the operator demanded")
 }
 
-// memberSigned holds what is said of a member to its host's signature, and reports whether it has one. That it was placed or lost the leader says.
-func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) bool {
+// memberSigned holds what is said of a member to its host's signature, and reports whether it has one. That it was placed or lost the leader says. A
+// signature of an assignment whose ID was another's before may be about that one: it counts for none.
+func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32, again bool) bool {
 	m := e.Members[i]
 	if m.Signature == "" {
 		if m.State != "placed" && m.State != "lost" {
@@ -155,14 +156,19 @@ func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32) b
 	signed := func() bool {
 		return err == nil && (k.opts.Unsigned || identity.VerifyNodeSignature(m.PeerID, identity.MemberMessage(said), signature) == nil)
 	}
-	if signed() {
-		return true
+	grouped := signed()
+	if !grouped {
+		said.Group, said.Peers = "", 0 // as hosts of before signed it
 	}
-	said.Group, said.Peers = "", 0 // as hosts of before signed it
-	if !signed() {
+	switch {
+	case !grouped && !signed():
 		k.bad(field, "host %.63q did not sign that its part in assignment %.20s is %.20q with code %d, in group %.63q for %d peers", m.Node, e.Assignment, m.State, m.Code, m.Group, m.Peers)
 		return false
+	case again:
+		k.report.UnsignedMembers++
+		return false
+	case !grouped:
+		k.report.UngroupedMembers++
 	}
-	k.report.UngroupedMembers++
 	return true
 }
