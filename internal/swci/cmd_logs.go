@@ -17,7 +17,7 @@ func logCommands() []*Command {
 	return []*Command{{
 		Pattern: "get logs NAME", Group: "Nodes", Shell: true,
 		Summary: "Show the log of a node, or what a task has printed",
-		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, also on hosts that have joined it since. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
+		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, also on hosts that have joined it since. For those you need the right to list assignments. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
 			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; no SN can read what it hands out, and each time stands in the host's log. Control characters are left out.\n\n" +
 			"Logs of a SWOP, and of its tasks, come from its file server (get ports) line by line as they are printed, if it can be dialled from here. Else they come through SNs, as those of SLs do, sealed for this command alone. The log of an SN comes from that SN itself, which must be within reach.",
 		Example: "get logs train -f",
@@ -52,9 +52,12 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		return exit.New(exit.Usage, "leave out -f, or -o json", "get logs %s: what is followed has no end, and so no JSON", name)
 	}
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		found, err := hostlogs.Named(ctx, api, name, args.Opts.String("assignment"))
+		found, alone, err := hostlogs.Named(ctx, api, name, args.Opts.String("assignment"))
 		if err != nil {
 			return fmt.Errorf("get logs %s: %w", name, apiError(err))
+		}
+		if alone {
+			s.say("whether hosts have joined assignment " + found[0].Assignment + " since is not known: you have no right to list assignments")
 		}
 		assignment := found[0].Assignment // of several the one that the others have joined
 		q.At = func(ctx context.Context, address string, ask func(client.Operator) error) error {

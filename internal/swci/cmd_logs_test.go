@@ -216,6 +216,36 @@ func TestGetLogs(t *testing.T) {
 	}
 }
 
+// barredAPI is an SN by whose rights the caller may list neither nodes nor assignments.
+type barredAPI struct{ logsAPI }
+
+func noRight() error {
+	err := connect.NewError(connect.CodePermissionDenied, errors.New("no right"))
+	if detail, derr := connect.NewErrorDetail(&swarmv1.ErrorReason{Reason: "NO_RIGHT"}); derr == nil {
+		err.AddDetail(detail)
+	}
+	return err
+}
+
+func (*barredAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return nil, noRight()
+}
+
+func (*barredAPI) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
+	return nil, noRight()
+}
+
+// TestGetLogsWithoutLists: who names an assignment needs the right to read it and its logs, and no other.
+func TestGetLogsWithoutLists(t *testing.T) {
+	out, beside, err := on(t, &barredAPI{}, "", "--sn=10.0.0.1", "get", "logs", "train", "--assignment", "6")
+	if err != nil || out != "h-1/sl: of 6\nh-1/sl: loss 1\n" || beside != "swarmctl: whether hosts have joined assignment 6 since is not known: you have no right to list assignments\n" {
+		t.Errorf("%v\n%s%s", err, beside, out)
+	}
+	if _, _, err := on(t, &barredAPI{}, "", "--sn=10.0.0.1", "get", "logs", "train"); exit.Code(err) != exit.Denied {
+		t.Errorf("without an assignment: %v", err)
+	}
+}
+
 // TestGetLogsDirectly: what a host with a file server hands out, or refuses, comes from there, and no SN is asked for it. If the server is gone
 // SNs are, which is said in one line.
 func TestGetLogsDirectly(t *testing.T) {

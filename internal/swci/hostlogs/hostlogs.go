@@ -53,22 +53,23 @@ type Line struct {
 }
 
 // Named finds the logs that name means: that of the node of the name, or those of an assignment of the task on its hosts; of the last one,
-// unless one is named by its ID. What has joined it later is part of it.
-func Named(ctx context.Context, api client.Operator, name, assignment string) (all []Log, err error) {
+// unless one is named by its ID. What has joined it later is part of it. Who names one needs no right to list nodes or assignments: alone says that
+// what has joined it is not known then.
+func Named(ctx context.Context, api client.Operator, name, assignment string) (all []Log, alone bool, err error) {
 	listed, err := api.ListNodes(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil && !(assignment != "" && barred(err)) {
+		return nil, false, err
 	}
 	nodes := map[string]*swarmv1.Node{}
 	for _, n := range listed.GetNodes() {
 		nodes[n.GetName()] = n
 	}
 	if n := nodes[name]; n != nil {
-		return []Log{{n, assignment}}, nil
+		return []Log{{n, assignment}}, false, nil
 	}
-	parts, err := assigned(ctx, client.Tasks{By: api}, name, assignment)
+	parts, alone, err := assigned(ctx, client.Tasks{By: api}, name, assignment)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, a := range parts {
 		for _, m := range a.GetMembers() {
@@ -83,16 +84,19 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		}
 	}
 	if len(all) == 0 {
-		return nil, exit.New(exit.NotFound, "see: swarmctl list taskrunner peers", "assignment %s of task %s is on no host yet", text.Line(parts[0].GetId()), name)
+		return nil, false, exit.New(exit.NotFound, "see: swarmctl list taskrunner peers", "assignment %s of task %s is on no host yet", text.Line(parts[0].GetId()), name)
 	}
-	return all, nil
+	return all, alone, nil
 }
 
-// assigned returns an assignment of a task, and those that have joined it.
-func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*swarmv1.Assignment, err error) {
+// barred reports whether the swarm's rights keep the caller from something.
+func barred(err error) bool { return client.Reason(err) == "NO_RIGHT" }
+
+// assigned returns an assignment of a task, and those that have joined it. It is alone if one is named by its ID by somebody who may not list them.
+func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*swarmv1.Assignment, alone bool, err error) {
 	listed, err := api.ListAssignments(ctx)
-	if err != nil {
-		return nil, err
+	if alone = id != "" && barred(err); err != nil && !alone {
+		return nil, false, err
 	}
 	all := listed.GetAssignments()
 	for _, a := range slices.Backward(all) {
@@ -101,7 +105,7 @@ func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*
 		}
 	}
 	if id == "" {
-		return nil, exit.New(exit.NotFound, "see: swarmctl list nodes, swarmctl list tasks", "no node is called %s, and no task of that name was assigned", name)
+		return nil, false, exit.New(exit.NotFound, "see: swarmctl list nodes, swarmctl list tasks", "no node is called %s, and no task of that name was assigned", name)
 	}
 	ids := []string{id}
 	for _, a := range all {
@@ -115,11 +119,11 @@ func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*
 			err = exit.New(exit.NotFound, "name that task, or a host", "assignment %s is of task %s, not of %s", text.Line(id), text.Line(a.GetTask()), name)
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		parts = append(parts, a)
 	}
-	return parts, nil
+	return parts, alone, nil
 }
 
 // Read calls fn with the lines of all logs, one call at a time, and returns an error for each that was not handed out whole.
