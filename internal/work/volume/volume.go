@@ -22,6 +22,7 @@ import (
 
 const (
 	target     = "/volume"
+	openLimit  = 30 * time.Second
 	closeLimit = 30 * time.Second
 )
 
@@ -52,11 +53,14 @@ type Volume struct {
 }
 
 // Open opens a volume, which is made if it is not there. Everything that it makes bears the labels. The caller closes it; what a process leaves that ends before is found by
-// the labels.
+// the labels. It ends when the engine has answered, not when ctx does: an engine goes on with what it was asked to make when who asked goes away,
+// and nobody would find that in time to remove it.
 func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, labels map[string]string) (*Volume, error) {
 	own := maps.Clone(labels)
 	delete(own, engine.LabelRole) // a volume that stays is nobody's part
 	v := &Volume{engine: e, name: name}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openLimit)
+	defer cancel()
 	var err error
 	if v.image, err = emptyImage(ctx, e, labels); err != nil {
 		return nil, err
