@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -88,4 +92,19 @@ func TestOutOfReach(t *testing.T) {
 	if engine.OutOfReach(fmt.Errorf("reach: %w", denied)) || engine.OutOfReach(nil) || engine.OutOfReach(errors.New("no such image")) {
 		t.Error("what is definite passes")
 	}
+}
+
+// TestEngineThatTakesConnectionsAndIsSilent is one that passes, and keeps nobody waiting for ever.
+func TestEngineThatTakesConnectionsAndIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := engine.OpenOver(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, theirs) }()
+			return ours, nil
+		})
+		if !engine.OutOfReach(err) || time.Since(began) != 15*time.Second || !strings.Contains(err.Error(), "no answer within 15s") {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }
