@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -366,6 +367,44 @@ func TestAFetchGoesOnAfterARestart(t *testing.T) {
 }
 
 // TestTheHostsOwnImagesStay: nobody has code of another put in the place of what the host starts by itself.
+// TestAnEngineThatGoesAwayDuringAFetch is one that passes: the next try fetches the image. What a registry says does not pass.
+func TestAnEngineThatGoesAwayDuringAFetch(t *testing.T) {
+	l := newLab(t)
+	away := map[string]bool{}
+	address := enginetest.Between(t, l.engine, enginetest.Faults{Answer: func(r *http.Response) error {
+		for _, call := range []string{"/images/create", "/tag"} {
+			if strings.HasSuffix(r.Request.URL.Path, call) && !away[call] {
+				away[call] = true
+				return errors.New("gone")
+			}
+		}
+		return nil
+	}})
+	j := pull(l.registry.Address, l.outcome, "1.0", "null")
+	j.Image = l.found(j.Task)
+	var passing *work.Passing
+	l.puller.Open = func(ctx context.Context) (*engine.Engine, error) {
+		return engine.OpenAt(ctx, "unix://"+filepath.Join(t.TempDir(), "none"))
+	}
+	if err := l.puller.Prepare(t.Context(), j); !errors.As(err, &passing) {
+		t.Errorf("no engine: %v", err)
+	}
+	l.puller.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }
+	for range 2 {
+		if _, err := l.puller.Start(t.Context(), j); !errors.As(err, &passing) {
+			t.Errorf("an engine that goes away: %v", err)
+		}
+	}
+	if got, err := l.puller.Start(t.Context(), j); err != nil || got.State != task.Exited || !l.there() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	j = pull(l.registry.Address, l.outcome, "none", "null")
+	j.Image = policy.UnknownImage("x", "nobody says")
+	if _, err := l.puller.Start(t.Context(), j); err == nil || errors.As(err, &passing) {
+		t.Errorf("an image that is not there: %v", err)
+	}
+}
+
 func TestTheHostsOwnImagesStay(t *testing.T) {
 	p := &image.Puller{Own: []string{"", "hospital.example/swarmd:3"}, Log: slog.New(slog.DiscardHandler), Open: func(context.Context) (*engine.Engine, error) {
 		t.Error("the engine is reached")
