@@ -44,6 +44,11 @@ func (p *Part) String() string {
 	return p.part.String()
 }
 
+// Words say what the node is a part of.
+func (p *Part) Words() string {
+	return fmt.Sprintf("a part of assignment %s on %s", p.part.Assignment, p.part.Host)
+}
+
 // heard takes what a leader has answered to a heartbeat.
 func (p *Part) heard(sent time.Time, wanted bool) {
 	if p == nil {
@@ -78,7 +83,7 @@ func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, e
 	p.began = time.Now()
 	p.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
-	over := fmt.Errorf("this node is a part of assignment %s on %s, and for %v no leader of the swarm has said that it is to go on", p.part.Assignment, p.part.Host, task.LeaseMS*time.Millisecond)
+	over := fmt.Errorf("this node is %s, and for %v no leader of the swarm has said that it is to go on", p.Words(), task.LeaseMS*time.Millisecond)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for left := time.Until(p.ends()); left > 0; left = time.Until(p.ends()) {
