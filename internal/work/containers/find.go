@@ -169,8 +169,26 @@ func exitOf(ctx context.Context, e *engine.Engine, c container.Summary) (work.St
 	if s.Code == 0 {
 		s.Code = unknownErr
 	}
-	s.Text, s.Said = work.LastLines([]string{info.State.Error}), work.LastLines(lastLines(ctx, e, c.ID))
+	said := lastLines(ctx, e, c.ID)
+	if stopped(said) {
+		s.Text = stoppedText
+		return s, nil
+	}
+	s.Text, s.Said = work.LastLines([]string{info.State.Error}), work.LastLines(said)
 	return s, nil
+}
+
+// stoppedText is told of an SL that ended as asked. Its SWOP did not ask: it removes what it ends. Its program's last lines say nothing of it.
+const stoppedText = "its SL was stopped by somebody else, as by a container engine that is restarted without live-restore: assign the task again"
+
+// stopped reports whether an SL says last that it was asked to stop.
+func stopped(lines []string) bool {
+	for _, l := range slices.Backward(lines) {
+		if strings.TrimSpace(l) != "" {
+			return strings.Contains(l, " : swarm.SL : INFO : stopped as asked node=")
+		}
+	}
+	return false
 }
 
 // lastLines are the last ones that an SL and its program printed; nil where the engine has none.
