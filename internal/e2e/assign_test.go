@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,4 +106,28 @@ func residentAnonymous(t *testing.T, p *e2etest.Proc) float64 {
 	}
 	t.Fatalf("no RssAnon:\n%s", raw)
 	return 0
+}
+
+// TestAPartThatIsCutOffIsNoSuccess: an SL of a task that somebody stops before its program has ended, such as a container engine that is
+// restarted, exits as one that failed: its host judges by that. Any other SL that is stopped has done what it was asked.
+func TestAPartThatIsCutOffIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t)
+	_, sns := w.up()
+	ends := func(when, sees string, i, want int, more ...string) {
+		sl := w.attach(i, more...)
+		sl.Sees(sees)
+		sl.Signal(syscall.SIGTERM)
+		if code := sl.Exits(); code != want {
+			t.Errorf("%s, stopped with %q: exit code %d, want %d", when, more, code, want)
+		}
+	}
+	part := []string{"--part", "host/7/1/0"}
+	ends("while it waits for its program", registered, 1, 1, part...)
+	ends("while it waits for its program", registered, 2, 0)
+	for _, sn := range sns {
+		sn.Kill()
+	}
+	ends("while it waits for the swarm", "waiting for the swarm", 3, 1, part...)
+	ends("while it waits for the swarm", "waiting for the swarm", 4, 0)
 }
