@@ -117,7 +117,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.strays = strays{dir: c.dir, on: cfg.OnStray, wait: cfg.StrayWait}
 	c.epochs = epochs{client: c}
-	c.registrar = &registrar{client: c}
+	c.registrar = &registrar{client: c, registering: make(chan struct{}, 1)}
 	return c, nil
 }
 

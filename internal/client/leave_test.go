@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,43 @@ func TestNothingRegistersAgainAfterALeave(t *testing.T) {
 	}
 	if n := s.core.View().Nodes["sl-0"]; n == nil || n.Left() {
 		t.Errorf("after it registered: %+v", n)
+	}
+}
+
+// Who has no time left does not wait for a registration that is under way: it lasts as long as SNs are away.
+func TestNobodyWaitsForARegistrationLongerThanItsContext(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s := newSwarm(t, swarmID)
+	c := s.client("/swarm/sl", nil, silent.Addr().String())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which one that waits would wait for
+	defer cancel()
+	ended, reg := make(chan error, 1), registration(t, "sl-0")
+	go func() { ended <- c.Register(ctx, reg) }()
+	conn, err := silent.Accept() // it has begun
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	over, end := context.WithCancel(t.Context())
+	end()
+	for name, call := range map[string]func(context.Context) error{
+		"renew": c.Renew, "leave": func(ctx context.Context) error { return c.LeaveNode(ctx, "stopped") },
+		"register": func(ctx context.Context) error { return c.Register(ctx, reg) },
+	} {
+		if err := call(over); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("they returned when the registration had ended: %v", err)
+	default:
+		cancel()
+		<-ended
 	}
 }
 

@@ -90,10 +90,13 @@ func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarm
 // until an SN has committed it or ctx ends.
 func (c *Client) LeaveNode(ctx context.Context, reason string) error {
 	// A registration that is under way comes first: its token is the newest then.
-	c.registrar.registering.Lock()
+	release, err := c.registrar.alone(ctx)
 	c.registrar.setLeaving(true)
-	c.registrar.registering.Unlock()
-	_, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.NodeServiceClient.LeaveNode, &swarmv1.LeaveNodeRequest{Reason: reason})
+	if err != nil {
+		return err
+	}
+	release()
+	_, err = call(ctx, c, callOptions{asNode: true}, swarmv1connect.NodeServiceClient.LeaveNode, &swarmv1.LeaveNodeRequest{Reason: reason})
 	return err
 }
 

@@ -49,8 +49,9 @@ type Registration struct {
 type registrar struct {
 	client *Client
 
-	// registering serialises registrations, so that many refused calls register once.
-	registering sync.Mutex
+	// registering holds one value while somebody registers, so that many refused calls register once. It is no mutex: registering takes as long
+	// as SNs are away, and who waits for it may have less time.
+	registering chan struct{}
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -66,8 +67,11 @@ type registrar struct {
 // token. It retries until ctx ends or the swarm refuses. Later calls that are refused for their token register again by
 // themselves. The client keeps the key.
 func (c *Client) Register(ctx context.Context, reg Registration) error {
-	c.registrar.registering.Lock()
-	defer c.registrar.registering.Unlock()
+	release, err := c.registrar.alone(ctx)
+	if err != nil {
+		return fmt.Errorf("register node %q: %w", reg.Node.Name, err)
+	}
+	defer release()
 	c.registrar.setLeaving(false)
 	return c.registrar.register(ctx, reg)
 }
@@ -77,7 +81,17 @@ func (c *Client) Register(ctx context.Context, reg Registration) error {
 // ctx ends.
 func (c *Client) Renew(ctx context.Context) error { return c.registrar.renew(ctx) }
 
-// register does it; the caller holds registering.
+// alone waits until nobody else registers, or ctx ends. Until release is called nobody else does.
+func (r *registrar) alone(ctx context.Context) (release func(), err error) {
+	select {
+	case r.registering <- struct{}{}:
+		return func() { <-r.registering }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// register does it; the caller is alone.
 func (r *registrar) register(ctx context.Context, reg Registration) error {
 	if err := r.client.ready(ctx); err != nil {
 		return err
@@ -131,8 +145,11 @@ func (r *registrar) canRegister() bool {
 
 // again registers unless another call has done so since the refused token was read.
 func (r *registrar) again(ctx context.Context, refused string) error {
-	r.registering.Lock()
-	defer r.registering.Unlock()
+	release, err := r.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	r.mu.Lock()
 	reg, token, leaving := r.speaker, r.token, r.leaving
 	r.mu.Unlock()
@@ -150,8 +167,11 @@ const renewAgain = 30 * time.Second
 
 // renew is Client.Renew.
 func (r *registrar) renew(ctx context.Context) error {
-	r.registering.Lock()
-	defer r.registering.Unlock()
+	release, err := r.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	source := r.client.cfg.Source
 	r.mu.Lock()
 	reg, bearing, asked := r.speaker, r.bearing, r.wanted && time.Since(r.renewed) >= renewAgain
