@@ -122,6 +122,7 @@ func (f taskFault) during(t *testing.T, k kind) {
 	if f.verdict == task.Failed {
 		h.until("a verdict", func(a assignment) bool { return a.Verdict != "" })
 		f.mend(h)
+		h.until("an end", func(a assignment) bool { return a.Phase == string(task.Over) }) // what is done before the host hears of it stays
 		release()
 	} else {
 		release()
