@@ -212,3 +212,24 @@ func TestApprovalsEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestRenewedApprovalsEnd: however often one is signed anew, no host begins an assignment after that has expired.
+func TestRenewedApprovalsEnd(t *testing.T) {
+	for after, want := range map[time.Duration]consent.Decision{23 * time.Hour: consent.Allowed, 25 * time.Hour: consent.Refused} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.asks()
+			g, h := w.guard(), w.assigned(request(), ann)
+			if got := g.Ask(t.Context(), h, pull()); got.Decision != consent.Asked {
+				t.Fatal(got)
+			}
+			time.Sleep(after)
+			x := word()
+			x.Part.ExpiresUnixMs = time.Now().Add(task.MaxValidMS * time.Millisecond).UnixMilli()
+			h.Approvals = []task.Approval{{Number: 9, Host: host, Order: w.order(issue(t, w.authority, bob), swarmID, "ApproveTask", x)}}
+			if got := g.Ask(t.Context(), h, pull()); got.Decision != want || want == consent.Refused && !strings.Contains(got.Words, "its order has expired") {
+				t.Errorf("renewed after %v: %v", after, got)
+			}
+		})
+	}
+}
