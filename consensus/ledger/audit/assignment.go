@@ -13,7 +13,7 @@ import (
 
 // open is an assignment without a verdict.
 type open struct {
-	ledger.Assigned // groups and what it joins are those that were signed, also if the record has none
+	ledger.Assigned // groups, retries and what it joins are those that were signed, also if the record has none
 
 	record uint64
 	again  bool // its ID was another's before
@@ -30,7 +30,7 @@ func (k *tasks) assigned(a ledger.Assigned) {
 	asked := &swarmv1.AssignTaskRequest{}
 	if k.ordered(a.Order) && k.orders.asked(a.Order, asked) {
 		k.assignedAsAsked(a, asked)
-		a.Groups, a.Joins = groupsOf(asked), asked.GetJoins()
+		a.Groups, a.Joins, a.Retries = groupsOf(asked), asked.GetJoins(), asked.GetRetries()
 	}
 	k.place(a)
 	again := k.again(a.Assignment)

@@ -388,6 +388,18 @@ func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 			b.assign(id("7"), nil)
 			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 1; hosts[0].signs(t, e, 0) })
 		}},
+		"more placements than retries": {"epoch: it was placed 3 times, and the operator asked for 1 retries", func(b *ran) {
+			b.assign(&swarmv1.AssignTaskRequest{Id: "7", Retries: 1}, func(a *ledger.Assigned) { a.Retries = 1 })
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Epoch = 3 })
+		}},
+		"as many placements as retries": {"", func(b *ran) {
+			b.assign(&swarmv1.AssignTaskRequest{Id: "7", Retries: 1}, bare)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Epoch = 2 })
+		}},
+		"a state that is none": {"members[0].state: good is none", func(b *ran) {
+			b.assign(id("7"), nil)
+			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members[0].State = "good" })
+		}},
 		"a host at two indexes": {"members[1].node: host swop-0 is members[0] too", func(b *ran) {
 			b.assign(id("7"), nil)
 			b.end("7", "failed", nil, func(e *ledger.EndedAssignment) { e.Members = append(e.Members, e.Members[0]) })

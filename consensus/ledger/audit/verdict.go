@@ -39,6 +39,9 @@ func (k *tasks) ended(e ledger.EndedAssignment) {
 
 // ran holds the members of an assignment to the hosts that there are and that the operator named, and the verdict to what was demanded of them.
 func (k *tasks) ran(e ledger.EndedAssignment, a open) {
+	if uint64(e.Epoch) > uint64(a.Retries)+1 {
+		k.bad("epoch", "it was placed %d times, and the operator asked for %d retries", e.Epoch, a.Retries)
+	}
 	t := tally{all: map[string]uint64{}, signed: map[string]uint64{}}
 	for i, m := range e.Members {
 		field := func(name string) string { return fmt.Sprintf("members[%d].%s", i, name) }
@@ -47,6 +50,9 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 			k.bad(field("peer_id"), "no host %.63q with node key %.80s has registered", m.Node, m.PeerID)
 		case len(a.Hosts) > 0 && !slices.Contains(a.Hosts, m.Node):
 			k.bad(field("node"), "the operator asked for hosts %.320q, and not for %.63q", a.Hosts, m.Node)
+		}
+		if !task.State(m.State).Known() {
+			k.bad(field("state"), "%.40q is none", m.State)
 		}
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
