@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -59,7 +58,7 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 	s.runner.Sweep(cfg.modelsDir(), cfg.scratchDir())
 	b, err := openBase(ctx, cfg.Common, deps, identity.RoleSL)
 	if err != nil {
-		if err = cfg.stopped(ctx, err, false); err == nil {
+		if err = quiet(ctx, err); err == nil {
 			return 0, nil // stopped as asked while it waited: there was nothing to end
 		}
 		return 1, err
@@ -76,7 +75,7 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 	defer host.Close()
 	bans.Cut = admission.CutFrom(host)
 	s.base, s.leaving, s.host, s.bans = b, membership.Leaving{Log: cfg.Log}, host, bans
-	err = cfg.stopped(ctx, s.run(ctx), s.finished)
+	err = quiet(ctx, s.run(ctx))
 	if ctx.Err() != nil {
 		cfg.Log.Info("stopped as asked", "node", cfg.Name, "exit_code", s.code)
 	}
@@ -91,16 +90,6 @@ type sl struct {
 	runner  *runner.Runner
 	code    int
 	leaving membership.Leaving
-
-	finished bool // the program has ended, and its training
-}
-
-// stopped makes a requested stop no error, but for a part of a task that is not finished: its host would take that for success.
-func (cfg SLConfig) stopped(ctx context.Context, err error, finished bool) error {
-	if cfg.Part == nil || finished || ctx.Err() == nil {
-		return quiet(ctx, err)
-	}
-	return fmt.Errorf("this node is %s, and was stopped before that was done", cfg.Part.Words())
 }
 
 // run registers, trains and leaves the swarm.
@@ -131,7 +120,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 	if same {
 		s.runner.EndOrphans(ctx, api, "", true)
 		s.runner.SayFinished(settled)
-		s.finished = true
+		s.cfg.Part.Finish()
 		return nil
 	}
 	p, err := s.build(api, hub, settled)
@@ -139,7 +128,6 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 		return err
 	}
 	finished, err := s.runner.Resume(ctx, api, p.engine, p.bridge)
-	s.finished = finished
 	defer p.bridge.Release() // if it never came to run
 	if err != nil {
 		return err
@@ -173,6 +161,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 		}
 		s.base.health.Ready()
 		if finished {
+			s.cfg.Part.Finish()
 			s.runner.Stay(ctx, p.engine)
 			return errProgramEnded
 		}
@@ -190,7 +179,9 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 // runProgram runs the program to its end, or to ctx's, which ends its session too.
 func (s *sl) runProgram(ctx context.Context, p *parts) (err error) {
 	s.code, err = s.runner.Run(ctx, p.engine)
-	s.finished = err == nil
+	if err == nil {
+		s.cfg.Part.Finish()
+	}
 	outcome, _ := p.engine.Outcome()
 	if ctx.Err() != nil {
 		s.endSession(ctx, p.engine)

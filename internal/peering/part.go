@@ -17,9 +17,10 @@ type Part struct {
 	part task.Part
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	began  time.Time
-	wanted time.Time // when a heartbeat was sent that was answered so; zero: none was answered yet
+	mu       sync.Mutex
+	began    time.Time
+	wanted   time.Time // when a heartbeat was sent that was answered so; zero: none was answered yet
+	finished bool
 }
 
 // leaseLook is how often a lease is looked at, which may have become shorter.
@@ -49,6 +50,26 @@ func (p *Part) Words() string {
 	return fmt.Sprintf("a part of assignment %s on %s", p.part.Assignment, p.part.Host)
 }
 
+// Finish notes that what the node was started for is done.
+func (p *Part) Finish() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished = true
+}
+
+// stopped is the error of a part that was stopped before it was done: its host would take a node that ended as asked for one that has succeeded.
+func (p *Part) stopped() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finished {
+		return nil
+	}
+	return fmt.Errorf("this node is %s, and was stopped before that was done", p.Words())
+}
+
 // heard takes what a leader has answered to a heartbeat.
 func (p *Part) heard(sent time.Time, wanted bool) {
 	if p == nil {
@@ -74,7 +95,8 @@ func (p *Part) ends() time.Time {
 	return p.wanted.Add(task.LeaseMS * time.Millisecond)
 }
 
-// Within runs a node, whose context ends with the lease, and returns what it returns, unless the lease has ended it: that is an error.
+// Within runs a node, whose context ends with the lease, and returns what it returns. That the lease has ended it is an error, and so is that it
+// was stopped before Finish was called.
 func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	if p == nil {
 		return run(ctx)
@@ -82,7 +104,8 @@ func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, e
 	p.mu.Lock()
 	p.began = time.Now()
 	p.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
+	asked := ctx
+	ctx, cancel := context.WithCancelCause(asked)
 	over := fmt.Errorf("this node is %s, and for %v no leader of the swarm has said that it is to go on", p.Words(), task.LeaseMS*time.Millisecond)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -99,8 +122,11 @@ func (p *Part) Within(ctx context.Context, run func(ctx context.Context) (int, e
 	code, err := run(ctx)
 	cancel(nil)
 	watch.Wait()
-	if context.Cause(ctx) == over { //nolint:errorlint // that very one
+	switch {
+	case context.Cause(ctx) == over: //nolint:errorlint // that very one
 		err = over
+	case asked.Err() != nil && err == nil:
+		err = p.stopped()
 	}
 	return code, err
 }

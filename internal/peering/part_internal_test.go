@@ -49,12 +49,18 @@ func TestPartEndsWithItsLease(t *testing.T) {
 		}
 		stopped, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = NewPart(task.Part{Host: "h", Assignment: "7", Epoch: 1}, slog.New(slog.DiscardHandler)).Within(stopped, func(ctx context.Context) (int, error) {
-			<-ctx.Done()
-			return 0, nil
-		})
-		if err != nil {
-			t.Errorf("one that was stopped as asked ended with %v", err)
+		for _, finished := range []bool{false, true} {
+			p := NewPart(task.Part{Host: "h", Assignment: "7", Epoch: 1}, slog.New(slog.DiscardHandler))
+			_, err = p.Within(stopped, func(ctx context.Context) (int, error) {
+				if finished {
+					p.Finish()
+				}
+				<-ctx.Done()
+				return 0, nil
+			})
+			if (err == nil) != finished {
+				t.Errorf("one that was stopped, finished: %t, ended with %v", finished, err)
+			}
 		}
 	})
 }
