@@ -18,8 +18,8 @@ import (
 	"github.com/swarmd/swarmd/internal/pause"
 )
 
-// makeLimit bounds the making of a container, and its start: an engine may have to unpack or to wait for a disk.
-const makeLimit = 2 * time.Minute
+// startLimit bounds the start of a container: an engine may have to wait for a disk.
+const startLimit = 2 * time.Minute
 
 // Launcher runs programs at an engine. Safe for concurrent use.
 type Launcher struct {
@@ -105,10 +105,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 			return "", err
 		}
 	}
-	// A call that makes something is not broken off: nobody would know what it made.
-	calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
-	defer cancel()
-	made, err := l.engine.ContainerCreate(calls, config, host, endpoint, nil, spec.Name)
+	made, err := l.engine.ContainerCreate(ctx, config, host, endpoint, nil, spec.Name)
 	if err != nil {
 		l.removeIncarnation(ctx, spec, role)
 		return "", err
@@ -117,6 +114,8 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 		l.logger(spec).Debug("the container engine warns", "warning", oneLine(w))
 	}
 	if err = ctx.Err(); err == nil {
+		calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit) // who breaks it off does not know whether it runs
+		defer cancel()
 		err = l.engine.ContainerStart(calls, made.ID, container.StartOptions{})
 	}
 	if err != nil {
