@@ -232,6 +232,7 @@ type options struct {
 	without     []string
 	images      []string
 	namespace   string
+	disk        int64
 }
 
 // Option bends a private engine.
@@ -250,6 +251,9 @@ func Without(names ...string) Option {
 
 // In puts a private engine into a network namespace, which a file of /run/netns stands for: that is the host network of its containers.
 func In(namespace string) Option { return func(o *options) { o.namespace = namespace } }
+
+// Disk gives a private engine a disk of its own for images, containers and volumes, of so many bytes.
+func Disk(bytes int64) Option { return func(o *options) { o.disk = bytes } }
 
 // Images are loaded from the machine's engine instead of TestImage; none makes a bare engine.
 func Images(names ...string) Option { return func(o *options) { o.images = names } }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -44,10 +46,13 @@ func Private(t testing.TB, opts ...Option) *PrivateEngine {
 			t.Logf("---- private engine\n%s", last(p.log.String(), 40))
 		}
 	})
+	if err := p.mountDisk(); err != nil {
+		t.Fatal(err)
+	}
 	linked := linkImages(t.Context(), from, p.dir, p.o.images)
 	if linked != nil {
 		t.Logf("images are loaded, which takes longer: %v", linked)
-		if err := os.RemoveAll(p.path("root")); err != nil {
+		if err := empty(p.path("root")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,6 +66,29 @@ func Private(t testing.TB, opts ...Option) *PrivateEngine {
 		t.Fatalf("load into the private engine: %v", err)
 	}
 	return p
+}
+
+// mountDisk mounts what the option Disk asks for. wipe takes it away.
+func (p *PrivateEngine) mountDisk() error {
+	if p.o.disk == 0 {
+		return nil
+	}
+	if err := os.Mkdir(p.path("root"), 0o710); err != nil {
+		return err
+	}
+	return unix.Mount("tmpfs", p.path("root"), "tmpfs", 0, fmt.Sprintf("size=%d", p.o.disk))
+}
+
+// empty removes what is in a directory. That there is none is no error.
+func empty(dir string) error {
+	all, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range all {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	return err
 }
 
 func needRoot(t testing.TB) {

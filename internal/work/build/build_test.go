@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/space"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/build"
@@ -381,6 +382,37 @@ func TestABuildIsEnded(t *testing.T) {
 				t.Error("the image is there")
 			}
 		})
+	}
+}
+
+// TestABuildFillsTheDiskForMinutes, a real one: it is ended before the disk is full, and what it wrote is gone.
+func TestABuildFillsTheDiskForMinutes(t *testing.T) {
+	p := enginetest.Private(t, enginetest.Disk(1<<30+1<<29))
+	e := p.Engine()
+	free := func() int64 {
+		info, err := e.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := space.Free(info.DockerRootDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := free()
+	cfg := config(enginetest.Scope(t))
+	cfg.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, p.Host()) }
+	l := &lab{t: t, engine: e, outcome: "outcome:1", cfg: cfg}
+	_, err := l.run(build.New(cfg), made(l.outcome, "", "FROM "+enginetest.TestImage, "RUN for i in $(seq 100); do head -c 50M /dev/zero > /full.$i || exit 9; sleep 0.2; done"))
+	if err == nil || !strings.Contains(err.Error(), "the disk is full: ") {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := l.there(); ok {
+		t.Error("the image is there")
+	}
+	if after := free(); after < before-(8<<20) {
+		t.Errorf("%d MiB are free, before it were %d", after>>20, before>>20)
 	}
 }
 
