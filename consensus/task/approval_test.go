@@ -145,7 +145,7 @@ func TestApprovalsHaveABoundTogether(t *testing.T) {
 	}
 }
 
-// TestWordsAfterAnApproval: a host that still waits may say why, once, and something else after each approval, once.
+// TestWordsAfterAnApproval: a host that still waits may say something else after each approval, once.
 func TestWordsAfterAnApproval(t *testing.T) {
 	b := waiting(t)
 	say := func(words string, want string) {
@@ -158,12 +158,11 @@ func TestWordsAfterAnApproval(t *testing.T) {
 			t.Errorf("after %q the members are %+v", words, b.Assignments["7"].Members)
 		}
 	}
-	say(strings.Repeat("x", 300), "")
-	say("1", "1")
-	say("2", "1")
+	say("1", "")
 	b = after(t, b, approve(says("bob", "h-1", false)))
-	say("2", "1")
+	say("2", "")
 	b = after(t, b, approve(says("bob", "h-0", false)))
+	say(strings.Repeat("x", 300), "")
 	say("3", "3")
 	say("4", "3")
 	b = after(t, b, approve(says("bob", "h-0", true)))
@@ -173,14 +172,35 @@ func TestWordsAfterAnApproval(t *testing.T) {
 	say("5", "")
 }
 
-// TestWhyAStartTakesLong: a host may say so, once.
+// TestWhatAMemberWaitsFor changes, and its host says so, though no more often than is bounded, and not of assignments that were made before
+// hosts could.
+func TestWhatAMemberWaitsFor(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		b := waiting(t)
+		b.Assignments["7"].Strict = strict
+		for i := range 20 {
+			if next, err := move(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "h-0", State: task.Asked, Text: fmt.Sprint("waits for ", i)}}})(b); err == nil {
+				b = next
+			}
+		}
+		if m, want := b.Assignments["7"].Members[0], map[bool]string{true: "waits for 7", false: ""}[strict]; m.Text != want {
+			t.Errorf("strict: %t: %+v, want %s", strict, m, want)
+		}
+		if b, err := approve(says("bob", "h-0", false))(b); err != nil || !b.Assignments["7"].Takes(1, task.Report{Node: "h-0", State: task.Asked, Text: "other"}) {
+			t.Errorf("after an approval it may say no more: %v", err)
+		}
+	}
+}
+
+// TestWhyAStartTakesLong: a host may say so.
 func TestWhyAStartTakesLong(t *testing.T) {
 	b := waiting(t)
+	b.Assignments["7"].Strict = true
 	say := func(state task.State, words string) step {
 		return move(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{{Node: "h-0", State: state, Text: words}}})
 	}
 	b = after(t, b, all("7", task.Prepared, false), say(task.Prepared, "no"), do("7", task.Pass), say(task.Started, ""), say(task.Started, "no engine"), say(task.Started, "none"))
-	if m := b.Assignments["7"].Members[0]; m.State != task.Started || m.Text != "no engine" {
+	if m := b.Assignments["7"].Members[0]; m.State != task.Started || m.Text != "none" {
 		t.Errorf("%+v", m)
 	}
 	b = after(t, b, say(task.Ready, ""))

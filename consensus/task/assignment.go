@@ -81,8 +81,8 @@ type Assignment struct {
 	// Detailed has the assignment's records in the ledger say what it joins, and of its members in which group they were and for how many they
 	// counted. Its entry in the log said so; those of before did not.
 	Detailed bool `json:"detailed,omitempty"`
-	// Strict has a host be one member of it, and what has succeeded be judged so. Its entry in the log said so; by those of before either was
-	// taken.
+	// Strict has a host be one member of it, what has succeeded be judged so, and a host say more than once what a member waits for. Its entry in
+	// the log said so; by those of before it was otherwise.
 	Strict bool `json:"strict,omitempty"`
 }
 

@@ -52,6 +52,8 @@ type Member struct {
 	Text   string `json:"text,omitempty"` // the host's words to its state
 	// Heard is the last approval that the words may be about. After another one there may be others to the same state.
 	Heard uint64 `json:"heard,omitempty"`
+	// Words is how often there were others without one.
+	Words uint32 `json:"words,omitempty"`
 	// Cleaned says that nothing of it is left on its host.
 	Cleaned bool `json:"cleaned,omitempty"`
 	// LostMS is when its host was lost before it was cleaned; 0: it was not. Its lease begins then.
@@ -125,7 +127,10 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 	before := a.Members[r.Member]
 	if a.says(&before, r) {
 		m = before
-		m.Text, m.Heard = r.Text, a.lastWord(before.Node)
+		if m.Text = r.Text; m.Heard == a.lastWord(before.Node) {
+			m.Words++
+		}
+		m.Heard = a.lastWord(before.Node)
 		return m, true
 	}
 	if before.Cleaned || r.State == before.State && !r.Cleaned || !text(r.Text, MaxText) || !visible(r.Signature, maxSignature) {
@@ -142,12 +147,18 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 	return m, m != before
 }
 
-// says reports whether a host says anew what a member waits for, in the same state: each may once, and once more after each approval.
+// maxWords bounds how often a host may say anew what a member waits for, beside once after each approval.
+const maxWords = 8
+
+// says reports whether a host says anew what a member waits for, in the same state. By entries of before it did so after an approval alone.
 func (a *Assignment) says(before *Member, r Report) bool {
 	if r.State != before.State || r.Text == before.Text || !text(r.Text, MaxText) || !a.allows(before, r) {
 		return false
 	}
-	return r.State == Asked && a.lastWord(before.Node) > before.Heard || (r.State == Asked || r.State == Started) && before.Text == ""
+	if r.State == Asked && a.lastWord(before.Node) > before.Heard {
+		return true
+	}
+	return a.Strict && (r.State == Asked || r.State == Started) && before.Words < maxWords
 }
 
 // allows reports whether a member may come to a state that it has not passed, as the assignment stands.

@@ -8,6 +8,9 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
+// PartStopped ends what a node says last that was stopped before its part was done.
+const PartStopped = "was stopped before that was done"
+
 // Part names a host's part in an epoch of an assignment: its member. Whatever a host starts for it is told, and ends when nobody wants it.
 type Part struct {
 	Host       string

@@ -51,6 +51,8 @@ func (w waiting) put(key string, epoch uint32, v Verdict, image *policy.Image, n
 	case !known:
 		w.makeRoom()
 		p = postponed{Verdict: v, image: image, epoch: epoch, since: now, until: now.Add(laterPause)}
+	case before.Sentence != v.Sentence || before.Soon != v.Soon: // it waits for something else from now on
+		p = postponed{Verdict: v, image: image, epoch: epoch, since: now, until: now.Add(laterPause)}
 	case before.Verdict != v || !now.Before(before.until):
 		p.Verdict, p.image, p.until = v, image, now.Add(laterPause)
 	}

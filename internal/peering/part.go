@@ -67,7 +67,7 @@ func (p *Part) stopped() error {
 	if p.finished {
 		return nil
 	}
-	return fmt.Errorf("this node is %s, and was stopped before that was done", p.Words())
+	return fmt.Errorf("this node is %s, and %s", p.Words(), task.PartStopped)
 }
 
 // heard takes what a leader has answered to a heartbeat.

@@ -3,7 +3,6 @@ package swop_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -19,10 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/admission"
-	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
@@ -68,13 +65,6 @@ func TestATaskIsReadAsItWasMade(t *testing.T) {
 	if _, err := tasks.Task(t.Context(), "t"); err == nil {
 		t.Error("a definition that is too large is taken")
 	}
-	tasks.Get = func(context.Context, string) (*swarmv1.GetTaskResponse, error) {
-		return nil, fmt.Errorf("ask: %w", &client.Error{Reason: string(state.ReasonTaskUnknown)})
-	}
-	if _, err := tasks.Task(t.Context(), "t"); !errors.Is(err, work.ErrNoTask) {
-		t.Errorf("a task that is not there: %v", err)
-	}
-	tasks.Get = func(context.Context, string) (*swarmv1.GetTaskResponse, error) { return res, nil }
 	res.Task = nil
 	if _, err := tasks.Task(t.Context(), "t"); err == nil {
 		t.Error("no task is taken for one")
@@ -414,11 +404,15 @@ func (c closed) Resolve(ctx context.Context, names []string) (map[string]hostpat
 	return all, err
 }
 
-// TestTheHostsOwnThatMayNotBeLookedAt: it may lead to what a task names, so that no path is given, and the host's log says what to do.
+// TestTheHostsOwnThatMayNotBeLookedAt: it may lead to what a task names, so that no path is given to a container, and the host's log says what to do.
 func TestTheHostsOwnThatMayNotBeLookedAt(t *testing.T) {
 	dir := t.TempDir()
 	o := giving(t, dir, closed{"/closed"})
 	o.Own = []string{"/closed/key"}
+	if v := o.Decide(t.Context(), ann, &task.Hosted{}, binding(dir), nil); v.Decision != consent.Allowed {
+		t.Errorf("for a process, which may not look there either: %+v", v)
+	}
+	o.Process = false
 	got := o.Decide(t.Context(), ann, &task.Hosted{}, binding(dir), nil)
 	_, grant := o.Grant(t.Context(), binding(dir))
 	for _, v := range []consent.Verdict{got, grant} {

@@ -8,9 +8,7 @@ import (
 	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
-	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
@@ -61,9 +59,6 @@ var _ work.Tasks = Tasks{}
 // Task implements work.Tasks. Whether it is the task that was meant is for the caller to prove, by its digest.
 func (t Tasks) Task(ctx context.Context, name string) (*task.Task, error) {
 	res, err := t.Get(ctx, name)
-	if client.Reason(err) == string(state.ReasonTaskUnknown) {
-		return nil, fmt.Errorf("%w: %w", work.ErrNoTask, err)
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 
 // Bounds of the mending of tabs.
 const (
-	maxTabs     = 512      // lines
-	maxTabBytes = 16 << 20 // that are parsed for it, all together
+	maxTabs     = 512     // lines
+	maxTabBytes = 4 << 20 // that are parsed for it, all together
 )
 
 // What the parser says of a tab. In a text of several lines it names the tab's line; elsewhere that of what stood there last, after which there are

@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -127,12 +126,9 @@ type Swarm interface {
 
 // Tasks are the swarm's tasks.
 type Tasks interface {
-	// Task returns a task by name. ErrNoTask says that there is none.
+	// Task returns a task by name.
 	Task(ctx context.Context, name string) (*task.Task, error)
 }
-
-// ErrNoTask says that the swarm has no task of a name.
-var ErrNoTask = errors.New("the swarm has no such task")
 
 // Guard speaks for the host's owner.
 type Guard interface {

@@ -43,6 +43,7 @@ type pace struct {
 	judge    time.Time // not before this is it asked whether what runs may go on
 	cleanAt  time.Time // not before this is it cleaned
 	failed   int       // tries to clean it
+	tried    time.Time // when the last try to prepare or start it began
 	vain     time.Time // since when an executor fails to prepare or start it of what passes; zero: the last try did not
 	restart  bool      // it is to be started again: the last try failed of what passes
 	since    int       // the host's count when the last worker ended: looks from before tell nothing
@@ -286,6 +287,7 @@ func (m *member) job() Job {
 // prepare has the executor prepare a member.
 func (h *Host) prepare(ctx context.Context, m *member) {
 	kind, job := h.cfg.Types[m.kind], m.job()
+	m.due.tried = time.Now()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
 		return func(now time.Time) {
@@ -303,7 +305,7 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 // start has the executor start a member.
 func (h *Host) start(ctx context.Context, m *member) {
 	kind, job := h.cfg.Types[m.kind], m.job()
-	m.state, m.due.restart = task.Started, false
+	m.state, m.due.restart, m.due.tried = task.Started, false, time.Now()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		status, err := kind.Executor.Start(ctx, job)
 		err = kind.tooLong(ctx, err)
@@ -318,12 +320,16 @@ func (h *Host) start(ctx context.Context, m *member) {
 	})
 }
 
-// tooLong is the error of what was broken off at the type's limit.
+// tooLong is the error of what was broken off at the type's limit. It is none that passes: the owner wants no more than that.
 func (t *Type) tooLong(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("it was not done on its host within %v, as --prepare-timeout says there: %w", t.Limit, err)
+	why := Explained(err)
+	if passing, ok := errors.AsType[*Passing](err); ok {
+		why = passing.Words
+	}
+	return fmt.Errorf("it was not done on its host within %v, as --prepare-timeout says there: %s", t.Limit, why)
 }
 
 // inVain ends a member whose executor could not do its work, and reports whether that is tried again instead. One that was told to end is no
@@ -334,6 +340,7 @@ func (h *Host) inVain(m *member, what string, err error, now time.Time) (again b
 	}
 	first := m.due.vain.IsZero()
 	passing, again := m.tryAgain(err, now)
+	lasting, lasts := errors.AsType[*Lasting](err)
 	if !again || first {
 		h.cfg.Log.Warn("can't do this host's part of an assignment", "to_be", what, "assignment", m.label.Assignment, "epoch", m.label.Epoch, "task", m.hosted.Task, "tried_again", again, "err", err)
 	}
@@ -342,6 +349,8 @@ func (h *Host) inVain(m *member, what string, err error, now time.Time) (again b
 		m.text = clipped(fmt.Sprintf("not %s yet, and tried again for %v: %s", what, vainLimit, passing.Words))
 	case passing != nil:
 		m.exit(-1, fmt.Sprintf("it could not be %s for %v: %s", what, vainLimit, passing.Words))
+	case lasts:
+		m.exit(-1, lasting.Words)
 	default:
 		m.exit(-1, Explained(err))
 	}
@@ -353,7 +362,7 @@ func (m *member) tryAgain(err error, now time.Time) (passing *Passing, again boo
 	if !errors.As(err, &passing) {
 		return nil, false
 	}
-	if m.due.vain.IsZero() {
+	if m.due.vain.IsZero() || now.Sub(m.due.tried) >= vainLimit { // a try that came so far is no try in vain
 		m.due.vain = now
 	}
 	m.due.next = now.Add(vainPause)

@@ -89,3 +89,28 @@ func TestEngineThatTakesACallAndIsSilent(t *testing.T) {
 		}
 	})
 }
+
+// TestEngineThatIsNotToBeReached ends a member at once, in words that tell nothing of the host.
+func TestEngineThatIsNotToBeReached(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.world.fail("prepare", &work.Lasting{Words: "this host can't use its container engine", Err: errors.New("dial unix /run/secret.sock: permission denied")})
+		l.shows(1, wants(task.Placed, false))
+		l.beat(5 * time.Second)
+		l.wantSaid("exited -1 this host can't use its container engine cleaned")
+	})
+}
+
+// TestEngineThatGoesAwayLateInAFetch, again and again: a try that came far is none in vain.
+func TestEngineThatGoesAwayLateInAFetch(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.world.prepares = 5 * time.Minute
+		l.world.fail("prepare", errAway)
+		l.shows(1, wants(task.Placed, false))
+		l.beat(11 * time.Minute)
+		l.world.fail("prepare", nil)
+		l.beat(6 * time.Minute)
+		if last := l.said[len(l.said)-1]; last != "prepared" {
+			t.Errorf("%q", l.said)
+		}
+	})
+}

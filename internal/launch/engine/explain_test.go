@@ -423,7 +423,7 @@ func TestExplainWords(t *testing.T) {
 func TestWhatLasts(t *testing.T) {
 	for said, want := range map[string]string{
 		"permission denied while trying to connect to the Docker daemon socket at unix:///run/secret.sock: Get x: dial unix /run/secret.sock: connect: permission denied": "it has no permission to use the engine",
-		"error during connect: Get \"http://secret:2375/_ping\": dial tcp: lookup secret: no such host":                                                                   "DOCKER_HOST is wrong there",
+		"error during connect: Get \"http://secret:2375/_ping\": dial tcp: lookup secret: no such host":                                                                   "",
 		"error during connect: Get \"http://secret:2375/_ping\": dial tcp: lookup secret on 127.0.0.53:53: server misbehaving":                                            "",
 		"malformed HTTP response. * Are you trying to connect to a TLS-enabled daemon without TLS?":                                                                       "the engine wants TLS, or none",
 		"client version 1.99 is too new. Maximum supported API version is 1.48":                                                                                           "the engine is of another version than is asked for",

@@ -37,7 +37,7 @@ var rules = []rule{
 		"start the engine (systemctl start docker), or name its socket with DOCKER_HOST"),
 	match(`Cannot connect to the Docker daemon at (\S+)\. Is the docker daemon running\?`, "no container engine at $1",
 		"start it, or correct DOCKER_HOST"),
-	match(`error during connect: .*no such host`, "", "correct the host in DOCKER_HOST").lasting(wrongHost),
+	match(`error during connect: .*no such host`, "", "correct the host in DOCKER_HOST"),
 	match(`connect to a TLS-enabled daemon without TLS|HTTP request to an HTTPS server|server probably has client authentication`, "",
 		"set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or correct DOCKER_HOST").lasting("the engine wants TLS, or none"),
 	match(`client version \S+ is too new|requires API version \S+, but the Docker daemon API version is`, "",

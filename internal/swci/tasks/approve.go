@@ -106,6 +106,9 @@ func asked(a *swarmv1.Assignment) (hosts []string) {
 	return slices.Compact(hosts)
 }
 
+// waitsForApproval begins the words of a host that waits for an operator's: others wait for an engine, or a registry.
+const waitsForApproval = "waits for approval"
+
 // Asks is a host's part in an assignment that waits for an operator's word.
 type Asks struct {
 	Assignment *swarmv1.Assignment
@@ -117,7 +120,7 @@ func Asking(ctx context.Context, api Approvals) (out []Asks, err error) {
 	all, err := undecided(ctx, api, func(*swarmv1.Assignment) bool { return true })
 	for _, a := range all {
 		for _, m := range a.GetMembers() {
-			if m.GetState() == "asked" && m.GetText() != "" {
+			if m.GetState() == "asked" && strings.HasPrefix(m.GetText(), waitsForApproval) {
 				out = append(out, Asks{a, m})
 			}
 		}

@@ -178,14 +178,15 @@ func exitOf(ctx context.Context, e *engine.Engine, c container.Summary) (work.St
 	return s, nil
 }
 
-// stoppedText is told of an SL that ended as asked. Its SWOP did not ask: it removes what it ends. Its program's last lines say nothing of it.
+// stoppedText is told of an SL that was stopped before it was done. Its SWOP did not do so: it removes what it ends. Its program's last lines say
+// nothing of it.
 const stoppedText = "its SL was stopped by somebody else, as by a container engine that is restarted without live-restore: assign the task again"
 
-// stopped reports whether an SL says last that it was asked to stop.
+// stopped reports whether an SL says last that it was stopped.
 func stopped(lines []string) bool {
 	for _, l := range slices.Backward(lines) {
 		if strings.TrimSpace(l) != "" {
-			return strings.Contains(l, " : swarm.SL : INFO : stopped as asked node=")
+			return strings.HasSuffix(strings.TrimSpace(l), task.PartStopped)
 		}
 	}
 	return false

@@ -50,9 +50,6 @@ func (r *Runner) maker(ctx context.Context, t *task.Task) (*task.Task, error) {
 			return nil, fmt.Errorf("task %s has no image: name a task of type PULL_IMAGE as its Prereq", t.Name)
 		}
 		before, err := r.Tasks.Task(ctx, name)
-		if errors.Is(err, work.ErrNoTask) {
-			return nil, &work.Lasting{Words: fmt.Sprintf("task %s, which task %s needs, is not in the swarm any more: create and finalise both again", name, t.Name), Err: err}
-		}
 		if err != nil {
 			return nil, &work.Passing{Words: fmt.Sprintf("task %s, which task %s needs, could not be fetched from the swarm: see that it is there (swarmctl list tasks)", name, t.Name), Err: err}
 		}
