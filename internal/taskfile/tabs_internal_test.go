@@ -78,11 +78,11 @@ func FuzzTabs(f *testing.F) {
 		}
 		want, err := parseSingle([]byte(plain.String()))
 		if err != nil {
-			t.Skip(err)
+			return
 		}
 		got, err := onlyDocument([]byte(with.String()))
 		if err != nil {
-			t.Skip(err) // a tab that the parser takes for a text's is no harm
+			return // a tab that the parser takes for a text's is no harm
 		}
 		if !slices.Equal(valuesOf(got), valuesOf(want)) {
 			t.Errorf("%q: %q, want %q", with.String(), valuesOf(got), valuesOf(want))

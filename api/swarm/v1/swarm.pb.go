@@ -10948,7 +10948,7 @@ type Assignment struct {
 	ApprovalsLeftOut uint32                 `protobuf:"varint,28,opt,name=approvals_left_out,json=approvalsLeftOut,proto3" json:"approvals_left_out,omitempty"` // the oldest ones, for which an answer has no room
 	MemberCount      uint32                 `protobuf:"varint,29,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`                  // also where members are not shown
 	// first_index is, of one that has joined a taskrunner's assignment, which index its first member has among the hosts of all of them: those of
-	// the latter come first, then those that joined, in the order in which they were made. So an index stays, whatever an answer leaves out.
+	// the latter come first, then those that joined, in the order in which they were made. It is so whatever an answer leaves out.
 	FirstIndex    uint32 `protobuf:"varint,30,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
