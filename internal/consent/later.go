@@ -29,6 +29,14 @@ func (v *Verdict) timeout() time.Duration {
 	return 0
 }
 
+// waitsFor reports whether another verdict waits for the same. Why nobody knows an image may be said in other words each time.
+func (v *Verdict) waitsFor(other *Verdict) bool {
+	if v.Soon != "" && other.Soon != "" {
+		return true
+	}
+	return v.Soon == other.Soon && v.Sentence == other.Sentence
+}
+
 // waiting are assignments, by what they wait for, that wait for what nobody can say now.
 type waiting map[string]postponed
 
@@ -45,13 +53,13 @@ type postponed struct {
 // put notes what nobody can say, and returns how it stands with that, and whether that is news.
 func (w waiting) put(key string, epoch uint32, v Verdict, image *policy.Image, now time.Time) (p postponed, news bool) {
 	before, known := w[key]
+	if !known {
+		w.makeRoom()
+	}
 	known = known && before.epoch == epoch
 	p = before
 	switch {
-	case !known:
-		w.makeRoom()
-		p = postponed{Verdict: v, image: image, epoch: epoch, since: now, until: now.Add(laterPause)}
-	case before.Sentence != v.Sentence || before.Soon != v.Soon: // it waits for something else from now on
+	case !known || !before.waitsFor(&v):
 		p = postponed{Verdict: v, image: image, epoch: epoch, since: now, until: now.Add(laterPause)}
 	case before.Verdict != v || !now.Before(before.until):
 		p.Verdict, p.image, p.until = v, image, now.Add(laterPause)

@@ -190,3 +190,38 @@ func TestAnImageThatIsKnownInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsWaitedForChanges: half an hour begins anew with what is waited for, and not with why nobody knows the same image.
+func TestWhatIsWaitedForChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		g, h := w.guard(), w.assigned(request(), ann)
+		ask := func(v consent.Verdict) consent.Answer {
+			w.policy.Verdict = v
+			time.Sleep(11 * time.Second)
+			return g.Ask(t.Context(), h, pull())
+		}
+		for began := time.Now(); time.Since(began) < 29*time.Minute; {
+			if got := ask(later(false)); got.Decision != consent.Asked {
+				t.Fatalf("%+v", got)
+			}
+		}
+		other := later(false)
+		other.Sentence = "this host can't say where a path leads"
+		for began := time.Now(); time.Since(began) < 29*time.Minute; {
+			if got := ask(other); got.Decision != consent.Asked {
+				t.Fatalf("after %v of something else: %+v", time.Since(began), got)
+			}
+		}
+		began := time.Now()
+		for i := 0; ; i++ {
+			got := ask(consent.Verdict{Decision: consent.Refused, Sentence: "no", Soon: []string{"image a: no answer", "image a: busy"}[i%2]})
+			if got.Decision == consent.Refused {
+				break
+			}
+			if time.Since(began) > time.Hour {
+				t.Fatalf("it waits: %+v", got)
+			}
+		}
+	})
+}
