@@ -38,17 +38,9 @@ type agentFile struct {
 		Insecure       bool   `hcl:"insecure_bootstrap"`
 	} `hcl:"agent"`
 	Plugins struct {
-		NodeAttestor map[string]any        `hcl:"NodeAttestor"`
-		KeyManager   map[string]keyManager `hcl:"KeyManager"`
+		NodeAttestor map[string]any `hcl:"NodeAttestor"`
+		KeyManager   map[string]any `hcl:"KeyManager"`
 	} `hcl:"plugins"`
-}
-
-// keyManager is where a plugin keeps the agent's keys.
-type keyManager struct {
-	Data struct {
-		Directory string `hcl:"directory"`
-		File      string `hcl:"keys_path"`
-	} `hcl:"plugin_data"`
 }
 
 // Server returns the address of the SPIRE server that the options or the configuration file name, "" if neither does.

@@ -17,7 +17,24 @@ plugins {
   NodeAttestor "join_token" { plugin_data {} }
   KeyManager "disk" { plugin_data { directory = "/keys" } }
 }`
+	popConf := filepath.Join(t.TempDir(), "pop.conf")
+	popText := `agent { data_dir = "/d" }
+plugins {
+  NodeAttestor "x509pop" {
+    plugin_cmd = "/opt/pop"
+    plugin_data {
+      private_key_path = "/srv/k.pem"
+      certificate_path = "c.pem"
+      mode = "spiffe"
+      more { tokens = ["/srv/t1", "/srv/t2", "x"] }
+    }
+  }
+  KeyManager "other" { plugin_data { keys_path = "keys.json" seed = "/srv/seed" bits = 2048 } }
+}`
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(popConf, []byte(popText), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -27,6 +44,7 @@ plugins {
 		{map[string]string{"serverAddress": "s", "joinToken": "t"}, nil},
 		{map[string]string{"serverAddress": "s", "socketPath": "/run/x/a.sock", "dataDir": "/data", "trustBundle": "/t.pem"}, []string{"/data", "/run/x/a.sock", "/t.pem"}},
 		{map[string]string{"config": conf}, []string{"/b", "/d", "/keys", conf}},
+		{map[string]string{"config": popConf}, []string{"/d", "/opt/pop", "/srv/k.pem", "/srv/seed", "/srv/t1", "/srv/t2", "c.pem", "keys.json", popConf}},
 		{map[string]string{"serverAddress": "s", "gen-join-token": "true", "spire-server-socket": "/server.sock", "join-file": "/join"}, []string{"/join", "/server.sock"}},
 	} {
 		cfg, err := spire.ParseAgent(tt.given, "")
