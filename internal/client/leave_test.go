@@ -88,6 +88,40 @@ func TestNobodyWaitsForARegistrationLongerThanItsContext(t *testing.T) {
 	}
 }
 
+// A node that leaves while its registration is tried, and has no time to wait for that, is not registered after all, whichever SN is back.
+func TestALeaveEndsARegistrationThatIsTriedAgain(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c := s.client("/swarm/sl", nil, silent.Addr().String(), s.start("sn-0").addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- c.Register(ctx, registration(t, "sl-0")) }()
+	conn, err := silent.Accept() // it has begun
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	err = c.LeaveNode(over, "stopped")
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "leave the swarm: a registration is under way: ") {
+		t.Errorf("leave: %v", err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the node is leaving") {
+		t.Errorf("register: %v", err)
+	}
+	if n := s.core.View().Nodes["sl-0"]; n != nil {
+		t.Errorf("it is registered: %+v", n)
+	}
+}
+
 // A node that is taken for gone, but is not, registers again by itself.
 func TestRegistersAgainWhenItCountsAsLeft(t *testing.T) {
 	s := newSwarm(t, swarmID)

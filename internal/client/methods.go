@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -93,7 +94,7 @@ func (c *Client) LeaveNode(ctx context.Context, reason string) error {
 	release, err := c.registrar.alone(ctx)
 	c.registrar.setLeaving(true)
 	if err != nil {
-		return err
+		return fmt.Errorf("leave the swarm: a registration is under way: %w", err)
 	}
 	release()
 	_, err = call(ctx, c, callOptions{asNode: true}, swarmv1connect.NodeServiceClient.LeaveNode, &swarmv1.LeaveNodeRequest{Reason: reason})

@@ -45,6 +45,9 @@ type Registration struct {
 	Key  p2pcrypto.PrivKey // the node key
 }
 
+// errLeaving is why a node is not registered any more.
+var errLeaving = errors.New("the node is leaving")
+
 // registrar registers our node, and knows what it takes to speak for it. Safe for concurrent use.
 type registrar struct {
 	client *Client
@@ -99,12 +102,21 @@ func (r *registrar) register(ctx context.Context, reg Registration) error {
 	err := r.client.try(ctx, callOptions{anySwarm: true}, func(ctx context.Context, sn string) error {
 		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 		defer cancel()
+		if r.isLeaving() { // who leaves may have had no time to wait for this to end
+			return &Error{Message: errLeaving.Error(), err: errLeaving}
+		}
 		return r.registerAt(ctx, sn, reg)
 	})
 	if err != nil {
 		return fmt.Errorf("register node %q: %w", reg.Node.Name, err)
 	}
 	return nil
+}
+
+func (r *registrar) isLeaving() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leaving
 }
 
 func (r *registrar) setLeaving(leaving bool) {
@@ -154,7 +166,7 @@ func (r *registrar) again(ctx context.Context, refused string) error {
 	reg, token, leaving := r.speaker, r.token, r.leaving
 	r.mu.Unlock()
 	if leaving {
-		return errors.New("the node is leaving")
+		return errLeaving
 	}
 	if token != refused {
 		return nil
