@@ -112,23 +112,32 @@ func (c *Context) use(line map[string]string, getenv func(string) string) error 
 	}
 	c.agent.StateDir = dir
 	c.Identity, c.agentOptions = agentIdentity, "context's agent "+c.Agent.State
-	c.shareToken(getenv)
-	return nil
+	return c.shareToken(line, getenv)
 }
 
-// shareToken has all contexts of a SWCI in a container, and commands without one, use the agent that has used its join token: there is no other
-// token, and nothing outlives the container.
-func (c *Context) shareToken(getenv func(string) string) {
+// shareToken has all contexts of a SWCI in a container, and commands without one, use the agent that has used the container's join token: there is
+// no other token, and nothing outlives the container. A context that was created with a token of its own has an agent of its own, as has each
+// server's.
+func (c *Context) shareToken(line map[string]string, getenv func(string) string) error {
 	if c.agent == nil || getenv(start.InContainer) == "" {
-		return
+		return nil
 	}
-	token := c.agent.JoinToken
+	token := getenv(spire.AgentVariable("joinToken"))
 	if c.agent.GenJoinToken != nil {
 		token = c.agent.GenJoinToken.File
 	}
-	if token != "" {
-		c.agent.StateDir, c.agentOptions = "", "token "+token
+	if own := line["joinToken"]; token == "" || own != "" && own != token || c.agent.StateDir != "" && needsNoToken(c.agent) {
+		return nil
 	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %d %q", token, c.agent.ConfigFile, c.agent.ServerAddress, c.agent.ServerPort, c.agent.TrustDomain)
+	shared := KeptAgent{State: hex.EncodeToString(h.Sum(nil)[:8])}
+	dir, err := shared.dir(getenv)
+	if err != nil {
+		return err
+	}
+	c.agent.StateDir, c.agentOptions = dir, "shared agent "+shared.State
+	return identity.PrivateDir(dir)
 }
 
 // keep gives the context called name an agent of its own, as a command line describes it. A context of that name with an agent of the

@@ -174,24 +174,49 @@ func TestTokenIsMadeInTheServersContainer(t *testing.T) {
 }
 
 // TestOneTokenIsForAllContextsInAContainer: scripts of the original wait for an SN, then make a context; both have the container's only token.
+// A context with another token, or for another server, has an agent of its own.
 func TestOneTokenIsForAllContextsInAContainer(t *testing.T) {
-	for name, line := range map[string]map[string]string{
-		"in a file": {"gen-join-token": "true", "join-file": "/state/spire-join.json", "serverAddress": "h"}, "in the environment": {"serverAddress": "h", "joinToken": "t"},
+	line := func(more ...string) map[string]string {
+		out := map[string]string{"serverAddress": "h"}
+		for i := 0; i < len(more); i += 2 {
+			out[more[i]] = more[i+1]
+		}
+		return out
+	}
+	file := []string{"gen-join-token", "true", "join-file"}
+	for name, tt := range map[string]struct {
+		token  string // of the container, in the environment
+		lines  [2]map[string]string
+		shared bool
+	}{
+		"in a file":             {"", [2]map[string]string{line(append(file, "/state/join.json")...), line(append(file, "/state/join.json")...)}, true},
+		"in the environment":    {"t", [2]map[string]string{line(), line()}, true},
+		"said again":            {"t", [2]map[string]string{line(), line("joinToken", "t")}, true},
+		"another token":         {"t", [2]map[string]string{line(), line("joinToken", "u")}, false},
+		"another file":          {"", [2]map[string]string{line(append(file, "/state/join.json")...), line(append(file, "/usr/join.json")...)}, false},
+		"another server":        {"t", [2]map[string]string{line(), line("serverPort", "8082")}, false},
+		"tokens of their own":   {"", [2]map[string]string{line("joinToken", "t"), line("joinToken", "t")}, false},
+		"made one by one":       {"", [2]map[string]string{line("gen-join-token", "true"), line("gen-join-token", "true")}, false},
+		"outside of containers": {"t", [2]map[string]string{line(), line()}, false},
 	} {
-		for _, in := range []string{"1", ""} {
-			state := t.TempDir()
-			getenv := func(v string) string { return map[string]string{"SWARM_IN_CONTAINER": in, "XDG_STATE_HOME": state}[v] }
-			var contexts [2]Context
-			for i := range contexts {
-				contexts[i].Name = fmt.Sprint("c", i)
-				if err := contexts[i].keep(contexts[i].Name, line, getenv); err != nil {
-					t.Fatal(err)
-				}
+		in := "1"
+		if name == "outside of containers" {
+			in = ""
+		}
+		state := t.TempDir()
+		getenv := func(v string) string {
+			return map[string]string{"SWARM_IN_CONTAINER": in, "XDG_STATE_HOME": state, "SWARM_SPIRE_JOIN_TOKEN": tt.token}[v]
+		}
+		var contexts [2]Context
+		for i := range contexts {
+			contexts[i].Name = fmt.Sprint("c", i)
+			if err := contexts[i].keep(contexts[i].Name, tt.lines[i], getenv); err != nil {
+				t.Fatal(err)
 			}
-			a, b := contexts[0], contexts[1]
-			if one := a.agentOptions == b.agentOptions && a.agent.StateDir == b.agent.StateDir; one != (in != "") {
-				t.Errorf("%s, in a container %q: %q in %s, %q in %s", name, in, a.agentOptions, a.agent.StateDir, b.agentOptions, b.agent.StateDir)
-			}
+		}
+		a, b := contexts[0], contexts[1]
+		if one := a.agentOptions == b.agentOptions && a.agent.StateDir == b.agent.StateDir; one != tt.shared {
+			t.Errorf("%s: %q in %s, %q in %s", name, a.agentOptions, a.agent.StateDir, b.agentOptions, b.agent.StateDir)
 		}
 	}
 }

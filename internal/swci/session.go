@@ -147,9 +147,10 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 		return target, target.use(line, s.Env.Getenv)
 	case len(line) > 0:
 		target.Agent, target.Identity, target.agentOptions = nil, agentIdentity, fmt.Sprint(line)
-		target.agent, err = parseAgent(line, s.Env.Getenv)
-		target.shareToken(s.Env.Getenv)
-		return target, err
+		if target.agent, err = parseAgent(line, s.Env.Getenv); err != nil {
+			return target, err
+		}
+		return target, target.shareToken(line, s.Env.Getenv)
 	case kept != nil:
 		target.Agent = nil
 	}
