@@ -241,6 +241,12 @@ func TestGetLogsWithoutLists(t *testing.T) {
 	if err != nil || out != "h-1/sl: of 6\nh-1/sl: loss 1\n" || beside != "swarmctl: whether hosts have joined assignment 6 since is not known: you have no right to list assignments\n" {
 		t.Errorf("%v\n%s%s", err, beside, out)
 	}
+	if out, beside, err := on(t, &barredAPI{}, "", "--sn=10.0.0.1", "get", "logs", "h-1", "--assignment", "6"); err != nil || out != "h-1/sl: of 6\nh-1/sl: loss 1\n" || beside != "" {
+		t.Errorf("a host's: %v\n%s%s", err, beside, out)
+	}
+	if _, _, err := on(t, &barredAPI{}, "", "--sn=10.0.0.1", "get", "logs", "h-9", "--assignment", "6"); exit.Code(err) != exit.NotFound || !strings.Contains(err.Error(), "assignment 6 is of task train, and h-9 is none of its hosts") {
+		t.Errorf("of a host without it: %v", err)
+	}
 	if _, _, err := on(t, &barredAPI{}, "", "--sn=10.0.0.1", "get", "logs", "train"); exit.Code(err) != exit.Denied {
 		t.Errorf("without an assignment: %v", err)
 	}

@@ -67,6 +67,16 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 	if n := nodes[name]; n != nil {
 		return []Log{{n, assignment}}, false, nil
 	}
+	if listed == nil {
+		a, err := client.Tasks{By: api}.GetAssignment(ctx, assignment)
+		if err != nil {
+			return nil, false, err
+		}
+		if a.GetTask() != name {
+			l, err := onHost(a, name)
+			return []Log{l}, false, err
+		}
+	}
 	parts, alone, err := assigned(ctx, client.Tasks{By: api}, name, assignment)
 	if err != nil {
 		return nil, false, err
@@ -75,7 +85,7 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		for _, m := range a.GetMembers() {
 			on := nodes[m.GetNode()]
 			if on == nil {
-				on = &swarmv1.Node{Name: m.GetNode(), Role: string(identity.RoleSWOP)} // the SN says what has become of it
+				on = unlisted(m.GetNode())
 				nodes[m.GetNode()] = on
 			}
 			if l := (Log{on, a.GetId()}); !slices.Contains(all, l) {
@@ -87,6 +97,19 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		return nil, false, exit.New(exit.NotFound, "see: swarmctl list taskrunner peers", "assignment %s of task %s is on no host yet", text.Line(parts[0].GetId()), name)
 	}
 	return all, alone, nil
+}
+
+// unlisted is a host of which no more is known than that an assignment has it. The SN says what has become of it.
+func unlisted(host string) *swarmv1.Node {
+	return &swarmv1.Node{Name: host, Role: string(identity.RoleSWOP)}
+}
+
+// onHost is an assignment's log at one of its hosts, named by somebody who may not list nodes.
+func onHost(a *swarmv1.Assignment, name string) (Log, error) {
+	if !slices.ContainsFunc(a.GetMembers(), func(m *swarmv1.AssignmentMember) bool { return m.GetNode() == name }) {
+		return Log{}, exit.New(exit.NotFound, "name the task, or one of its hosts", "assignment %s is of task %s, and %s is none of its hosts", text.Line(a.GetId()), text.Line(a.GetTask()), name)
+	}
+	return Log{unlisted(name), a.GetId()}, nil
 }
 
 // barred reports whether the swarm's rights keep the caller from something.
