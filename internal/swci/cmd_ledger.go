@@ -265,6 +265,7 @@ type auditedJSON struct {
 	UnsignedParts int                   `json:"unsigned_members" doc:"parts of hosts in assignments of which the SNs alone say what became: the host did not sign it"`
 	Ungrouped     int                   `json:"ungrouped_members" doc:"parts of hosts in assignments of which the SNs alone say the group and for how many peers they stand: the host is of before hosts signed that"`
 	Reused        []reusedJSON          `json:"reused" doc:"assignments that have the ID of an earlier one, at most 20: what hosts signed may be about that one"`
+	MoreReused    int                   `json:"more_reused" doc:"beyond those"`
 	Recoveries    []recoveredJSON       `json:"recoveries" doc:"the group of SNs was founded anew, in order"`
 	Tasks         []taskStepJSON        `json:"tasks" doc:"who made, assigned, approved, refused and ended tasks, in order"`
 	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
@@ -374,7 +375,7 @@ func auditedToJSON(r *audit.Report, tasks []deeds.Deed) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Ungrouped: r.UngroupedMembers, Reused: []reusedJSON{}, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Ungrouped: r.UngroupedMembers, Reused: []reusedJSON{}, MoreReused: r.MoreReused, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
 	}
 	for _, x := range r.Reused {
 		out.Reused = append(out.Reused, reusedJSON(x))
@@ -531,9 +532,7 @@ func printVerified(w io.Writer, r *audit.Report, tasks []deeds.Deed) error {
 	if r.UngroupedMembers > 0 {
 		fmt.Fprintf(w, "of %s in assignments the SNs alone say the group and the peers: the hosts signed neither yet\n", many(r.UngroupedMembers, "part"))
 	}
-	for _, x := range r.Reused {
-		fmt.Fprintf(w, "record %d assigns under ID %s, which was used in record %d: what hosts signed under it may be about either\n", x.Record, text.Line(x.Assignment), x.Before)
-	}
+	printReused(w, r)
 	if r.Unwitnessed > 0 {
 		fmt.Fprintf(w, "not yet witnessed by a later round or an operator: the last %s; apart from their own signatures, only the SNs vouch for them (compare heads: --head)\n",
 			many(int(r.Unwitnessed), "record")) //nolint:gosec // they were counted one by one
@@ -542,6 +541,16 @@ func printVerified(w io.Writer, r *audit.Report, tasks []deeds.Deed) error {
 		fmt.Fprintln(w, "the swarm had trained before its ledger began: nothing is proven of that time")
 	}
 	return nil
+}
+
+// printReused says which assignments have the ID of an earlier one.
+func printReused(w io.Writer, r *audit.Report) {
+	for _, x := range r.Reused {
+		fmt.Fprintf(w, "record %d assigns under ID %s, which was used in record %d: what hosts signed under it may be about either\n", x.Record, text.Line(x.Assignment), x.Before)
+	}
+	if r.MoreReused > 0 {
+		fmt.Fprintf(w, "and %s more under an ID that was used before\n", many(r.MoreReused, "assignment"))
+	}
 }
 
 // printProblems says what is wrong.

@@ -42,13 +42,17 @@ func (k *tasks) assigned(a ledger.Assigned) {
 func (k *tasks) again(id string) bool {
 	before, known := k.lastUse[id]
 	k.lastUse[id] = k.seq
-	if known && len(k.report.Reused) < maxReused {
+	switch {
+	case !known:
+	case len(k.report.Reused) < maxReused:
 		k.report.Reused = append(k.report.Reused, Reused{k.seq, before, id})
+	default:
+		k.report.MoreReused++
 	}
 	return known
 }
 
-// maxReused bounds how many records are named whose assignment has the ID of another.
+// maxReused bounds how many records are named whose assignment has the ID of another; the rest is counted.
 const maxReused = 20
 
 // Reused is the record of an assignment that has the ID of an earlier one. What a host signed of its part may be about that one.

@@ -178,6 +178,20 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestIDsThatAreUsedAgainAreCounted: those that are not named too.
+func TestIDsThatAreUsedAgainAreCounted(t *testing.T) {
+	ca := newAuthority(t)
+	hosts := []*node{newNode(t, "swop-0")}
+	b := newRan(t, ca, newOperator(t, ca), hosts, []ledger.Registration{hosts[0].register(t, ca)})
+	for range 24 {
+		b.assign(&swarmv1.AssignTaskRequest{Id: "7"}, nil)
+		b.end("7", "succeeded", nil, nil)
+	}
+	if r := verify(t, b.bytes, optionsOf(ca)); !r.Good() || len(r.Reused) != 20 || r.MoreReused != 3 {
+		t.Errorf("found %v; %d are named, %d more", r.Problems, len(r.Reused), r.MoreReused)
+	}
+}
+
 // TestWhoRanWhatOnWhichHosts: an SN that lies about assignments and their members is found out.
 func TestWhoRanWhatOnWhichHosts(t *testing.T) {
 	ca := newAuthority(t)

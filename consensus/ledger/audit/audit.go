@@ -69,6 +69,7 @@ type Report struct {
 	// hosts did.
 	UngroupedMembers int
 	Reused           []Reused    // assignments with the ID of an earlier one, at most 20
+	MoreReused       int         // beyond those
 	Unsigned         int         // records of changes by operators of before they were signed
 	Contracts        []*Contract // by first appearance
 	Recoveries       []Recovered // foundings of the group of SNs anew
