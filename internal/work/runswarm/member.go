@@ -3,7 +3,6 @@ package runswarm
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -52,39 +51,38 @@ func (m *member) file(n slNode, kind string) string {
 
 // write notes that the member is begun with. It is there before anything of it runs.
 func (m *member) write() error {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return err
+	}
+	return m.writeTo(labelFile)
+}
+
+func (m *member) writeTo(name string) error {
 	raw, err := json.Marshal(m)
-	if err == nil {
-		err = os.MkdirAll(m.dir, 0o700)
-	}
 	if err != nil {
 		return err
 	}
-	return atomicfile.Replace(filepath.Join(m.dir, labelFile), raw, 0o600)
+	return atomicfile.Replace(filepath.Join(m.dir, name), raw, 0o600)
 }
 
-// read is write's opposite; fs.ErrNotExist says that there is none.
-func (m *member) read() error {
-	f, err := os.Open(filepath.Join(m.dir, labelFile))
+// begun notes that all SLs were started. It says whose they are a second time: training that goes on is not to be lost for one damaged file.
+func (m *member) begun() error { return m.writeTo(begunFile) }
+
+// remove removes all of it, the label last: whoever looks meanwhile, or after that was cut off, sees whose the rest is.
+func (m *member) remove() error {
+	entries, err := os.ReadDir(m.dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxLabel+1))
-	if err == nil && len(raw) > maxLabel {
-		err = errors.New("it is too large")
+	for _, e := range entries {
+		if e.Name() == labelFile {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(m.dir, e.Name())); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = json.Unmarshal(raw, m)
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	return nil
-}
-
-// begun notes that all SLs were started.
-func (m *member) begun() error {
-	return atomicfile.Replace(filepath.Join(m.dir, begunFile), nil, 0o600)
+	return os.RemoveAll(m.dir)
 }
 
 func (m *member) whole() bool {
@@ -121,7 +119,8 @@ func (m *member) lastLines(n slNode) []string {
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-// members are all that there are. A directory without a label is one that was not begun with; Clean removes it.
+// members are all whose labels can be read; others are left, and told in the log: one damaged file hides no other member. A directory without a
+// label is one that was not begun with; Clean removes it.
 func (p *Processes) members() (all []member, err error) {
 	dir := filepath.Join(p.Dir, "members")
 	entries, err := os.ReadDir(dir)
@@ -129,13 +128,12 @@ func (p *Processes) members() (all []member, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		m := member{dir: filepath.Join(dir, e.Name())}
-		switch err := m.read(); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		default:
+		m, err := p.open(filepath.Join(dir, e.Name()))
+		switch {
+		case err == nil:
 			all = append(all, m)
+		case !errors.Is(err, fs.ErrNotExist):
+			p.tellOnce(m.dir, err)
 		}
 	}
 	return all, nil

@@ -25,10 +25,11 @@ var _ work.Printer = (*Processes)(nil)
 
 // Print implements work.Printer.
 func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
-	m := member{dir: p.memberDir(l)}
-	if err := m.read(); errors.Is(err, fs.ErrNotExist) {
+	m, err := p.open(p.memberDir(l))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	}
+	if _, known := errors.AsType[*damaged](err); err != nil && !known {
 		return err
 	}
 	all, ctx := errgroup.WithContext(ctx)

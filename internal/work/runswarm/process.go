@@ -34,6 +34,7 @@ type Processes struct {
 
 	mu      sync.Mutex
 	waiting map[string]*awaited // for the ends of children, by the files that these are noted in
+	told    []string            // directories of members with a damaged label that the log has
 }
 
 var _ work.Executor = (*Processes)(nil)
@@ -50,7 +51,7 @@ func (p *Processes) prepare(ctx context.Context, j work.Job) error {
 	}
 	for i := range p.Host.Profile.Nodes {
 		n := &p.Host.Profile.Nodes[i]
-		x, err := p.Host.process(n, r, leads, p.stateDir(n))
+		x, err := p.Host.process(n, r, leads, p.stateDir(n.Index))
 		if err != nil {
 			return err
 		}
@@ -91,7 +92,7 @@ func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) 
 	sls := make([]process, len(p.Host.Profile.Nodes))
 	for i := range sls {
 		n := &p.Host.Profile.Nodes[i]
-		if sls[i], err = p.Host.process(n, r, leads, p.stateDir(n)); err != nil {
+		if sls[i], err = p.Host.process(n, r, leads, p.stateDir(n.Index)); err != nil {
 			return work.Status{}, err
 		}
 		m.Nodes = append(m.Nodes, slNode{Index: n.Index, StateDir: sls[i].sl.StateDir, BridgeDir: sls[i].sl.BridgePath(p.Getenv, os.Geteuid() == 0)})
@@ -161,14 +162,13 @@ func (p *Processes) status(ctx context.Context, m member, live map[string]regist
 	return work.Status{State: task.Started}
 }
 
-// Clean implements work.Executor.
+// Clean implements work.Executor. A member whose label is damaged is ended by the files that its SLs have in its directory.
 func (p *Processes) Clean(ctx context.Context, l work.Label) error {
-	m := member{dir: p.memberDir(l)}
-	err := m.read()
+	m, err := p.open(p.memberDir(l))
 	if errors.Is(err, os.ErrNotExist) {
 		return os.RemoveAll(m.dir)
 	}
-	if err != nil {
+	if _, known := errors.AsType[*damaged](err); err != nil && !known {
 		return err
 	}
 	live, err := p.live()
@@ -190,19 +190,35 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	for _, n := range m.Nodes {
+		if usedBy(live, &m, n) {
+			continue
+		}
 		if err := os.RemoveAll(n.BridgeDir); n.BridgeDir != "" && err != nil {
 			return err
 		}
 	}
-	return os.RemoveAll(m.dir)
+	return m.remove()
+}
+
+// usedBy reports whether an SL of another member has the directories of a member's: a damaged one keeps none from starting.
+func usedBy(live map[string]registry.Entry, m *member, n slNode) bool {
+	for file, e := range live {
+		if e.StateDir == n.StateDir && file != m.file(n, optionsFile) {
+			return true
+		}
+	}
+	return false
 }
 
 // stateDir is that of a node's SL.
-func (p *Processes) stateDir(n *taskfile.Node) string {
-	return filepath.Join(p.Dir, "sl", strconv.Itoa(n.Index))
+func (p *Processes) stateDir(index int) string {
+	return filepath.Join(p.Dir, "sl", strconv.Itoa(index))
 }
 
 // memberDir keeps what there is of a member.
 func (p *Processes) memberDir(l work.Label) string {
-	return filepath.Join(p.Dir, "members", fmt.Sprintf("%s-%d-%d", l.Assignment, l.Epoch, l.Member))
+	return filepath.Join(p.Dir, "members", dirName(l))
 }
+
+// dirName is what the directory of a member is called.
+func dirName(l work.Label) string { return fmt.Sprintf("%s-%d-%d", l.Assignment, l.Epoch, l.Member) }
