@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/policy"
 )
 
@@ -113,6 +114,15 @@ func EngineFails(err error) error {
 		return &Lasting{Words: "this host can't use its container engine, as " + why + ": correct it as its SWOP's log says, and assign the task again", Err: err}
 	}
 	return &Passing{Words: "this host's container engine does not say: see its SWOP's log, and whether the engine answers (docker info)", Err: err}
+}
+
+// OfEngine is the error of calls to the engine. It is one of EngineFails if the engine could not be reached, or went away meanwhile: another try
+// is worth while.
+func OfEngine(err error) error {
+	if engine.OutOfReach(err) {
+		return EngineFails(err)
+	}
+	return err
 }
 
 // Swarm is what the swarm has shown of this host last.

@@ -64,13 +64,8 @@ func (r *Runner) scope() string { return engine.Scope(r.Env.Getenv) }
 // Prepare sees that all can be started: it has a probe run in the image as the program will. What a start that was cut off has left it removes.
 func (r *Runner) Prepare(ctx context.Context, j work.Job) error { return toldOf(r.prepare(ctx, j)) }
 
-// toldOf is the error of a member's SLs for the swarm. For an engine that can't be reached another try is worth while.
-func toldOf(err error) error {
-	if engine.OutOfReach(err) {
-		return work.EngineFails(err)
-	}
-	return launch.ForTask(err)
-}
+// toldOf is the error of a member's SLs for the swarm.
+func toldOf(err error) error { return launch.ForTask(work.OfEngine(err)) }
 
 func (r *Runner) prepare(ctx context.Context, j work.Job) error {
 	if err := r.Clean(ctx, j.Label); err != nil {

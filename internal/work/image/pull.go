@@ -93,15 +93,7 @@ func imageNamed(name string) (reference.Named, error) {
 
 // Prepare sees that the task can be understood, that an engine answers, and that its password may be used here.
 func (p *Puller) Prepare(ctx context.Context, j work.Job) error {
-	return passing(p.prepare(ctx, j))
-}
-
-// passing is the error of a fetch; for an engine that can't be reached another try is worth while.
-func passing(err error) error {
-	if engine.OutOfReach(err) {
-		return work.EngineFails(err)
-	}
-	return err
+	return work.OfEngine(p.prepare(ctx, j))
 }
 
 func (p *Puller) prepare(ctx context.Context, j work.Job) error {
@@ -122,7 +114,7 @@ func (p *Puller) prepare(ctx context.Context, j work.Job) error {
 // Start fetches the image that was decided on, whatever its tag stands for by now, and gives it the name that the task says.
 func (p *Puller) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	s, err := p.fetch(ctx, j)
-	return s, passing(err)
+	return s, work.OfEngine(err)
 }
 
 func (p *Puller) fetch(ctx context.Context, j work.Job) (work.Status, error) {
