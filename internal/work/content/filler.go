@@ -61,7 +61,7 @@ func New(cfg Config) *Filler {
 func (f *Filler) with(ctx context.Context, do func(e *engine.Engine) error) error {
 	e, err := f.cfg.Open(ctx)
 	if err != nil {
-		return err
+		return work.OfEngine(err)
 	}
 	defer e.Close()
 	return do(e)
@@ -75,9 +75,9 @@ func (f *Filler) Prepare(ctx context.Context, j work.Job) error {
 	}
 	return f.with(ctx, func(e *engine.Engine) error {
 		if err := f.may(ctx, e, o, j.Grant.Volumes); err != nil {
-			return fmt.Errorf("task %s: %w", j.Task.Name, err)
+			return work.OfEngine(fmt.Errorf("task %s: %w", j.Task.Name, err))
 		}
-		return f.room.Check(ctx, e)
+		return work.OfEngine(f.room.Check(ctx, e))
 	})
 }
 
@@ -100,7 +100,7 @@ func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order, named []st
 	return nil
 }
 
-// Start makes the content.
+// Start makes the content. What a try before has left, as the engine went away, it removes first: a volume that is open may be filled in part.
 func (f *Filler) Start(ctx context.Context, j work.Job) (s work.Status, err error) {
 	o, err := f.order(j.Task)
 	if err != nil {
@@ -116,8 +116,11 @@ func (f *Filler) Start(ctx context.Context, j work.Job) (s work.Status, err erro
 	defer stop()
 	err = f.with(ctx, func(e *engine.Engine) error {
 		go f.room.Watch(ctx, e, cancel)
+		if err := volume.Discard(ctx, e, volume.Labels(j.Label, engine.RoleContent, f.cfg.Scope)); err != nil {
+			return work.OfEngine(err)
+		}
 		if err := f.may(ctx, e, o, j.Grant.Volumes); err != nil {
-			return fmt.Errorf("task %s: %w", j.Task.Name, err)
+			return work.OfEngine(fmt.Errorf("task %s: %w", j.Task.Name, err))
 		}
 		s, err = f.fill(ctx, e, o, j)
 		return err
@@ -150,8 +153,8 @@ func (f *Filler) fill(ctx context.Context, e *engine.Engine, o *order, j work.Jo
 			return s, fmt.Errorf("task %s: OpsList[%d]: %w", j.Task.Name, i, err)
 		}
 	}
-	if err := f.put(ctx, e, root, o, j); err != nil {
-		return s, err
+	if err := f.put(ctx, e, root, o, j); err != nil { // a server of files that does not answer is no engine
+		return s, work.OfEngine(err)
 	}
 	text := fmt.Sprintf("volume %s is filled: %d files, %d bytes", o.volumes[0], maxEntries-left.Entries, maxBytes-left.Bytes)
 	if n := len(o.volumes); n > 1 {
