@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -117,9 +118,9 @@ func EngineFails(err error) error {
 }
 
 // OfEngine is the error of calls to the engine. It is one of EngineFails if the engine could not be reached, or went away meanwhile: another try
-// is worth while.
+// is worth while. One that says already that it lasts stays as it is.
 func OfEngine(err error) error {
-	if engine.OutOfReach(err) {
+	if _, lasts := errors.AsType[*Lasting](err); !lasts && engine.OutOfReach(err) {
 		return EngineFails(err)
 	}
 	return err

@@ -82,10 +82,10 @@ func (b *Builder) Prepare(ctx context.Context, j work.Job) error {
 func (b *Builder) with(ctx context.Context, do func(e *engine.Engine) error) error {
 	e, err := b.cfg.Open(ctx)
 	if err != nil {
-		return err
+		return work.OfEngine(err)
 	}
 	defer e.Close()
-	return do(e)
+	return work.OfEngine(do(e))
 }
 
 // base returns the ID of an image that a build starts from; empty: it is not there, and may be fetched.
@@ -110,7 +110,7 @@ func (b *Builder) base(ctx context.Context, e *engine.Engine, j work.Job, name s
 	return found.ID, usable(name, found)
 }
 
-// Start builds the image, unless that was done, and gives it its name.
+// Start builds the image, unless that was done, and gives it its name. A volume that a try before has left open it closes first.
 func (b *Builder) Start(ctx context.Context, j work.Job) (s work.Status, err error) {
 	if err := b.one.Acquire(ctx, 1); err != nil {
 		return s, err
@@ -126,6 +126,9 @@ func (b *Builder) Start(ctx context.Context, j work.Job) (s work.Status, err err
 		defer b.swept(ctx, e)
 		id, err := b.built(ctx, e, j)
 		if err == nil && id == "" {
+			if err := volume.Remove(ctx, e, volume.Labels(j.Label, engine.RoleBuild, b.cfg.Scope)); err != nil {
+				return err
+			}
 			if s, err = b.build(ctx, e, o, j); err != nil || s.Code != 0 {
 				return err
 			}

@@ -113,10 +113,20 @@ func (b *Builder) run(ctx context.Context, e *engine.Engine, o *order, j work.Jo
 		if res.Body != nil {
 			_ = res.Body.Close()
 		}
-		return s, err
+		return s, wentAway(err)
 	}
 	defer res.Body.Close()
-	return b.follow(ctx, res.Body, j)
+	s, err = b.follow(ctx, res.Body, j)
+	return s, wentAway(err)
+}
+
+// wentAway is the error of a build that was begun. If the engine went away that is not tried again: the build, which is foreign code, may be
+// why, and would take the engine down each time.
+func wentAway(err error) error {
+	if !engine.OutOfReach(err) {
+		return err
+	}
+	return &work.Lasting{Words: "this host's container engine went away while it built, which is not done again, as the build may be why: see that the engine answers (docker info), and assign the task again", Err: err}
 }
 
 // noGPUs is a variable by which NVIDIA's runtime, where it is an engine's default, gives a container no GPUs. Without it images ask for them.
@@ -171,6 +181,9 @@ func (b *Builder) follow(ctx context.Context, stream io.Reader, j work.Job) (wor
 	for messages.Scan() {
 		var m message
 		if err := json.Unmarshal(messages.Bytes(), &m); err != nil {
+			if messages.Err() != nil { // half of one, before the engine went away
+				break
+			}
 			return work.Status{}, fmt.Errorf("the engine's answer can't be read: %w", err)
 		}
 		if m.Error != "" {
