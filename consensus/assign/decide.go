@@ -103,7 +103,7 @@ func (d *decision) orphaned(a *task.Assignment) bool {
 
 // judge gives the verdict.
 func (d *decision) judge(m *task.Move, succeeded bool, why string) {
-	m.Do, m.Verdict, m.Why = task.Judge, task.Failed, state.Clip(why, task.MaxText)
+	m.Do, m.Verdict, m.Why = task.Judge, task.Failed, state.ClipWords(why, task.MaxText)
 	if succeeded {
 		m.Verdict, m.Why = task.Succeeded, ""
 	}
@@ -139,7 +139,7 @@ func (d *decision) fail(a *task.Assignment, m *task.Move) {
 		d.judge(m, false, why)
 		return
 	}
-	m.Do, m.Why = task.Withdraw, state.Clip(why, task.MaxText)
+	m.Do, m.Why = task.Withdraw, state.ClipWords(why, task.MaxText)
 }
 
 // blame says whose end it was that an assignment can't succeed.

@@ -36,8 +36,8 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 		}
 	case d.hopeless(a):
 		d.judge(m, false, "too few of the hosts that were named can take it: "+a.Wants)
-	case state.Clip(lack, task.MaxText) != a.Wants:
-		m.Do, m.Why = task.Wait, state.Clip(lack, task.MaxText)
+	case state.ClipWords(lack, task.MaxText) != a.Wants:
+		m.Do, m.Why = task.Wait, state.ClipWords(lack, task.MaxText)
 	}
 }
 

@@ -1,6 +1,9 @@
 package state
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // encodedLen is how many bytes a text takes in the encoded state, without quotes: "<" takes six.
 func encodedLen(s string) int {
@@ -24,6 +27,20 @@ func Clip(s string, limit int) string {
 		}
 	}
 	return s
+}
+
+// ClipWords is Clip for words that somebody reads: it ends with a mark, and with a whole word unless that is very long. Half a digest looks as
+// a whole one does. What is applied never uses it: it took other words before.
+func ClipWords(s string, limit int) string {
+	if Clip(s, limit) == s {
+		return s
+	}
+	const mark = " …"
+	kept := Clip(s, limit-len(mark))
+	if end := strings.LastIndexByte(kept, ' '); end >= len(kept)/3 {
+		return kept[:end] + mark
+	}
+	return kept + strings.TrimSpace(mark)
 }
 
 // fits reports whether all texts take at most limit bytes each in the encoded state.

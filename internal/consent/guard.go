@@ -362,4 +362,6 @@ func (g *Guard) EndedAll(words string) error {
 }
 
 // line makes a text fit into the state of a member.
-func line(s string) string { return state.Clip(text.Line(strings.ToValidUTF8(s, "?")), task.MaxText) }
+func line(s string) string {
+	return state.ClipWords(text.Line(strings.ToValidUTF8(s, "?")), task.MaxText)
+}

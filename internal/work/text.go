@@ -79,5 +79,5 @@ func Lasts(err error) string {
 
 // clipped bounds the text of a report, and keeps its beginning.
 func clipped(s string) string {
-	return state.Clip(text.Line(strings.ToValidUTF8(s, "\uFFFD")), task.MaxText)
+	return state.ClipWords(text.Line(strings.ToValidUTF8(s, "\uFFFD")), task.MaxText)
 }
