@@ -9,7 +9,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-// ownVariable tells a SWOP in a container which paths of its host are its own; hostUsrVariable is where its --usr-dir is there.
+// ownVariable tells a SWOP in a container which paths of its host are its own, as joinPaths writes them; hostUsrVariable is where its --usr-dir is there.
 const (
 	ownVariable     = "SWARM_HOST_OWN"
 	hostUsrVariable = "SWARM_HOST_USR_DIR"
@@ -26,7 +26,7 @@ func (o *SWOP) Own(getenv func(string) string, stateDir string, read ...string) 
 			}
 			all = append(all, file)
 		}
-		all = append(all, filepath.SplitList(getenv(ownVariable))...)
+		all = append(all, splitPaths(getenv(ownVariable))...)
 	} else {
 		all = slices.Concat(all, read, o.onHost(getenv, stateDir), o.agentPaths(getenv))
 	}
@@ -57,6 +57,32 @@ func (o *SWOP) agentPaths(getenv func(string) string) []string {
 	}
 	all, _ := agent.Paths()
 	return all
+}
+
+// joinPaths makes one text of paths: a colon ends each but the last, and has a backslash before it where it is a path's own.
+func joinPaths(paths []string) string {
+	escaped := make([]string, len(paths))
+	for i, p := range paths {
+		escaped[i] = strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(p)
+	}
+	return strings.Join(escaped, ":")
+}
+
+// splitPaths is joinPaths's opposite.
+func splitPaths(list string) (paths []string) {
+	var path strings.Builder
+	for i := 0; i < len(list); i++ {
+		switch {
+		case list[i] == ':':
+			paths = append(paths, path.String())
+			path.Reset()
+			continue
+		case list[i] == '\\' && i+1 < len(list):
+			i++
+		}
+		path.WriteByte(list[i])
+	}
+	return append(paths, path.String())
 }
 
 // absolute are paths as they are from the root, each once.

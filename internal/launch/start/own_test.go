@@ -13,20 +13,31 @@ import (
 
 // TestWhatIsASWOPsOwn: a process and a container know the same paths of the host.
 func TestWhatIsASWOPsOwn(t *testing.T) {
+	ownAlike(t, "state", "ca", "s")
+}
+
+// TestOwnPathsWithColons: a path that is taken for two is no longer kept from tasks.
+func TestOwnPathsWithColons(t *testing.T) {
+	ownAlike(t, "state:of:1", `c\a:`, `s:\`)
+}
+
+// ownAlike holds that a process and a container know the same paths, of which these are names.
+func ownAlike(t *testing.T, state, authority, engineSocket string) {
+	t.Helper()
 	o, usr := swop(t)
-	socket, err := net.Listen("unix", filepath.Join(usr, "s"))
+	socket, err := net.Listen("unix", filepath.Join(usr, engineSocket))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	o.StateDir, o.Identity, o.EngineSocket = filepath.Join(usr, "state"), "embedded="+filepath.Join(usr, "ca"), socket.Addr().String()
+	o.StateDir, o.Identity, o.EngineSocket = filepath.Join(usr, state), "embedded="+filepath.Join(usr, authority), socket.Addr().String()
 	in := func(names ...string) (all []string) {
 		for _, name := range names {
 			all = append(all, filepath.Join(usr, name))
 		}
 		return all
 	}
-	want := in("k.pem", "profile.yaml", "policy.yaml", "state", "ca", "s")
+	want := in("k.pem", "profile.yaml", "policy.yaml", state, authority, engineSocket)
 	slices.Sort(want)
 	nothing := func(string) string { return "" }
 	if got := o.Own(nothing, o.StateDir, filepath.Join(usr, "profile.yaml"), filepath.Join(usr, "policy.yaml"), ""); !slices.Equal(slices.Sorted(slices.Values(got)), want) {

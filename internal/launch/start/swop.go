@@ -198,7 +198,7 @@ func (o *SWOP) Component(env Env) (component.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Vars = append(s.Vars, hostUsrVariable+"="+dir, ownVariable+"="+strings.Join(o.onHost(env.Getenv, s.StateDir), string(filepath.ListSeparator)))
+	s.Vars = append(s.Vars, hostUsrVariable+"="+dir, ownVariable+"="+joinPaths(o.onHost(env.Getenv, s.StateDir)))
 	s.Mounts = append(s.Mounts, component.Mount{Source: dir, Target: SWOPUserDir})
 	s.Args = append(s.Args, "--usr-dir="+SWOPUserDir)
 	switch o.Policy {
