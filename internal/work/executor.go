@@ -191,6 +191,7 @@ const (
 	askPause   = 2 * time.Second  // between two questions to the guard
 	vainPause  = 2 * time.Second  // between two tries to prepare or start a member, of which one failed of what passes
 	vainLimit  = 2 * time.Minute  // for all such tries in a row
+	longLimit  = 5                // of a member's tries that took longer than that before they failed of what passes
 	staysPause = 30 * time.Second // between two questions about what runs, which nobody sees end while one is answered
 	cleanLimit = 2 * time.Minute  // of one try to clean
 	cleanPause = time.Second      // after the first try that failed; it doubles

@@ -46,6 +46,7 @@ type pace struct {
 	failed   int       // tries to clean it
 	tried    time.Time // when the last try to prepare or start it began
 	vain     time.Time // since when an executor fails to prepare or start it of what passes; zero: the last try did not
+	long     int       // tries in vain that came far
 	restart  bool      // it is to be started again: the last try failed of what passes
 	since    int       // the host's count when the last worker ended: looks from before tell nothing
 }
@@ -349,6 +350,8 @@ func (h *Host) inVain(m *member, what string, err error, now time.Time) (again b
 	switch {
 	case again:
 		m.text = clipped(fmt.Sprintf("not %s yet, and tried again for %v: %s", what, vainLimit, passing.Words))
+	case passing != nil && m.due.long >= longLimit:
+		m.exit(-1, fmt.Sprintf("it could not be %s, and %d tries took long: %s", what, m.due.long, passing.Words))
 	case passing != nil:
 		m.exit(-1, fmt.Sprintf("it could not be %s for %v: %s", what, vainLimit, passing.Words))
 	case lasts:
@@ -364,7 +367,11 @@ func (m *member) tryAgain(err error, now time.Time) (passing *Passing, again boo
 	if !errors.As(err, &passing) {
 		return nil, false
 	}
-	if m.due.vain.IsZero() || now.Sub(m.due.tried) >= vainLimit { // a try that came so far is no try in vain
+	far := now.Sub(m.due.tried) >= vainLimit
+	if far {
+		m.due.long++
+	}
+	if m.due.vain.IsZero() || far && m.due.long < longLimit { // a try that came so far is no try in vain, unless what it does may be why it fails
 		m.due.vain = now
 	}
 	m.due.next = now.Add(vainPause)

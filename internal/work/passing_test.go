@@ -132,3 +132,21 @@ func TestEngineThatGoesAwayLateInAFetch(t *testing.T) {
 		}
 	})
 }
+
+// TestEngineThatGoesAwayInEachTry: what comes far each time and never to its end is not tried for ever.
+func TestEngineThatGoesAwayInEachTry(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.world.prepares = 5 * time.Minute
+		l.world.fail("prepare", errAway)
+		l.shows(1, wants(task.Placed, false))
+		began := time.Now()
+		for len(l.said) == 0 || !strings.HasPrefix(l.said[len(l.said)-1], "exited -1 it could not be prepared, and 5 tries took long: this host's container engine") {
+			if l.beat(time.Second); time.Since(began) > 24*time.Hour {
+				t.Fatalf("%q", l.said)
+			}
+		}
+		if got := time.Since(began); got < 25*time.Minute || got > 26*time.Minute {
+			t.Errorf("it ended after %v", got)
+		}
+	})
+}
