@@ -154,7 +154,7 @@ func (b *Board) CreateTask(t Task) (*Board, error) {
 		if !old.Final() && len(old.Definition) == 0 && old.Sum() == t.Sum() && old.By == t.By {
 			return b, nil
 		}
-		return b, illegal(Taken, "choose another name, or: swarmctl delete task "+t.Name, "there is a task %s already", t.Name)
+		return b, old.taken()
 	}
 	if t.Prereq == t.Name || !b.hasTask(t.Prereq) {
 		return b, illegal(Unknown, "create it first, or use "+Root, "task %s needs task %s, which does not exist", t.Name, t.Prereq)
@@ -165,6 +165,18 @@ func (b *Board) CreateTask(t Task) (*Board, error) {
 	next := b.draft()
 	next.Tasks[t.Name] = &t
 	return next, nil
+}
+
+// taken refuses a second task of the name, with what makes room: a finalised task goes only by force, the root task never.
+func (t *Task) taken() error {
+	remedy := "choose another name, or: swarmctl delete task " + t.Name
+	switch {
+	case t.Name == Root:
+		remedy = "choose another name"
+	case t.Final():
+		remedy += " force"
+	}
+	return illegal(Taken, remedy, "there is a task %s already", t.Name)
 }
 
 // EditTask writes lines of a definition, from line on, which counts from 1: it replaces lines, and adds those that follow the last.

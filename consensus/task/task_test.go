@@ -155,6 +155,21 @@ func TestTaskIsFixedWhenFinalised(t *testing.T) {
 	refused(t, b, task.Unknown, remove("a", true))
 }
 
+// TestATakenNameSaysWhatMakesRoom: a remedy that is refused in its turn would be none.
+func TestATakenNameSaysWhatMakesRoom(t *testing.T) {
+	b := after(t, pull(t), create("open", "pull"))
+	for name, want := range map[string]string{
+		"open":    "choose another name, or: swarmctl delete task open",
+		"pull":    "choose another name, or: swarmctl delete task pull force",
+		task.Root: "choose another name",
+	} {
+		_, err := create(name, task.Root)(b)
+		if r, ok := errors.AsType[*task.Refusal](err); !ok || r.Remedy != want {
+			t.Errorf("%s: got %+v, want the remedy %q", name, err, want)
+		}
+	}
+}
+
 func TestBadTasks(t *testing.T) {
 	b := pull(t)
 	refused(t, b, task.Taken, create("pull", task.Root))
