@@ -231,22 +231,6 @@ func (v value) source() (s Source) {
 	return s
 }
 
-// labels are pairs, of which a map is as good as a list.
-func (v value) labels() []Var {
-	if v.n.Kind == yaml.MappingNode {
-		v.n = &yaml.Node{Kind: yaml.SequenceNode, Line: v.n.Line, Content: alone(v.entries())}
-	}
-	return v.pairs()
-}
-
-// alone are the entries of a map, each as a map of its own.
-func alone(entries []*yaml.Node) (all []*yaml.Node) {
-	for i := 0; i+1 < len(entries); i += 2 {
-		all = append(all, &yaml.Node{Kind: yaml.MappingNode, Line: entries[i].Line, Content: entries[i : i+2]})
-	}
-	return all
-}
-
 // each calls fn for each option of a list of maps, or of a map.
 func (v value) each(known []string, fn func(name string, x value)) {
 	items := []value{v}

@@ -142,6 +142,33 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestLabels: a map, the original's list of maps, and Docker's lists of names, with values and without.
+func TestLabels(t *testing.T) {
+	const profile = "groupname: g\ntaskrunner: tr\npolicyuri: null\nnetwork: n\nresourcemgr: null\napls: null\napisrv: null\nenvvars: null\nnodes:\n  - slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null, sllabels: LABELS}\n"
+	for labels, want := range map[string]struct {
+		labels []taskfile.Var
+		found  string
+	}{
+		"{a: b, c: null}":        {[]taskfile.Var{{"a", "b"}, {"c", ""}}, ""},
+		"[a: b, c: 1]":           {[]taskfile.Var{{"a", "b"}, {"c", "1"}}, ""},
+		"[gpu, \"site=a\", 7]":   {[]taskfile.Var{{"gpu", ""}, {"site", "a"}, {"7", ""}}, ""},
+		"null":                   {},
+		"gpu":                    {nil, "p.yaml:10: nodes[0].slnodedef.sllabels is text: write a name and a value, as A : b"},
+		"[gpu, ~]":               {[]taskfile.Var{{"gpu", ""}}, "p.yaml:10: nodes[0].slnodedef.sllabels[1] is empty and left out"},
+		"[\"two words\"]":        {nil, `p.yaml:10: nodes[0].slnodedef.sllabels has the name "two words": use one word without =`},
+		"[gpu, [list], \"a=b\"]": {nil, "p.yaml:10: nodes[0].slnodedef.sllabels[1] is a list: write a name and a value, as A : b"},
+	} {
+		p, found, err := taskfile.ReadProfile("p.yaml", []byte(strings.Replace(profile, "LABELS", labels, 1)))
+		said := fmt.Sprint(err)
+		for _, f := range found {
+			said += "\n" + f.Error()
+		}
+		if !strings.Contains(said, want.found) || err == nil && !slices.Equal(p.Nodes[0].SLLabels, want.labels) || (err == nil) != (want.labels != nil || labels == "null") {
+			t.Errorf("%s: got %+v\n%s", labels, p, said)
+		}
+	}
+}
+
 // TestAnSLInTheNetworkBridgeNeedsAPort: others could not reach it.
 func TestAnSLInTheNetworkBridgeNeedsAPort(t *testing.T) {
 	const profile = "groupname: g\ntaskrunner: tr\npolicyuri: null\nnetwork: NET\nresourcemgr: null\napls: null\napisrv: null\nenvvars: null\nnodes:\n  - slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null, MORE}\n"
