@@ -189,12 +189,16 @@ func TestAssignTask(t *testing.T) {
 		"run to tr with 2":                      `"with 2" does not say who is to carry out the task`,
 		"run to tr with -2 peers":               `"-2" is no number of peers`,
 		"none to tr with 1 peers":               "assign task none: no such task",
-		"run to idle with 1 peers":              "assign task run: no SWOP takes tasks from taskrunner idle",
+		"run to idle with 1 peers":              "assign task run: look for taskrunner idle: no taskrunner idle",
 		"run to tr target h-2":                  "assign task run: no SWOP h-2 takes tasks from taskrunner tr",
 	} {
 		if _, _, err := on(t, api, "", append(strings.Fields("--sn=h assign task"), strings.Fields(words)...)...); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", words, err, want)
 		}
+	}
+	api.nodes = nil
+	if _, _, err := on(t, api, "", strings.Fields("--sn=h assign task run to tr with 1 peers")...); err == nil || err.Error() != "assign task run: no SWOP takes tasks from taskrunner tr" {
+		t.Errorf("without a SWOP: got %v", err)
 	}
 	if len(api.asked) != 0 {
 		t.Error("a task was assigned that was refused")

@@ -69,7 +69,7 @@ func Plan(ctx context.Context, api Swarm, t *Shown, taskrunner string, w Whom, e
 	}
 	switch {
 	case len(names) == 0:
-		return nil, 0, exit.New(exit.Conflict, "start one: swarmd run-swop, with a profile that names the taskrunner", "no SWOP takes tasks from taskrunner %s", taskrunner)
+		return nil, 0, nobody(ctx, api, taskrunner)
 	case w.Target != "" && target == nil:
 		return nil, listening, exit.New(exit.NotFound, "those that do are: "+strings.Join(names, ", "), "no SWOP %s takes tasks from taskrunner %s", w.Target, taskrunner)
 	case target != nil:
@@ -85,6 +85,14 @@ func Plan(ctx context.Context, api Swarm, t *Shown, taskrunner string, w Whom, e
 	}
 	req.Groups = []*swarmv1.TaskGroup{{Name: "peers", Peers: w.Peers, Least: w.Peers}}
 	return req, listening, nil
+}
+
+// nobody says why no host takes tasks from a taskrunner: there is none of that name, or no SWOP for it.
+func nobody(ctx context.Context, api Taskrunners, taskrunner string) error {
+	if _, err := api.GetTaskrunner(ctx, taskrunner); err != nil {
+		return fmt.Errorf("look for taskrunner %s: %w", taskrunner, err)
+	}
+	return exit.New(exit.Conflict, "start one: swarmd run-swop, with a profile that names the taskrunner", "no SWOP takes tasks from taskrunner %s", taskrunner)
 }
 
 // joins is the assignment of the task that a taskrunner carries out now, which one more host joins; empty: it does not.
