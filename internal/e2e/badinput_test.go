@@ -103,6 +103,7 @@ func TestProgramsThatFail(t *testing.T) {
 		}},
 		{"exits with a code of its own", "import sys\nsys.exit(7)\n", nil, 7, []string{"program train.py: exit code 7"}},
 		{"ends without a session", "print('done')\n", nil, 1, []string{"ended without a session", "on_train_begin"}},
+		{"is told to train alone", "print('done')\n", []string{"SWARM_LOOPBACK=True"}, 0, nil},
 		{"ends in the middle", "", []string{"MIN_PEERS=1", "EXIT_AT=1"}, 1, []string{"program train.py ended", "on_train_end"}},
 		{"NaN weights", "", []string{"MIN_PEERS=1", "NAN_AT=1"}, 1, []string{"\"w\"", "NaN"}},
 		{"weight file cut short", "", []string{"MIN_PEERS=1", "TRUNCATE=1"}, 1, []string{"weight file local is 16 bytes, want 4024"}},

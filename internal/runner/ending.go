@@ -29,6 +29,9 @@ func (r *Runner) judge(ctx context.Context, engine *session.Engine, exit launch.
 		r.cfg.Log.Info("program ended; serving the final model until every peer has it", "program", name)
 		r.linger(ctx, engine)
 		return 0, nil
+	case outcome == session.NoSession && r.cfg.trainsAlone():
+		r.cfg.Log.Warn("program ended; SWARM_LOOPBACK had it train alone, so it took part in no contract", "program", name)
+		return 0, nil
 	case outcome == session.NoSession:
 		return 1, fmt.Errorf("program %s ended without a session: it never called SwarmCallback.on_train_begin; see docs/reference/bridge.md, or run it with SWARM_LOOPBACK=true to train alone", name)
 	case outcome == session.Open:

@@ -37,10 +37,10 @@ func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	return r.judge(ctx, engine, exit)
 }
 
-// stopWithoutSession ends a program that has not opened a session in time, if a time is set. The result reports whether.
+// stopWithoutSession ends a program that has not opened a session in time, if a time is set and it is to open one. The result reports whether.
 func (r *Runner) stopWithoutSession(ctx context.Context, started Running, engine *session.Engine) *atomic.Bool {
 	late := new(atomic.Bool)
-	if r.cfg.SessionTimeout <= 0 {
+	if r.cfg.SessionTimeout <= 0 || r.cfg.trainsAlone() {
 		return late
 	}
 	go func() {
