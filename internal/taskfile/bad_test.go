@@ -38,6 +38,7 @@ func TestRefusesBadTasks(t *testing.T) {
 		{"a name that is no word", strings.Replace(pull, "Name: x", "Name: tâche", 1), `f:1: Name is "tâche": use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit`},
 		{"two documents", pull + "  Tag: t\n  Auth: null\n---\nName: y\n", "f:11: a second document begins: give each task a file of its own"},
 		{"unknown type", strings.Replace(pull, "PULL_IMAGE", "PULL_IMAGES", 1), `f:2: TaskType "PULL_IMAGES" is not known: did you mean PULL_IMAGE?`},
+		{"a type of the documents alone", strings.Replace(pull, "PULL_IMAGE", "BUILD_SWARM", 1), `f:2: TaskType "BUILD_SWARM" is not known: did you mean MAKE_USER_CONTAINER?`},
 		{"no type", strings.Replace(pull, "PULL_IMAGE", "", 1), `f:2: TaskType is empty: use MAKE_SWARM_USER_CONTENT, MAKE_USER_CONTAINER, PULL_IMAGE or RUN_SWARM`},
 		{"far from any type", strings.Replace(pull, "PULL_IMAGE", "x", 1), `f:2: TaskType "x" is not known: use MAKE_SWARM_USER_CONTENT, MAKE_USER_CONTAINER, PULL_IMAGE or RUN_SWARM`},
 		{"unknown field", strings.Replace(pull, "Author", "Athor", 1), "f:3: unknown field Athor: did you mean Author?"},

@@ -3,6 +3,9 @@ package taskfile
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -126,7 +129,22 @@ func (f *fields) kindOfTask() string {
 		v.find(broken, "%s is empty%s", v.name, meant("", Types))
 		return ""
 	}
+	if v.n.Kind == yaml.ScalarNode && strings.EqualFold(v.n.Value, buildSwarm) {
+		v.find(broken, "%s %q is not known: did you mean %s?", v.name, v.n.Value, NearType(v.n.Value))
+		return ""
+	}
 	return v.oneOf(Types...)
+}
+
+// buildSwarm is a type that the original's documents name in places and its releases never had. What they say there is about builds.
+const buildSwarm = "BUILD_SWARM"
+
+// NearType returns the type of tasks that was probably meant, "" if none is near.
+func NearType(typed string) string {
+	if strings.EqualFold(typed, buildSwarm) {
+		return task.MakeUserContainer
+	}
+	return suggest.Word(clip(typed), Types)
 }
 
 // named returns the name of a task or taskrunner.

@@ -31,7 +31,7 @@ func CheckType(taskType string) error {
 	if slices.Contains(taskfile.Types, taskType) {
 		return nil
 	}
-	if near := suggest.Word(taskType, taskfile.Types); near != "" {
+	if near := taskfile.NearType(taskType); near != "" {
 		return exit.New(exit.Usage, "did you mean "+near+"?", "task type %q is not known", taskType)
 	}
 	return exit.New(exit.Usage, "use "+strings.Join(taskfile.Types, ", "), "task type %q is not known", taskType)
