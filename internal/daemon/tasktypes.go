@@ -46,7 +46,7 @@ func (t *taskTypes) all(given swop.Given) map[string]work.Type {
 		task.MakeUserContainer: t.builds(given, puller), task.MakeSwarmUserContent: t.content(given),
 	}
 	if t.process {
-		types[task.RunSwarm] = t.asProcesses()
+		types[task.RunSwarm] = t.asProcesses(given)
 		for _, name := range []string{task.MakeUserContainer, task.MakeSwarmUserContent} {
 			types[name] = withoutEngine(name)
 		}
@@ -85,10 +85,10 @@ func (t *taskTypes) lent() start.Node {
 	return n
 }
 
-func (t *taskTypes) asProcesses() work.Type {
+func (t *taskTypes) asProcesses(given swop.Given) work.Type {
 	return work.Type{Executor: &runswarm.Processes{
-		Host: runswarm.Host{Profile: t.profile, Name: t.base.Name, Node: t.lent(), SNs: t.sns, SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession)},
-		Dir:  t.dir, Swarmd: t.swarmd, Scope: engine.Scope(t.env.Getenv), Getenv: t.env.Getenv, Paths: t.paths, Log: t.base.Log,
+		Host:    runswarm.Host{Profile: t.profile, Name: t.base.Name, Node: t.lent(), SNs: t.sns, SessionTimeout: t.o.SessionTimeout.Or(start.DefaultSession)},
+		SwarmID: given.SwarmID, Dir: t.dir, Swarmd: t.swarmd, Scope: engine.Scope(t.env.Getenv), Getenv: t.env.Getenv, Paths: t.paths, Log: t.base.Log,
 	}}
 }
 

@@ -14,15 +14,16 @@ import (
 
 // Given is what executors are given of their host.
 type Given struct {
-	Tasks work.Tasks
-	Terms policy.Terms // of the host's owner
+	Tasks   work.Tasks
+	Terms   policy.Terms // of the host's owner
+	SwarmID func() string
 	// Fetches reports whether an image may be fetched for a job.
 	Fetches func(j work.Job, image string) bool
 }
 
 // givenTo is what executors are given; by returns who asked for an assignment, as the host has verified it.
 func (o Owner) givenTo(tasks work.Tasks, by func(assignment string) string) Given {
-	return Given{Tasks: tasks, Terms: o.Policy.Terms(), Fetches: func(j work.Job, image string) bool {
+	return Given{Tasks: tasks, Terms: o.Policy.Terms(), SwarmID: o.SwarmID, Fetches: func(j work.Job, image string) bool {
 		body, err := taskfile.ReadBody(j.Task.Type, j.Task.Definition)
 		b, builds := body.(taskfile.MakeUserContainer)
 		if err != nil || !builds {

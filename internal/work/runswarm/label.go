@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/work"
 )
 
 // damaged is the error of a member of which no label can be read.
@@ -78,6 +80,18 @@ func readLabel(dir, name string) (m member, err error) {
 	return m, nil
 }
 
+// labelOf is the label of the member that a directory is named for.
+func (p *Processes) labelOf(dir string) (l work.Label, ok bool) {
+	l = work.Label{Swarm: p.SwarmID(), Node: p.Host.Name}
+	var epoch, index string
+	l.Assignment, epoch, _ = strings.Cut(filepath.Base(dir), "-")
+	epoch, index, _ = strings.Cut(epoch, "-")
+	e, err1 := strconv.ParseUint(epoch, 10, 32)
+	i, err2 := strconv.ParseUint(index, 10, 32)
+	l.Epoch, l.Member = uint32(e), uint32(i)
+	return l, err1 == nil && err2 == nil && task.ValidID(l.Assignment) && dirName(l) == filepath.Base(dir)
+}
+
 // slNode is what the SL of a node of the profile has, if that is as it was when the SL was started.
 func (p *Processes) slNode(index int) slNode {
 	n := slNode{Index: index, StateDir: p.stateDir(index)}
@@ -95,6 +109,6 @@ func (p *Processes) tellOnce(dir string, err error) {
 	defer p.mu.Unlock()
 	if !slices.Contains(p.told, dir) {
 		p.told = append(p.told, dir)
-		p.Log.Warn("a file that says whose SLs a directory is of is damaged", "dir", dir, "err", err)
+		p.Log.Warn("a file that says whose SLs a directory is of is damaged: see the disk; what no other file tells is ended", "dir", dir, "err", err)
 	}
 }

@@ -34,7 +34,7 @@ func (h host) damage(t *testing.T, file, text string) (dir string) {
 	return filepath.Dir(files[0])
 }
 
-// TestADamagedLabelHidesNoMember: a restarted SWOP finds the others, names the damaged one once, and starts what comes.
+// TestADamagedLabelHidesNoMember: a restarted SWOP finds the others and, as failed, the damaged one, names that once, and starts what comes.
 func TestADamagedLabelHidesNoMember(t *testing.T) {
 	h := newHost(t)
 	p, j := h.processes(t), h.job(t, "waits.py")
@@ -50,8 +50,12 @@ func TestADamagedLabelHidesNoMember(t *testing.T) {
 	}
 	again, log := h.restarted(t)
 	for range 2 {
-		if found, err := again.Find(t.Context()); err != nil || len(found) != 1 || found[0].Label != j.Label || found[0].State != task.Started {
+		found, err := again.Find(t.Context())
+		if err != nil || len(found) != 2 || found[1].Label != j.Label || found[1].State != task.Started {
 			t.Fatalf("found %+v, %v", found, err)
+		}
+		if f := found[0]; (f.Label != work.Label{Swarm: "s", Node: "swop-1", Assignment: "6", Epoch: 1}) || f.State != task.Exited || f.Code == 0 || f.Text == "" {
+			t.Fatalf("the damaged one: %+v", f)
 		}
 	}
 	if n := strings.Count(log.String(), damaged); n != 1 {
@@ -83,7 +87,7 @@ func TestAMemberIsKnownByItsSecondLabel(t *testing.T) {
 	}
 }
 
-// TestWhatNoLabelTellsIsEndedAllTheSame: a member that is not found any more leaves no SL when its host cleans it.
+// TestWhatNoLabelTellsIsEndedAllTheSame: its host is told that it failed, keeps what comes from starting beside its SLs, and ends them.
 func TestWhatNoLabelTellsIsEndedAllTheSame(t *testing.T) {
 	h := newHost(t)
 	p, j := h.processes(t), h.job(t, "waits.py")
@@ -94,7 +98,7 @@ func TestWhatNoLabelTellsIsEndedAllTheSame(t *testing.T) {
 	if err := os.Remove(filepath.Join(h.damage(t, "begun", "{"), "member.json")); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := p.Find(t.Context()); err != nil || len(found) > 0 {
+	if found, err := p.Find(t.Context()); err != nil || len(found) != 1 || found[0].Label != j.Label || found[0].State != task.Exited || found[0].Code == 0 {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	if live, err := registry.List("runswarm-test"); err != nil || len(live) != 2 {

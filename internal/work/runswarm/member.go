@@ -36,6 +36,8 @@ type member struct {
 
 	work.Label
 	Nodes []slNode
+
+	damaged bool // nothing says whose it is but its directory's name
 }
 
 // slNode is one SL of a member.
@@ -119,8 +121,8 @@ func (m *member) lastLines(n slNode) []string {
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-// members are all whose labels can be read; others are left, and told in the log: one damaged file hides no other member. A directory without a
-// label is one that was not begun with; Clean removes it.
+// members are all that were begun with: one damaged file hides no other member, nor its own, which is known by the name of its directory. A
+// directory without a label is one that was not begun with; Clean removes it.
 func (p *Processes) members() (all []member, err error) {
 	dir := filepath.Join(p.Dir, "members")
 	entries, err := os.ReadDir(dir)
@@ -134,6 +136,9 @@ func (p *Processes) members() (all []member, err error) {
 			all = append(all, m)
 		case !errors.Is(err, fs.ErrNotExist):
 			p.tellOnce(m.dir, err)
+			if m.Label, m.damaged = p.labelOf(m.dir); m.damaged {
+				all = append(all, m)
+			}
 		}
 	}
 	return all, nil

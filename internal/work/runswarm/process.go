@@ -23,7 +23,8 @@ import (
 // Processes starts SLs and their programs as processes of this host, which outlive this one. What has become of them is in the registry of
 // components and in files of their own.
 type Processes struct {
-	Host Host
+	Host    Host
+	SwarmID func() string
 	// Dir keeps what there is of members, and the SLs' keys, which stay: an SL of the same name must have the same one.
 	Dir    string
 	Swarmd string // the binary
@@ -138,6 +139,9 @@ func (p *Processes) Find(ctx context.Context) ([]work.Found, error) {
 
 // status is what has become of a member. It fails with the first of its SLs, and succeeds with the last.
 func (p *Processes) status(ctx context.Context, m member, live map[string]registry.Entry) work.Status {
+	if m.damaged {
+		return work.Status{State: task.Exited, Code: unknownExit, Text: "what this host kept of it is damaged: see its SWOP's log, and assign the task again"}
+	}
 	if !m.whole() {
 		return work.Status{State: task.Prepared}
 	}
@@ -187,6 +191,9 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	}
 	ends.Wait()
 	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	if live, err = p.live(); err != nil { // others may have started meanwhile
 		return err
 	}
 	for _, n := range m.Nodes {

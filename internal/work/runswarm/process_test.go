@@ -100,8 +100,9 @@ func (h host) processes(t *testing.T) *runswarm.Processes {
 		p.Nodes = append(p.Nodes, taskfile.Node{Index: i, PrivateData: taskfile.Source{Src: h.dir, MountType: "BIND"}})
 	}
 	return &runswarm.Processes{
-		Host: runswarm.Host{Profile: p, Name: "swop-1", Node: start.Node{Host: "127.0.0.1", Identity: "embedded=/none"}, SNs: []string{"127.0.0.1:1"}},
-		Dir:  filepath.Join(h.dir, "state"), Swarmd: h.swarmd, Scope: "runswarm-test", Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler),
+		SwarmID: func() string { return "s" },
+		Host:    runswarm.Host{Profile: p, Name: "swop-1", Node: start.Node{Host: "127.0.0.1", Identity: "embedded=/none"}, SNs: []string{"127.0.0.1:1"}},
+		Dir:     filepath.Join(h.dir, "state"), Swarmd: h.swarmd, Scope: "runswarm-test", Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
