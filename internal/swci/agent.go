@@ -134,7 +134,7 @@ func openAgent(ctx context.Context, env Env, target Context, prefix identity.Pre
 	defer cancel()
 	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Else: identity.RoleAudit, Prefix: prefix, Log: slog.New(notices{env.Stderr})})
 	if err != nil {
-		if again := target.rejoin(); again != nil {
+		if again := target.rejoin(env.Getenv); again != nil {
 			return nil, again
 		}
 	}

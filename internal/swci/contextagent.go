@@ -29,6 +29,7 @@ import (
 type KeptAgent struct {
 	State   string         `json:"state" doc:"name of its own state directory, in swarmctl/agents of the user's state"`
 	Options []AgentSetting `json:"options" doc:"it is started with these, by name; a join token is never among them"`
+	Own     bool           `json:"own_token,omitempty" doc:"it was created with a join token of its own, and takes none from the environment"`
 }
 
 // AgentSetting is an option of a SPIRE agent as a context keeps it.
@@ -77,6 +78,21 @@ func (k *KeptAgent) another(line map[string]string) bool {
 	})
 }
 
+// alone reports whether it takes no join token from the environment: in a container that is another agent's.
+func (k *KeptAgent) alone(getenv func(string) string) bool {
+	return k.Own && getenv(start.InContainer) != ""
+}
+
+// without is an environment that lacks a variable.
+func without(getenv func(string) string, variable string) func(string) string {
+	return func(name string) string {
+		if name == variable {
+			return ""
+		}
+		return getenv(name)
+	}
+}
+
 // over puts the options of a command line over the kept ones.
 func (k *KeptAgent) over(line map[string]string) map[string]string {
 	out := k.given()
@@ -103,6 +119,9 @@ func (c *Context) use(line map[string]string, getenv func(string) string) error 
 	dir, err := c.Agent.dir(getenv)
 	if err != nil {
 		return err
+	}
+	if c.Agent.alone(getenv) {
+		getenv = without(getenv, spire.AgentVariable("joinToken"))
 	}
 	if c.agent, err = parseAgent(c.Agent.over(line), getenv); err != nil {
 		return err
@@ -158,7 +177,8 @@ func (c *Context) keep(name string, line map[string]string, getenv func(string) 
 	for _, k := range agentServer() {
 		fmt.Fprintf(h, " %q", kept[k])
 	}
-	c.Agent = &KeptAgent{State: hex.EncodeToString(h.Sum(nil)[:8])}
+	token := line["joinToken"]
+	c.Agent = &KeptAgent{State: hex.EncodeToString(h.Sum(nil)[:8]), Own: token != "" && token != getenv(spire.AgentVariable("joinToken"))}
 	dir, err := c.Agent.dir(getenv)
 	if err != nil {
 		return err
@@ -170,7 +190,7 @@ func (c *Context) keep(name string, line map[string]string, getenv func(string) 
 		c.Agent.Options = append(c.Agent.Options, AgentSetting{k, kept[k]})
 	}
 	var once map[string]string
-	if token := line["joinToken"]; token != "" {
+	if token != "" {
 		once = map[string]string{"joinToken": token}
 	}
 	return c.use(once, getenv)
@@ -232,7 +252,7 @@ func needsNoToken(cfg *spire.AgentConfig) bool {
 }
 
 // rejoin is what to type when the agent of a context can't come back by itself; nil if that is not what is wrong.
-func (c Context) rejoin() error {
+func (c Context) rejoin(getenv func(string) string) error {
 	if c.Agent == nil || c.Name == "" || c.agent.GenJoinToken != nil || c.agent.JoinToken != "" || c.agent.ConfigFile != "" || needsNoToken(c.agent) {
 		return nil
 	}
@@ -240,8 +260,11 @@ func (c Context) rejoin() error {
 	if o := c.Agent.given(); cmp.Or(o["trustBundle"], o["trustBundleUrl"], o["insecureBootstrap"]) == "" {
 		bundle = " -trustBundle FILE"
 	}
-	return exit.New(exit.Unreachable,
-		fmt.Sprintf("swarmd spire-token swci on the SPIRE server's machine, then here: %s=TOKEN swarmctl identity --context %s%s", spire.AgentVariable("joinToken"), c.Name, bundle),
+	again := fmt.Sprintf("%s=TOKEN swarmctl identity --context %s%s", spire.AgentVariable("joinToken"), c.Name, bundle)
+	if c.Agent.alone(getenv) {
+		again = fmt.Sprintf("identity --context %s -joinToken TOKEN%s", c.Name, bundle)
+	}
+	return exit.New(exit.Unreachable, "swarmd spire-token swci on the SPIRE server's machine, then here: "+again,
 		"the SPIRE agent of context %s has no identity any more: it expired while no command ran, or the SPIRE server removed the agent", c.Name)
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 func TestKeptAgentAndLine(t *testing.T) {
@@ -217,6 +219,30 @@ func TestOneTokenIsForAllContextsInAContainer(t *testing.T) {
 		a, b := contexts[0], contexts[1]
 		if one := a.agentOptions == b.agentOptions && a.agent.StateDir == b.agent.StateDir; one != tt.shared {
 			t.Errorf("%s: %q in %s, %q in %s", name, a.agentOptions, a.agent.StateDir, b.agentOptions, b.agent.StateDir)
+		}
+	}
+}
+
+// TestAContextWithATokenOfItsOwnTakesNoOther: once its agent has no identity any more, it is not the container's.
+func TestAContextWithATokenOfItsOwnTakesNoOther(t *testing.T) {
+	for in, shared := range map[string]bool{"1": false, "": true} {
+		state := t.TempDir()
+		getenv := func(v string) string {
+			return map[string]string{"SWARM_IN_CONTAINER": in, "XDG_STATE_HOME": state, "SWARM_SPIRE_JOIN_TOKEN": "container's"}[v]
+		}
+		c := Context{Name: "alice"}
+		if err := c.keep(c.Name, map[string]string{"serverAddress": "h", "joinToken": "alice's"}, getenv); err != nil {
+			t.Fatal(err)
+		}
+		own := c.agent.StateDir
+		if err := c.use(nil, getenv); err != nil {
+			t.Fatal(err)
+		}
+		if c.agent.StateDir != own || (c.agent.JoinToken != "") != shared {
+			t.Errorf("in a container %q: token %q in %s, its own is %s", in, c.agent.JoinToken, c.agent.StateDir, own)
+		}
+		if why := c.rejoin(getenv); in != "" && (why == nil || !strings.Contains(exit.Hint(why), "identity --context alice -joinToken TOKEN")) {
+			t.Errorf("rejoin: %v", why)
 		}
 	}
 }
