@@ -28,6 +28,7 @@ const (
 // agentFile is what we need to know of a user's configuration of the agent. Everything else is the agent's business.
 type agentFile struct {
 	Agent struct {
+		AdminSocket    string `hcl:"admin_socket_path"`
 		DataDir        string `hcl:"data_dir"`
 		LogFile        string `hcl:"log_file"`
 		ServerAddress  string `hcl:"server_address"`
@@ -38,8 +39,10 @@ type agentFile struct {
 		Insecure       bool   `hcl:"insecure_bootstrap"`
 	} `hcl:"agent"`
 	Plugins struct {
-		NodeAttestor map[string]any `hcl:"NodeAttestor"`
-		KeyManager   map[string]any `hcl:"KeyManager"`
+		NodeAttestor     map[string]any `hcl:"NodeAttestor"`
+		KeyManager       map[string]any `hcl:"KeyManager"`
+		WorkloadAttestor map[string]any `hcl:"WorkloadAttestor"`
+		SVIDStore        map[string]any `hcl:"SVIDStore"`
 	} `hcl:"plugins"`
 }
 

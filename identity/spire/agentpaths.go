@@ -16,13 +16,14 @@ func (cfg *AgentConfig) Paths() ([]string, error) {
 			return nil, err
 		}
 	}
-	all := []string{cfg.ConfigFile, file.Agent.DataDir, file.Agent.TrustBundle}
+	all := []string{cfg.ConfigFile, file.Agent.AdminSocket, file.Agent.DataDir, file.Agent.TrustBundle}
 	for _, name := range []string{"socketPath", "dataDir", "trustBundle"} {
 		path, _ := argument(cfg.Args, name)
 		all = append(all, path)
 	}
-	all = append(all, pathsIn("", file.Plugins.NodeAttestor)...)
-	all = append(all, pathsIn("", file.Plugins.KeyManager)...)
+	for _, plugins := range []map[string]any{file.Plugins.NodeAttestor, file.Plugins.KeyManager, file.Plugins.WorkloadAttestor, file.Plugins.SVIDStore} {
+		all = append(all, pathsIn("", plugins)...)
+	}
 	if cfg.GenJoinToken != nil {
 		all = append(all, cfg.GenJoinToken.File, cfg.GenJoinToken.Socket)
 	}
@@ -30,8 +31,8 @@ func (cfg *AgentConfig) Paths() ([]string, error) {
 	return slices.DeleteFunc(slices.Compact(all), func(path string) bool { return path == "" }), nil
 }
 
-// pathsIn are the paths that plugins are configured with: what they prove the agent's identity with, where they keep its keys, and what
-// program they are. There are more plugins than can be known here, so each absolute path counts, whatever it is called; one that is relative
+// pathsIn are the paths that plugins are configured with: what they prove the agent's identity with, where they keep its keys, what they
+// believe of workloads, and what program they are. There are more plugins than can be known here, so each absolute path counts, whatever it is called; one that is relative
 // is told by its name.
 func pathsIn(name string, value any) (all []string) {
 	switch value := value.(type) {

@@ -12,10 +12,13 @@ import (
 // TestAgentPaths: the paths of an agent that somebody else must not have, from options and from a configuration file.
 func TestAgentPaths(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "agent.conf")
-	text := `agent { data_dir = "/d" trust_bundle_path = "/b" socket_path = "/unused" }
+	text := `agent { data_dir = "/d" trust_bundle_path = "/b" socket_path = "/unused" admin_socket_path = "/admin.sock" }
 plugins {
   NodeAttestor "join_token" { plugin_data {} }
   KeyManager "disk" { plugin_data { directory = "/keys" } }
+  WorkloadAttestor "own" { plugin_cmd = "/opt/attests" plugin_data {} }
+  WorkloadAttestor "docker" { plugin_data { docker_socket_path = "unix:///engine.sock" } }
+  SVIDStore "files" { plugin_cmd = "/opt/stores" plugin_data { dir = "/svids" } }
 }`
 	popConf := filepath.Join(t.TempDir(), "pop.conf")
 	popText := `agent { data_dir = "/d" }
@@ -43,7 +46,7 @@ plugins {
 	}{
 		{map[string]string{"serverAddress": "s", "joinToken": "t"}, nil},
 		{map[string]string{"serverAddress": "s", "socketPath": "/run/x/a.sock", "dataDir": "/data", "trustBundle": "/t.pem"}, []string{"/data", "/run/x/a.sock", "/t.pem"}},
-		{map[string]string{"config": conf}, []string{"/b", "/d", "/keys", conf}},
+		{map[string]string{"config": conf}, []string{"/admin.sock", "/b", "/d", "/keys", "/opt/attests", "/opt/stores", "/svids", "unix:///engine.sock", conf}},
 		{map[string]string{"config": popConf}, []string{"/d", "/opt/pop", "/srv/k.pem", "/srv/seed", "/srv/t1", "/srv/t2", "c.pem", "keys.json", popConf}},
 		{map[string]string{"serverAddress": "s", "gen-join-token": "true", "spire-server-socket": "/server.sock", "join-file": "/join"}, []string{"/join", "/server.sock"}},
 	} {
