@@ -107,7 +107,7 @@ func unlisted(host string) *swarmv1.Node {
 // onHost is an assignment's log at one of its hosts, named by somebody who may not list nodes.
 func onHost(a *swarmv1.Assignment, name string) (Log, error) {
 	if !slices.ContainsFunc(a.GetMembers(), func(m *swarmv1.AssignmentMember) bool { return m.GetNode() == name }) {
-		return Log{}, exit.New(exit.NotFound, "name the task, or one of its hosts", "assignment %s is of task %s, and %s is none of its hosts", text.Line(a.GetId()), text.Line(a.GetTask()), name)
+		return Log{}, exit.New(exit.NotFound, "name the task, or one of its hosts; a host that joined it later has an assignment of its own", "assignment %s is of task %s, and %s is none of its hosts", text.Line(a.GetId()), text.Line(a.GetTask()), name)
 	}
 	return Log{unlisted(name), a.GetId()}, nil
 }
