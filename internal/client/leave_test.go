@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/client"
@@ -114,6 +116,42 @@ func TestALeaveEndsARegistrationThatIsTriedAgain(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the node is leaving") {
+		t.Errorf("register: %v", err)
+	}
+	if n := s.core.View().Nodes["sl-0"]; n != nil {
+		t.Errorf("it is registered: %+v", n)
+	}
+}
+
+// slowKey signs when it is told to.
+type slowKey struct {
+	p2pcrypto.PrivKey
+
+	asked, sign chan struct{}
+}
+
+func (k slowKey) Sign(data []byte) ([]byte, error) {
+	close(k.asked)
+	<-k.sign
+	return k.PrivKey.Sign(data)
+}
+
+// Who leaves amid a registration, after its challenge, is not registered.
+func TestNobodyIsRegisteredWhoHasLeftMeanwhile(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	c := s.client("/swarm/sl", nil, s.start("sn-0").addr)
+	ended, reg := make(chan error, 1), registration(t, "sl-0")
+	key := slowKey{reg.Key, make(chan struct{}), make(chan struct{})}
+	reg.Key = key
+	go func() { ended <- c.Register(t.Context(), reg) }()
+	<-key.asked
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := c.LeaveNode(over, "stopped"); !errors.Is(err, context.Canceled) {
+		t.Errorf("leave: %v", err)
+	}
+	close(key.sign)
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the node is leaving") {
 		t.Errorf("register: %v", err)
 	}

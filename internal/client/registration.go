@@ -225,6 +225,9 @@ func (r *registrar) registerAt(ctx context.Context, sn string, reg Registration)
 	if err != nil {
 		return &Error{Message: err.Error(), err: err}
 	}
+	if r.isLeaving() { // since the challenge was asked for
+		return &Error{Message: errLeaving.Error(), err: errLeaving}
+	}
 	req := connect.NewRequest(msg)
 	r.client.setHeaders(req.Header(), callOptions{})
 	res, err := service[swarmv1connect.NodeServiceClient](p.stubs, false).Register(ctx, req)
