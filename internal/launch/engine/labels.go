@@ -26,6 +26,7 @@ const (
 	LabelMember     = "io.swarmd.member" // index
 	LabelTask       = "io.swarmd.task"   // digest of the task that made an image or a volume
 	LabelBuild      = "io.swarmd.build"  // whose build an image or a container is a step of, see internal/work/build; empty in what has been built
+	LabelFills      = "io.swarmd.fills"  // of an image without a name: the volume that a task has not filled to its end yet, see internal/work/volume
 	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )
 

@@ -1,6 +1,8 @@
 package content_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -16,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/content"
+	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
 // outage is an engine that goes away at one of its calls: it does what it was asked, nobody hears of that, and nothing is done from then on.
@@ -96,6 +99,65 @@ func TestAnEngineThatGoesAwayWhileItFills(t *testing.T) {
 	}
 	if failed < 12 { // two volumes that are looked for, opened, filled and closed
 		t.Errorf("it went away at %d calls", failed)
+	}
+}
+
+// TestAnEngineThatGoesAwayAgain, at whatever call that removes what a try before has filled in part: that is known as such, and is nothing
+// that another task may use, until it is removed and filled anew.
+func TestAnEngineThatGoesAwayAgain(t *testing.T) {
+	l, o := newLab(t), &outage{}
+	s, _ := served(t)
+	address := enginetest.Between(t, l.engine, enginetest.Faults{Ask: o.ask, Answer: o.answer})
+	l.cfg.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }
+	f, j := content.New(l.cfg), job(making(l.name, "BUILDCONTENT", "[{Operation: DOWNLOAD, Target: '"+s.URL+"/file', Options: null}]"))
+	other := j
+	other.Assignment.ID, other.Label.Assignment = "8", "8"
+	labels := volume.Labels(j.Label, engine.RoleContent, l.scope)
+	labels[engine.LabelTask] = j.Task.Digest
+	known := 0
+	for call := 1; ; call++ {
+		v, err := volume.Open(t.Context(), l.engine, l.name, false, labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Put(t.Context(), bytes.NewReader(archive(t, tar.Header{Name: "half", Typeflag: tar.TypeDir, Mode: 0o755}))); err != nil {
+			t.Fatal(err)
+		}
+		o.goesAway(call)
+		_, err = f.Start(t.Context(), j)
+		o.goesAway(0)
+		if err == nil {
+			t.Fatal("it went away at no call")
+		}
+		if _, err := l.engine.VolumeInspect(t.Context(), l.name); err == nil {
+			known++
+			for what, err := range map[string]error{"use": volume.Check(t.Context(), l.engine, l.name, []string{l.name}), "fill": f.Prepare(t.Context(), other)} {
+				if err == nil || !strings.Contains(err.Error(), "is not filled yet, by assignment \"7\"") {
+					t.Errorf("after call %d another task may %s it: %v", call, what, err)
+				}
+			}
+		}
+		if err := f.Prepare(t.Context(), j); err != nil {
+			t.Errorf("after call %d: %v", call, err)
+		}
+		if _, err := f.Start(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"file 644 "}, l.has(l.name)); d != "" {
+			t.Errorf("after call %d: %s", call, d)
+		}
+		if err := volume.Check(t.Context(), l.engine, l.name, nil); err != nil {
+			t.Error(err)
+		}
+		if err := l.engine.VolumeRemove(t.Context(), l.name, false); err != nil {
+			t.Fatal(err)
+		}
+		if call > known+2 { // it was removed, and its mark after it
+			break
+		}
+	}
+	if known < 4 { // it was looked for, closed, and looked at
+		t.Errorf("it was there after %d calls", known)
 	}
 }
 

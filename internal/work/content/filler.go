@@ -45,7 +45,7 @@ type Config struct {
 }
 
 // Filler is the executor of MAKE_SWARM_USER_CONTENT. All of its work is done in Start, and may be done again. A volume is open while it is
-// filled, so that it is found if its host ends meanwhile.
+// filled, so that it is found if its host ends meanwhile, and marked as filled in part.
 type Filler struct {
 	cfg  Config
 	room volume.Room
@@ -74,15 +74,16 @@ func (f *Filler) Prepare(ctx context.Context, j work.Job) error {
 		return err
 	}
 	return f.with(ctx, func(e *engine.Engine) error {
-		if err := f.may(ctx, e, o, j.Grant.Volumes); err != nil {
+		if err := f.may(ctx, e, o, j); err != nil {
 			return work.OfEngine(fmt.Errorf("task %s: %w", j.Task.Name, err))
 		}
 		return work.OfEngine(f.room.Check(ctx, e))
 	})
 }
 
-// may refuses volumes that are not for tasks to fill. named are those that the owner has named one by one.
-func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order, named []string) error {
+// may refuses volumes that are not for tasks to fill, or that another member has not filled yet.
+func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order, j work.Job) error {
+	named := j.Grant.Volumes
 	for _, name := range o.volumes {
 		v, err := e.VolumeInspect(ctx, name)
 		switch {
@@ -92,7 +93,7 @@ func (f *Filler) may(ctx context.Context, e *engine.Engine, o *order, named []st
 		case v.Labels[engine.LabelTask] == "" && (o.own || !slices.Contains(named, name)):
 			return &engine.Error{Err: fmt.Errorf("there is a volume %.200s already, and no task made it", name), Help: "give the task another Outcome, or remove that volume"}
 		default:
-			if err := volume.Check(ctx, e, name, named); err != nil {
+			if err := volume.CheckFor(ctx, e, name, named, j.Label); err != nil {
 				return err
 			}
 		}
@@ -119,7 +120,7 @@ func (f *Filler) Start(ctx context.Context, j work.Job) (s work.Status, err erro
 		if err := volume.Discard(ctx, e, volume.Labels(j.Label, engine.RoleContent, f.cfg.Scope)); err != nil {
 			return work.OfEngine(err)
 		}
-		if err := f.may(ctx, e, o, j.Grant.Volumes); err != nil {
+		if err := f.may(ctx, e, o, j); err != nil {
 			return work.OfEngine(fmt.Errorf("task %s: %w", j.Task.Name, err))
 		}
 		s, err = f.fill(ctx, e, o, j)

@@ -54,7 +54,7 @@ type Volume struct {
 
 // Open opens a volume, which is made if it is not there. Everything that it makes bears the labels. The caller closes it; what a process leaves that ends before is found by
 // the labels. It ends when the engine has answered, not when ctx does: an engine goes on with what it was asked to make when who asked goes away,
-// and nobody would find that in time to remove it.
+// and nobody would find that in time to remove it. What is written to is marked as filled in part until it is closed, also if it can't be opened.
 func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, labels map[string]string) (*Volume, error) {
 	own := maps.Clone(labels)
 	delete(own, engine.LabelRole) // a volume that stays is nobody's part
@@ -62,28 +62,32 @@ func Open(ctx context.Context, e *engine.Engine, name string, readOnly bool, lab
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openLimit)
 	defer cancel()
 	var err error
-	if v.image, err = emptyImage(ctx, e, labels); err != nil {
+	marked := maps.Clone(own)
+	if !readOnly {
+		marked[engine.LabelFills] = name
+	}
+	if v.image, err = emptyImage(ctx, e, marked); err != nil {
 		return nil, err
 	}
 	made, err := e.ContainerCreate(ctx, &container.Config{Image: v.image, Cmd: []string{"/none"}, Labels: labels}, &container.HostConfig{
 		NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: target, ReadOnly: readOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: own}}},
 	}, nil, nil, "")
 	if err != nil {
-		_ = v.Close(ctx) // why it can't be opened is said
+		if readOnly {
+			_ = v.Close(ctx) // why it can't be opened is said
+		}
 		return nil, engine.Explain(fmt.Errorf("open volume %.200s: %w", name, err))
 	}
 	v.container = made.ID
 	return v, nil
 }
 
-// emptyImage makes an image that has nothing in it.
+// emptyImage makes an image that has nothing in it. A role is not among its labels: a container's would not be its own, see engine.Inherited.
 func emptyImage(ctx context.Context, e *engine.Engine, labels map[string]string) (string, error) {
 	const nothing = 1024 // bytes of an archive without entries
 	var changes []string
 	for k, v := range labels {
-		if k != engine.LabelRole { // those of a container come before it, and make it ours; see engine.Inherited
-			changes = append(changes, "LABEL "+k+"="+strconv.Quote(v))
-		}
+		changes = append(changes, "LABEL "+k+"="+strconv.Quote(v))
 	}
 	said, err := e.ImageImport(ctx, image.ImportSource{Source: strings.NewReader(strings.Repeat("\x00", nothing)), SourceName: "-"}, "", image.ImportOptions{Changes: changes})
 	if err != nil {
@@ -162,32 +166,6 @@ func Opened(ctx context.Context, e *engine.Engine, role, scope, node string) ([]
 
 func ours(role, scope, node string) filters.Args {
 	return filters.NewArgs(filters.Arg("label", engine.LabelRole+"="+role), filters.Arg("label", engine.LabelScope+"="+scope), filters.Arg("label", engine.LabelHost+"="+node))
-}
-
-// Remove removes what a process that ended has left of opened volumes: containers with these labels, and images without a name.
-func Remove(ctx context.Context, e *engine.Engine, labels map[string]string) error {
-	args := Filtered(labels)
-	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
-	if err != nil {
-		return engine.Explain(fmt.Errorf("look for containers of tasks: %w", err))
-	}
-	for _, c := range all {
-		if err := e.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
-			return engine.Explain(fmt.Errorf("remove container %s: %w", engine.ShortID(c.ID), err))
-		}
-	}
-	args.Del("label", engine.LabelRole+"="+labels[engine.LabelRole])
-	args.Add("dangling", "true")
-	images, err := e.ImageList(ctx, image.ListOptions{Filters: args})
-	if err != nil {
-		return engine.Explain(fmt.Errorf("look for images of tasks: %w", err))
-	}
-	for _, i := range images {
-		if _, err := e.ImageRemove(ctx, i.ID, image.RemoveOptions{PruneChildren: true}); err != nil && !errdefs.IsNotFound(err) {
-			return engine.Explain(fmt.Errorf("remove image %s: %w", engine.ShortID(strings.TrimPrefix(i.ID, "sha256:")), err))
-		}
-	}
-	return nil
 }
 
 // Filtered are the filters for what has all labels.
