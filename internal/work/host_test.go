@@ -210,9 +210,16 @@ func (w *world) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	return w.result, nil
 }
 
-func (w *world) Find(context.Context) (all []work.Found, err error) {
+// Find implements work.Executor. With context.DeadlineExceeded it hangs as long as it may.
+func (w *world) Find(ctx context.Context) (all []work.Found, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.wrong["find"]; errors.Is(err, context.DeadlineExceeded) {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return nil, err
+	}
 	for l, s := range w.has {
 		all = append(all, work.Found{Label: l, Status: *s})
 	}

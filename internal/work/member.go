@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
-	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // member is one of the host's, as this process knows it. All of it is the loop's.
@@ -132,7 +131,7 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 	case m.late(now):
 		m.exit(-1, fmt.Sprintf("timed out on its host after %v", m.timeout()))
 	case m.overdue(h.cfg.Guard, now):
-	case m.busy() && engine.OutOfReach(h.blind(m.kind, now)) && h.unseen(m, now):
+	case m.busy() && mute(h.blind(m.kind, now)) && h.unseen(m, now):
 	case over || m.worker != nil || now.Before(m.due.next):
 		return
 	case m.due.restart:
@@ -151,7 +150,7 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 }
 
 // busy reports whether an executor prepares or starts it. An engine that takes a call and answers nobody any more would keep one as long as the
-// call may take. One that answers, and only can't list what runs, keeps none from going on.
+// call may take. One that answers with an error, as it only can't list what runs, keeps none from going on.
 func (m *member) busy() bool {
 	return m.worker != nil && !m.worker.cleans && m.answer.May == Yes && m.kind != ""
 }

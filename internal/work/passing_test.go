@@ -82,30 +82,32 @@ func TestDefiniteErrorAfterOneThatPasses(t *testing.T) {
 
 // TestEngineThatTakesACallAndIsSilent: a member whose executor waits for an engine that never answers ends when the engine shows nothing for long.
 func TestEngineThatTakesACallAndIsSilent(t *testing.T) {
-	inLab(t, func(l *lab) {
-		l.world.prepares = 24 * time.Hour
-		l.world.fail("find", fmt.Errorf("reach container engine: %w", engine.ErrSilent))
-		l.shows(1, wants(task.Placed, false))
-		l.beat(6 * time.Minute)
-		if !slices.ContainsFunc(l.said, func(s string) bool { return strings.HasPrefix(s, "exited -1 its host could not see for 5m0s") }) {
-			t.Errorf("%q", l.said)
-		}
-	})
+	for name, err := range map[string]error{"to anybody": fmt.Errorf("reach container engine: %w", engine.ErrSilent), "but to pings": fmt.Errorf("look for containers of tasks: %w", context.DeadlineExceeded)} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				l.world.prepares = 24 * time.Hour
+				l.world.fail("find", err)
+				l.shows(1, wants(task.Placed, false))
+				l.beat(6 * time.Minute)
+				if !slices.ContainsFunc(l.said, func(s string) bool {
+					return strings.HasPrefix(s, "exited -1 its host could not see for 5m0s what runs: ")
+				}) {
+					t.Errorf("%q", l.said)
+				}
+			})
+		})
+	}
 }
 
 // TestEngineThatOnlyCannotListWhatRuns: what an executor is doing goes on to its end, however long that takes.
 func TestEngineThatOnlyCannotListWhatRuns(t *testing.T) {
-	for name, err := range map[string]error{"an error": errors.New("list containers: 500"), "no answer": fmt.Errorf("look for containers of tasks: %w", context.DeadlineExceeded)} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(l *lab) {
-				l.shows(1, wants(task.Placed, false))
-				l.world.prepares = 20 * time.Minute
-				l.world.fail("find", err)
-				l.beat(21 * time.Minute)
-				l.wantSaid("asked", "prepared")
-			})
-		})
-	}
+	inLab(t, func(l *lab) {
+		l.shows(1, wants(task.Placed, false))
+		l.world.prepares = 20 * time.Minute
+		l.world.fail("find", errors.New("list containers: 500"))
+		l.beat(21 * time.Minute)
+		l.wantSaid("asked", "prepared")
+	})
 }
 
 // TestEngineThatIsNotToBeReached ends a member at once, in words that tell nothing of the host.

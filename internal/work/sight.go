@@ -2,8 +2,12 @@ package work
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // sight is what an executor has found last.
@@ -15,6 +19,21 @@ type sight struct {
 	last    time.Time // when the last look ended
 	failing time.Time // since when looks are in vain; zero: the last one was not
 	err     error     // of the last look
+}
+
+// unanswered is the error of a look that was given no answer for as long as it may take.
+type unanswered struct{ err error }
+
+// Error implements error.
+func (u *unanswered) Error() string { return fmt.Sprintf("no answer within %v: %v", lookLimit, u.err) }
+
+// Unwrap returns what the executor said.
+func (u *unanswered) Unwrap() error { return u.err }
+
+// mute reports whether a look was in vain because nobody answered. An engine may answer pings, and nothing else.
+func mute(err error) bool {
+	_, late := errors.AsType[*unanswered](err)
+	return late || engine.OutOfReach(err)
 }
 
 // look has executors look for what there is, where it is time.
@@ -33,6 +52,9 @@ func (h *Host) look(ctx context.Context, now time.Time) {
 			own, cancel := context.WithTimeout(ctx, lookLimit)
 			defer cancel()
 			found, err := executor.Find(own)
+			if err != nil && own.Err() != nil {
+				err = &unanswered{err}
+			}
 			select {
 			case <-ctx.Done():
 			case h.done <- func() { h.saw(kind, at, found, err) }:
