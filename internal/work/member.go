@@ -50,6 +50,9 @@ type pace struct {
 	since    int       // the host's count when the last worker ended: looks from before tell nothing
 }
 
+// done forgets tries in vain: what was done is held against nothing that follows.
+func (p *pace) done() { p.vain, p.long = time.Time{}, 0 }
+
 // worker does something for a member.
 type worker struct {
 	cancel context.CancelFunc
@@ -296,7 +299,8 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 			switch {
 			case m.over():
 			case err == nil:
-				m.state, m.text, m.due.vain = task.Prepared, "", time.Time{}
+				m.state, m.text = task.Prepared, ""
+				m.due.done()
 			default:
 				h.inVain(m, "prepared", err, now)
 			}
@@ -316,7 +320,7 @@ func (h *Host) start(ctx context.Context, m *member) {
 				m.due.restart = h.inVain(m, "started", err, now)
 				return
 			}
-			m.due.vain = time.Time{}
+			m.due.done()
 			m.take(told(h.cfg.Guard, m, status))
 		}
 	})

@@ -152,3 +152,23 @@ func TestEngineThatGoesAwayInEachTry(t *testing.T) {
 		}
 	})
 }
+
+// TestTriesThatTookLongAreCountedForEach: what took long before it was prepared is not held against its start.
+func TestTriesThatTookLongAreCountedForEach(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.world.prepares, l.world.starts = 5*time.Minute, 5*time.Minute
+		l.world.fail("prepare", errAway)
+		l.shows(1, wants(task.Placed, false))
+		l.beat(21 * time.Minute) // four tries
+		l.world.fail("prepare", nil)
+		l.beat(5 * time.Minute)
+		l.world.fail("start", errAway)
+		l.shows(1, wants(task.Prepared, true))
+		l.beat(21 * time.Minute) // four more
+		l.world.fail("start", nil)
+		l.beat(6 * time.Minute)
+		if last := l.said[len(l.said)-1]; last != "started" {
+			t.Errorf("%q", l.said)
+		}
+	})
+}
