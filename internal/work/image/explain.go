@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -39,6 +40,12 @@ func (o order) unfetched(what string, err error) error {
 	help := o.help(err.Error())
 	if errors.Is(err, io.ErrUnexpectedEOF) { // its answer broke off: what a registry's connection does, engines tell in a message
 		help = "the container engine has ended meanwhile: see that it runs, and assign the task again"
+	}
+	if errdefs.IsUnavailable(err) && errors.As(explained, &known) { // an engine answered, for a registry: it is no engine that is away
+		if help == "" {
+			help = fmt.Sprintf("see that registry %s works, and assign the task again", reference.Domain(o.source))
+		}
+		return &engine.Error{Err: errors.New(known.Error()), Help: help}
 	}
 	if help != "" && errors.As(explained, &known) {
 		return &engine.Error{Err: known.Err, Help: help}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -419,5 +420,33 @@ func TestTheHostsOwnImagesStay(t *testing.T) {
 	j.Task.Definition = []byte("OrgAndReg: library\nRepoName: swarmd\nTag: latest\nAuth: null\n")
 	if _, err := p.Start(t.Context(), j); err == nil || !strings.Contains(err.Error(), "images named swarmd") {
 		t.Errorf("from the same name: %v", err)
+	}
+}
+
+// TestARegistryThatCannotServeIsNoEngine: its words stay, and the engine that passes them on, as some do with its status, is not blamed.
+func TestARegistryThatCannotServeIsNoEngine(t *testing.T) {
+	address := enginetest.Between(t, enginetest.Engine(t), enginetest.Faults{Answer: func(r *http.Response) error {
+		if strings.HasSuffix(r.Request.URL.Path, "/images/create") {
+			_ = r.Body.Close()
+			const why = `{"message":"received unexpected HTTP status: 503 Service Unavailable: back at noon"}`
+			r.StatusCode, r.Body, r.ContentLength = http.StatusServiceUnavailable, io.NopCloser(strings.NewReader(why)), int64(len(why))
+			r.Header = http.Header{"Content-Type": {"application/json"}}
+		}
+		return nil
+	}})
+	p := &image.Puller{Log: slog.New(slog.DiscardHandler), Open: func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }}
+	e, err := p.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	j := pull("127.0.0.1:1", "outcome", "1.0", "null")
+	j.Image = policy.UnknownImage("x", "nobody says")
+	_, started := p.Start(t.Context(), j)
+	for what, err := range map[string]error{"a task": started, "a build": work.OfEngine(p.Fetch(t.Context(), e, "127.0.0.1:1/org/image:1.0"))} {
+		_, passes := errors.AsType[*work.Passing](err)
+		if passes || err == nil || !strings.Contains(said(err), "back at noon: see that registry 127.0.0.1:1 works") {
+			t.Errorf("%s: %s; it passes: %v", what, said(err), passes)
+		}
 	}
 }
