@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -166,5 +168,78 @@ func TestAnEngineThatGoesAwayInABuild(t *testing.T) {
 	left, err := l.engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", engine.LabelBuild+"="+mark(l.scope)))})
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestAnEngineThatIsStoppedInABuild, in order, as it is for a restart.
+func TestAnEngineThatIsStoppedInABuild(t *testing.T) {
+	p := enginetest.Private(t)
+	e := p.Engine()
+	cfg := config("stopped")
+	cfg.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, p.Host()) }
+	b := build.New(cfg)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Start(t.Context(), job(made("outcome-stopped:1", "", "FROM "+enginetest.TestImage, "RUN trap 'exit 143' TERM; sleep 600 & wait")))
+		ended <- err
+	}()
+	running := func() bool {
+		all, err := e.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelBuild+"="+mark("stopped")))})
+		return err == nil && len(all) == 1
+	}
+	for !running() {
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	p.Stop()
+	err := <-ended
+	if lasting, lasts := errors.AsType[*work.Lasting](err); !lasts || !strings.Contains(lasting.Words, "went away while it built") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnEngineThatEndsAStepAsItGoesAway, and says still that the step has failed: that is told only where the engine answers.
+func TestAnEngineThatEndsAStepAsItGoesAway(t *testing.T) {
+	for said, may := range map[string]bool{ // whether an engine that is away may be why
+		`{"errorDetail":{"code":143,"message":"returned a non-zero code: 143"},"error":"returned a non-zero code: 143"}`: true,
+		`{"errorDetail":{"code":137,"message":"returned a non-zero code: 137"},"error":"returned a non-zero code: 137"}`: true,
+		`{"errorDetail":{"message":"context canceled"},"error":"context canceled"}`:                                      true,
+		`{"errorDetail":{"code":1,"message":"returned a non-zero code: 1"},"error":"returned a non-zero code: 1"}`:       false,
+	} {
+		for _, goes := range []bool{true, false} {
+			l := newLab(t)
+			var gone atomic.Bool
+			address := enginetest.Between(t, l.engine, enginetest.Faults{
+				Ask: func(*http.Request) error {
+					if gone.Load() {
+						return errGone
+					}
+					return nil
+				},
+				Answer: func(r *http.Response) error {
+					if strings.HasSuffix(r.Request.URL.Path, "/build") {
+						gone.Store(goes)
+						_, _ = io.Copy(io.Discard, r.Body) // the step has ended then
+						_ = r.Body.Close()
+						r.Body = io.NopCloser(strings.NewReader(said + "\n"))
+					}
+					return nil
+				},
+			})
+			l.cfg.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }
+			b := build.New(l.cfg)
+			s, err := b.Start(t.Context(), job(made(l.outcome, "", "FROM "+enginetest.TestImage, "RUN exit 1")))
+			_, lasts := errors.AsType[*work.Lasting](err)
+			if lasts != (may && goes) || !lasts && (err != nil || s.State != task.Exited || s.Code == 0) {
+				t.Errorf("%s; the engine goes away: %v: %+v, %v", said, goes, s, err)
+			}
+			gone.Store(false)
+			if err := b.Clean(t.Context(), job(nil).Label); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types/build"
@@ -28,6 +29,8 @@ const (
 	keptLines  = 20
 	unknownErr = -1
 	ownFile    = ".swarmd-build"
+
+	answerLimit = 5 * time.Second // of an engine that may have ended a step as it was stopped
 )
 
 // build builds an image, and returns with what code the build ended.
@@ -116,7 +119,7 @@ func (b *Builder) run(ctx context.Context, e *engine.Engine, o *order, j work.Jo
 		return s, wentAway(err)
 	}
 	defer res.Body.Close()
-	s, err = b.follow(ctx, res.Body, j)
+	s, err = b.follow(ctx, e, res.Body, j)
 	return s, wentAway(err)
 }
 
@@ -172,8 +175,21 @@ type message struct {
 	} `json:"errorDetail"`
 }
 
+// cutOff reports whether a build failed of what an engine does that is stopped in order: it ends the steps, and may still say so.
+func (m message) cutOff() bool {
+	return m.ErrorDetail.Code == 128+int32(syscall.SIGTERM) || m.ErrorDetail.Code == 128+int32(syscall.SIGKILL) || strings.Contains(m.Error, context.Canceled.Error())
+}
+
+// stillAnswers reports whether an engine has not gone away.
+func stillAnswers(ctx context.Context, e *engine.Engine) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	_, err := e.Ping(ctx)
+	return err == nil
+}
+
 // follow reads an engine's messages to their end. A build that fails ends its member with the last lines.
-func (b *Builder) follow(ctx context.Context, stream io.Reader, j work.Job) (work.Status, error) {
+func (b *Builder) follow(ctx context.Context, e *engine.Engine, stream io.Reader, j work.Job) (work.Status, error) {
 	log := b.cfg.Log.With("assignment", j.Assignment.ID, "task", j.Task.Name)
 	var last []string
 	messages := bufio.NewScanner(stream)
@@ -187,6 +203,9 @@ func (b *Builder) follow(ctx context.Context, stream io.Reader, j work.Job) (wor
 			return work.Status{}, fmt.Errorf("the engine's answer can't be read: %w", err)
 		}
 		if m.Error != "" {
+			if m.cutOff() && !stillAnswers(ctx, e) {
+				return work.Status{}, fmt.Errorf("follow the build of task %s: %s: %w", j.Task.Name, text.Cut(text.Line(m.Error), maxLine), engine.ErrSilent)
+			}
 			return b.failed(last, m), nil
 		}
 		for l := range strings.SplitSeq(m.Stream, "\n") {
