@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,4 +69,12 @@ func Between(t testing.TB, e *engine.Engine, faults Faults) string {
 		transport.CloseIdleConnections()
 	})
 	return "unix://" + socket
+}
+
+// Step is by how many calls a test goes on that loses the engine at one call after the other: at each with SWARM_TEST_LONG, which takes a minute.
+func Step() int {
+	if os.Getenv("SWARM_TEST_LONG") != "" {
+		return 1
+	}
+	return 6
 }

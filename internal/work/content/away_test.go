@@ -61,7 +61,7 @@ func (o *outage) goesAway(call int) {
 	o.calls, o.away = call, false
 }
 
-// TestAnEngineThatGoesAwayWhileItFills, at whatever call: another try fills the volumes, and nothing else is left.
+// TestAnEngineThatGoesAwayWhileItFills, at whatever call (every sixth): another try fills the volumes, and nothing else is left.
 func TestAnEngineThatGoesAwayWhileItFills(t *testing.T) {
 	l, o := newLab(t), &outage{}
 	s, _ := served(t)
@@ -69,7 +69,7 @@ func TestAnEngineThatGoesAwayWhileItFills(t *testing.T) {
 	l.cfg.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, address) }
 	f, j := content.New(l.cfg), job(making(l.name, "SWARMCONTENT", "[{Operation: DOWNLOAD, Target: '"+s.URL+"/file', Options: null}]"))
 	failed := 0
-	for call := 1; ; call++ {
+	for call := 1; ; call += enginetest.Step() {
 		o.goesAway(call)
 		_, err := f.Start(t.Context(), j)
 		o.goesAway(0)
@@ -97,7 +97,7 @@ func TestAnEngineThatGoesAwayWhileItFills(t *testing.T) {
 			}
 		}
 	}
-	if failed < 12 { // two volumes that are looked for, opened, filled and closed
+	if failed < 12/enginetest.Step() { // two volumes that are looked for, opened, filled and closed
 		t.Errorf("it went away at %d calls", failed)
 	}
 }
