@@ -102,7 +102,7 @@ func TestTheHostFetchesWhatItsOwnerWasShown(t *testing.T) {
 	}
 
 	assigned(func(m *swarmv1.AssignmentMember) bool {
-		return m.GetState() == "refused" && strings.Contains(m.GetText(), "image.digest is '"+registry.Digest+"', not '")
+		return m.GetState() == "refused" && strings.Contains(m.GetText(), "image.digest is '"+registry.Digest+"', not ")
 	})
 	swop.Stop()
 }
