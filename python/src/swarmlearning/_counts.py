@@ -21,10 +21,27 @@ class Counts:
     def reset(self) -> None:
         """Begin anew, with another training."""
         self._batches = 0
+        self._trained = 0
         self._samples: Optional[int] = 0
         self._total: Optional[int] = 0
         self._epoch: Optional[int] = 0
+        self._fresh: Optional[int] = 0
         self._passed = 0
+
+    @property
+    def batches(self) -> int:
+        """Batches of this rank since the training began."""
+        return self._trained
+
+    @property
+    def fresh(self) -> Optional[int]:
+        """Samples of this rank since it met the others; None: not known."""
+        return self._fresh
+
+    def others(self, samples: Optional[int]) -> None:
+        """Count what the other ranks have trained since this one met them; None: not known."""
+        self._fresh = 0
+        self._add(samples)
 
     @property
     def total(self) -> Optional[int]:
@@ -45,6 +62,11 @@ class Counts:
         """Count a batch of so many samples; None: not known."""
         number = None if samples is None else _params.whole("samples", samples, 0)
         self._batches += 1
+        self._trained += 1
+        self._fresh = _sum(self._fresh, number)
+        self._add(number)
+
+    def _add(self, number: Optional[int]) -> None:
         self._samples = _sum(self._samples, number)
         self._total = _sum(self._total, number)
         self._epoch = _sum(self._epoch, number)

@@ -60,6 +60,19 @@ class Params:
     data_samples: Optional[int] = None
     by_samples: bool = False  # nodeWeightage is the number of samples, and weight says nothing.
 
+    def shared(self) -> dict[str, int]:
+        """Give what all ranks of a peer must have alike, by the programs' names; refuse what ranks can't do."""
+        if self.overlap:
+            raise ParameterError("overlap: a peer of several ranks can't train while a merge travels", "leave it out")
+        return {
+            "syncFrequency": self.sync_frequency,
+            "minPeers": self.min_peers,
+            "totalEpochs": self.total_epochs,
+            "useAdaptiveSync": int(self.adaptive),
+            'nodeWeightage="samples"': int(self.by_samples),
+            "SWARM_LOOPBACK": int(loopback()),
+        }
+
     def terms(self) -> dict[str, object]:
         """Give the fields of the open request; without a method the contract's is taken, else the mean."""
         terms: dict[str, object] = {

@@ -12,6 +12,7 @@ from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._pyt_model import Module
 from swarmlearning._pyt_prox import Proximal
+from swarmlearning._pyt_ranks import joined, unwrapped
 from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loader
 from swarmlearning.base import Engine
 from swarmlearning.errors import ParameterError
@@ -32,9 +33,13 @@ class TorchCallback(Attributes):
     def _set_up(self, sync_frequency: Any, min_peers: Any, contract: Any, kwargs: Mapping[str, Any]) -> None:
         options = dict(kwargs)
         logger = _params.default_logger(options.pop("logger", None))
+        ranks = joined(logger)
+        if ranks is not None and not ranks.leads:
+            logger = ranks.quiet(logger)
         model = options.pop("model", None)
         if not isinstance(model, torch.nn.Module):
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
+        model = unwrapped(model)
         only = self._only(model, options)
         scoring = {name: options.pop(name, None) for name in _SCORING}
         batch_size = _params.positive("adsValBatchSize", options.pop("adsValBatchSize", None) or DEFAULT_BATCH)
@@ -43,17 +48,20 @@ class TorchCallback(Attributes):
         mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
         hook = _params.boolean("fedProxHook", options.pop("fedProxHook", True))
         params = _params.check(sync_frequency, min_peers, contract, options, self.ml_platform, logger)
+        if ranks is not None:
+            ranks.agree(params.shared())
         evaluator: Optional[Evaluator] = None
         if options.get("adsValData") is not None:
             if params.adaptive and scoring["lossFunction"] is None and not self._evaluator.models_loss:
                 raise ParameterError("useAdaptiveSync: is on without lossFunction", MISSING_LOSS)
             data = loader(options["adsValData"], batch_size, self._evaluator.collate)
-            evaluator = self._evaluator(model, data, scoring, logger, lenient)
+            if ranks is None or ranks.leads:
+                evaluator = self._evaluator(model, data, scoring, logger, lenient)
         self._model = model
         self._evaluates = evaluator is not None
         self._proximal = Proximal(model, mu, hook)
         merged = Module(model, evaluator, local, self._proximal, only)
-        self._engine = Engine(params, merged, self._framework, logger)
+        self._engine = Engine(params, merged, self._framework, logger, ranks)
 
     def _only(self, model: torch.nn.Module, options: dict[str, Any]) -> Optional[Collection[str]]:
         """Give the entries of the state_dict that alone may be merged, None for all; takes its own options out."""

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Optional, Protocol, Tuple
+from typing import Optional, Protocol, Tuple, Union
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from swarmlearning._counts import Counts
 from swarmlearning._metrics import MetricsFile, number, versions
 from swarmlearning._overlap import carry
 from swarmlearning._params import MAX_SAMPLES, Params, data_samples, loopback, prints, verify
+from swarmlearning._rank_links import Following, Leading
+from swarmlearning._ranks import Point, Progress, Ranks
 from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, ParameterError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
@@ -35,6 +37,8 @@ LOUD_ROUNDS = 3
 LOUD_EVERY = 10
 
 Score = Tuple[Optional[float], Optional[float]]
+# The way to the swarm.
+Link = Union[Client, Following]
 
 
 class Model(Protocol):
@@ -65,15 +69,19 @@ class Model(Protocol):
 class Engine:
     """The state machine behind on_train_begin, on_batch_end, on_epoch_end and on_train_end."""
 
-    def __init__(self, params: Params, model: Model, framework: str, logger: logging.Logger) -> None:
-        """Read SWARM_LOOPBACK; without it the bridge must be there."""
+    def __init__(
+        self, params: Params, model: Model, framework: str, logger: logging.Logger, ranks: Optional[Ranks] = None
+    ) -> None:
+        """Read SWARM_LOOPBACK; without it the bridge must be there, for rank 0 if the peer has ranks."""
         self._params = params
         self._model = model
         self._framework = framework
         self._logger = logger
         self._loopback = loopback()
-        self._metrics = MetricsFile(logger)
-        self._client: Optional[Client] = None
+        self._ranks = ranks
+        leads = ranks is None or ranks.leads
+        self._metrics = MetricsFile(logger, None if leads else "")
+        self._client: Optional[Link] = None
         self._directory = ""
         self._layout: Optional[Layout] = None
         self._waiting = ""
@@ -100,7 +108,7 @@ class Engine:
         self._ahead = False
         if self._loopback:
             logger.info("SWARM_LOOPBACK is set: training goes on without a swarm")
-        else:
+        elif leads:
             # Read here, so that it is said at once if it is missing, not after minutes of data loading.
             self._directory = bridge_directory("TF" if framework == "tf" else "PYT")
 
@@ -180,7 +188,8 @@ class Engine:
             return
         with self._giving_up():
             self._layout = Layout([tensor for tensor, _ in self._model.snapshot()])
-            self._client = Client(self._directory, self._logger.warning)
+            self._client = self._link()
+            self._meet(Point.BEGIN)
             terms = self._params.terms()
             if self._params.by_samples and self._counts.data is not None:
                 terms["weight"] = min(self._counts.data, MAX_SAMPLES)
@@ -217,9 +226,11 @@ class Engine:
         """Count an epoch; measure the local model, and report that unless the interval follows what is reported."""
         self._check_running("on_epoch_end")
         self._epochs += 1
-        self._counts.epoch()
         with self._giving_up():
-            (loss, metric), self._told = self._model.evaluate() or self._told, (None, None)
+            self._meet(Point.EPOCH)
+            self._counts.epoch()
+            with self._together():
+                (loss, metric), self._told = self._model.evaluate() or self._told, (None, None)
             self._write_epoch(loss, metric)
             self._report(0, loss, metric)
 
@@ -238,6 +249,7 @@ class Engine:
                 if self._seq <= 1 and not self._over:
                     # The merge before the training was the only one.
                     self._logger.warning(UNMERGED, self._interval)
+                self._meet(Point.END)
                 self._finish(self._client)
             loss, metric = self._score()
             self._metrics.write(
@@ -271,7 +283,31 @@ class Engine:
             **self._named(metric),
         )
 
-    def _finish(self, client: Client) -> None:
+    def _link(self) -> Link:
+        if self._ranks is None:
+            return Client(self._directory, self._logger.warning)
+        return (
+            Leading(self._ranks, self._directory, self._logger.warning) if self._ranks.leads else Following(self._ranks)
+        )
+
+    def _meet(self, point: Point) -> None:
+        """Wait for the other ranks of this peer, if it has some, and count what they have trained."""
+        if self._ranks is None or self._client is None:
+            return
+        samples = self._counts.fresh
+        progress = Progress(self._counts.batches, self._epochs, -1 if samples is None else samples)
+        self._counts.others(self._ranks.meet(point, progress, self._require_layout().fingerprint()))
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Measure while the other ranks, which have met this one, wait."""
+        if self._ranks is None or self._client is None:
+            yield
+            return
+        with self._ranks.measuring():
+            yield
+
+    def _finish(self, client: Link) -> None:
         if self._travels:
             self._settle()
         elif not self._over:
@@ -301,6 +337,7 @@ class Engine:
         started = time.monotonic()
         self._logger.info(MERGING)
         self._say_unmeasured()
+        self._meet(Point.MERGE)
         self._store()
         self._next_sync()
         merged = self._await_merge()
@@ -584,7 +621,7 @@ class Engine:
         if not self._running:
             raise SwarmError(f"{hook}: training has not begun, or an error has ended it", "call on_train_begin first")
 
-    def _require_client(self) -> Client:
+    def _require_client(self) -> Link:
         if self._client is None:
             raise SwarmError("no session is open", "call on_train_begin first")
         return self._client

@@ -187,6 +187,11 @@ class Client:
             self._local = self._map(_field(reply, "local", str), writable=True)
         return Opened(self._session, str(reply.get("peer", "")), str(reply.get("layout_digest", "")))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the model; 0 before a session was opened."""
+        return 0 if self._layout is None else self._layout.nbytes
+
     def local(self) -> Buffer:
         """Give the slot that the program writes its weights to; it must not be written during sync."""
         return b"" if self._local is None else memoryview(self._local)
@@ -277,13 +282,7 @@ class Client:
         Raises DigestError if it does not hold the model that the swarm committed, where the daemon gave a sum of that.
         """
         mapped = self._map(merged.slot, writable=False)
-        if merged.sha256 and hashlib.sha256(mapped).hexdigest() != merged.sha256:
-            mapped.close()
-            raise DigestError(
-                f"slot {merged.slot} does not hold the model of round {merged.round}: "
-                f"its SHA-256 is not {merged.sha256}",
-                "find out what writes into the bridge directory, then start the training again",
-            )
+        check_sum(mapped, merged)
         return mapped
 
     def close(self) -> None:
@@ -441,6 +440,16 @@ class Client:
             where = os.path.join(self._directory, SOCKET_NAME)
             return DaemonGoneError(f"no swarm daemon answers at {where}: {err}", GONE_REMEDY)
         return DaemonGoneError("the swarm daemon has ended while this program was in a session", GONE_REMEDY)
+
+
+def check_sum(mapped: mmap.mmap, merged: Merged) -> None:
+    """Close a slot and raise DigestError if it does not hold the merged model, where the daemon gave a sum of that."""
+    if merged.sha256 and hashlib.sha256(mapped).hexdigest() != merged.sha256:
+        mapped.close()
+        raise DigestError(
+            f"slot {merged.slot} does not hold the model of round {merged.round}: its SHA-256 is not {merged.sha256}",
+            "find out what writes into the bridge directory, then start the training again",
+        )
 
 
 def _send(connection: _UnixConnection, path: str, data: bytes) -> None:

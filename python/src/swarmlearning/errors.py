@@ -187,6 +187,18 @@ class BadSeqError(SwarmError):
     reason = "BAD_SEQ"
 
 
+class UnevenRanksError(SwarmError):
+    """The ranks of this peer do not do the same: they differ in batches, epochs, parameters or the model."""
+
+    reason = "UNEVEN_RANKS"
+
+
+class RankLostError(SwarmError):
+    """Another rank of this peer has ended or does not answer."""
+
+    reason = "RANK_LOST"
+
+
 class Registry:
     """The one table from a reason on the wire to its class."""
 
@@ -218,6 +230,8 @@ class Registry:
             SessionEndedError,
             SessionClosedError,
             BadSeqError,
+            UnevenRanksError,
+            RankLostError,
         )
     }
     by_reason.update(

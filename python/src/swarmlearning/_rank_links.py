@@ -1,0 +1,157 @@
+"""The bridge as the ranks of one peer see it: rank 0 has it and tells the others what it answered."""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Callable, Optional
+
+from swarmlearning._ranks import Ranks
+from swarmlearning.client import NOTHING, Client, Json, Merged, Opened, check_sum
+from swarmlearning.errors import ProtocolError
+from swarmlearning.layout import Buffer, Layout
+
+
+class Leading(Client):
+    """Rank 0's bridge. Before open, sync and finish the ranks have met; each ends with an answer to the others."""
+
+    def __init__(self, ranks: Ranks, directory: str, say: Callable[[str], None]) -> None:
+        """Take the ranks beside what Client takes."""
+        super().__init__(directory, say)
+        self._ranks = ranks
+
+    def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
+        """See Client."""
+        opened = super().open(terms, layout)
+        self._ranks.answer(dataclasses.asdict(opened))
+        return opened
+
+    def sync(
+        self, seq: int, weight: int, waiting: Callable[[str], None], counts: Mapping[str, int] = NOTHING
+    ) -> Merged:
+        """See Client."""
+        return self._told(super().sync(seq, weight, self._watched(waiting), counts))
+
+    def finish(
+        self,
+        seq: int,
+        mode: str,
+        waiting: Callable[[str], None],
+        newer: Callable[[Merged], None],
+        counts: Mapping[str, int] = NOTHING,
+    ) -> Merged:
+        """See Client."""
+        return self._told(super().finish(seq, mode, self._watched(waiting), newer, counts))
+
+    def abort(self, reason: str) -> None:
+        """See Client; ranks that wait for an answer fail with the reason."""
+        super().abort(reason)
+        self._ranks.fail("RANK_FAILED", reason)
+
+    def _watched(self, waiting: Callable[[str], None]) -> Callable[[str], None]:
+        def still_there(reason: str) -> None:
+            self._ranks.check()
+            waiting(reason)
+
+        return still_there
+
+    def _told(self, merged: Merged) -> Merged:
+        message = dataclasses.asdict(merged)
+        if merged.skipped or not self.nbytes:
+            self._ranks.answer(message)
+            return merged
+        with self.slot(merged) as mapped, memoryview(mapped) as model:
+            self._ranks.answer(message, model)
+        return merged
+
+
+class Following:
+    """What the other ranks have in place of the bridge: a slot of their own, and what rank 0 was answered."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Take the ranks."""
+        self._ranks = ranks
+        self._nbytes = 0
+        self._file = -1
+        self._local: Optional[mmap.mmap] = None
+
+    def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
+        """Wait for rank 0's session."""
+        opened = Opened(**_fields(self._ranks.await_answer()))
+        self._nbytes = layout.nbytes
+        if layout.nbytes:
+            self._file = _memory(layout.nbytes)
+            self._local = mmap.mmap(self._file, layout.nbytes)
+        return opened
+
+    def local(self) -> Buffer:
+        """Give the slot that this rank's weights go to; nobody reads them, and the merged model takes their place."""
+        return b"" if self._local is None else memoryview(self._local)
+
+    def offer(self, seq: int, weight: int, counts: Mapping[str, int] = NOTHING) -> None:
+        """Never happens: ranks do not overlap."""
+        raise ProtocolError("a rank hands in no model of its own")
+
+    def sync(
+        self, seq: int, weight: int, waiting: Callable[[str], None], counts: Mapping[str, int] = NOTHING
+    ) -> Merged:
+        """Wait for the model that rank 0 merged."""
+        return self._merged()
+
+    def finish(
+        self,
+        seq: int,
+        mode: str,
+        waiting: Callable[[str], None],
+        newer: Callable[[Merged], None],
+        counts: Mapping[str, int] = NOTHING,
+    ) -> Merged:
+        """Wait for the final model."""
+        return self._merged()
+
+    def report(self, fields: Mapping[str, object]) -> None:
+        """Do nothing: rank 0 reports."""
+
+    def abort(self, reason: str) -> None:
+        """Do nothing: when this process ends rank 0 sees it."""
+
+    def slot(self, merged: Merged) -> mmap.mmap:
+        """Map what rank 0 gave, read-only; the caller closes it. Raises DigestError as Client does."""
+        mapped = mmap.mmap(self._file, self._nbytes, access=mmap.ACCESS_READ)
+        check_sum(mapped, merged)
+        return mapped
+
+    def close(self) -> None:
+        """Free the slot."""
+        if self._local is not None:
+            with suppress(BufferError):
+                self._local.close()
+            os.close(self._file)
+            self._local = None
+
+    def _merged(self) -> Merged:
+        fields = _fields(self._ranks.await_answer(self._writable))
+        fields["participants"], fields["warnings"] = tuple(fields["participants"]), ()
+        return Merged(**fields)
+
+    def _writable(self) -> Optional[memoryview]:
+        return None if self._local is None else memoryview(self._local)
+
+
+def _fields(message: Json) -> Json:
+    return {name: value for name, value in message.items() if name != "model"}
+
+
+def _memory(nbytes: int) -> int:
+    """Open a file of zeros that has no name."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("swarmlearning")
+    else:
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
+    os.ftruncate(file, nbytes)
+    return file

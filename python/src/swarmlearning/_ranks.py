@@ -1,0 +1,274 @@
+"""A peer that trains as several processes, its ranks: rank 0 alone talks to the bridge, the others follow it.
+
+All ranks come together at each merge, at an epoch's end and at the end of the training, and compare how far they are.
+While rank 0 waits for the swarm it broadcasts a word every few seconds, so that no collective of the others times out;
+then what the swarm answered, and the merged model.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Protocol
+
+import numpy as np
+
+from swarmlearning.errors import ProtocolError, RankLostError, SwarmError, UnevenRanksError, from_reason
+from swarmlearning.layout import Array
+
+# How often rank 0 says that it still waits, and when a rank that waits for the others says so, in seconds.
+BEAT_SECONDS = 5.0
+HINT_SECONDS = 30.0
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_REASON = 500
+# Bytes of a model that are broadcast at a time.
+PIECE_BYTES = 32 << 20
+
+EQUAL_REMEDY = "give every rank the same number of batches, as DistributedSampler does, and drop the last short one"
+
+Json = Dict[str, Any]
+
+
+class Group(Protocol):
+    """What the ranks' framework gives to reach each other. The errors of both methods are RankLostErrors."""
+
+    rank: int
+    size: int
+
+    def gather(self, row: Sequence[int]) -> list[list[int]]:
+        """Give the rows of all ranks, in their order; blocks until each has called it. All rows have one length."""
+
+    def broadcast(self, data: Array) -> None:
+        """Give every rank what data, an array of bytes, holds at rank 0; blocks until it is there."""
+
+
+class Point(enum.IntEnum):
+    """Where all ranks come together."""
+
+    BEGIN = 0
+    MERGE = 1
+    EPOCH = 2
+    END = 3
+
+    def words(self, batches: int, epochs: int) -> str:
+        """Say what a rank that stands here does."""
+        after = f"after {batches} batch{'' if batches == 1 else 'es'}"
+        if self is Point.BEGIN:
+            return "begins its training"
+        if self is Point.MERGE:
+            return f"merges in epoch {epochs + 1} {after}"
+        return f"ends epoch {epochs} {after}" if self is Point.EPOCH else f"ends its training {after}"
+
+
+class Progress(NamedTuple):
+    """Where a rank is: batches and epochs since the training began, samples since it met the others, -1: not known."""
+
+    batches: int
+    epochs: int
+    samples: int
+
+
+class _Word(enum.IntEnum):
+    WAIT = 0
+    ANSWER = 1
+    FAILED = 2
+
+
+class Ranks:
+    """This process among the ranks of its peer. Not safe for use by several threads."""
+
+    def __init__(self, group: Group, logger: logging.Logger) -> None:
+        """Take the group that this package alone uses."""
+        self._group = group
+        self._logger = logger
+        self._met = False
+        self._beat: Optional[_Beat] = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which talks to the bridge."""
+        return self._group.rank == 0
+
+    def quiet(self, logger: logging.Logger) -> logging.Logger:
+        """Give the logger of a rank that follows: rank 0 says what concerns all, so errors alone are shown."""
+        own = logger.getChild(f"rank{self._group.rank}")
+        own.setLevel(logging.ERROR)
+        return own
+
+    def agree(self, settings: Mapping[str, int]) -> None:
+        """Hold the settings of all ranks to those of rank 0; they are named in the error."""
+        rows = self._group.gather(list(settings.values()))
+        for rank, row in enumerate(rows):
+            for name, here, there in zip(settings, rows[0], row):
+                if here != there:
+                    raise UnevenRanksError(
+                        f"{name}: rank 0 has {here}, rank {rank} {there}", "give every rank of a peer the same"
+                    )
+
+    def meet(self, point: Point, progress: Progress, layout: int = 0) -> Optional[int]:
+        """Wait for all ranks, which must be at the same point; give the others' samples, None where not all are known.
+
+        layout is a digest of the model's tensors. Rank 0 then owes the others an answer.
+        """
+        hint = threading.Timer(HINT_SECONDS, self._say_alone, (point, progress))
+        hint.daemon = True
+        hint.start()
+        try:
+            rows = self._group.gather([point, progress.batches, progress.epochs, progress.samples, layout])
+        except RankLostError as err:
+            doing = point.words(progress.batches, progress.epochs)
+            raise RankLostError(f"rank {self._group.rank} {doing}, and other ranks do not: {err.message}") from None
+        finally:
+            hint.cancel()
+        _check_even(rows)
+        self._met = True
+        if self.leads:
+            self._beat = _Beat(self._group)
+        others = [row[3] for rank, row in enumerate(rows) if rank != self._group.rank]
+        return None if min(others) < 0 else sum(others)
+
+    def check(self) -> None:
+        """Raise RankLostError where rank 0, which waits for the swarm, has seen that another rank is gone."""
+        if self._beat is not None:
+            self._beat.check()
+
+    def answer(self, message: Mapping[str, object], model: Optional[memoryview] = None) -> None:
+        """Say, as rank 0, what the swarm answered, and give the model's bytes."""
+        self._stop_waiting()
+        self._send(_Word.ANSWER, dict(message, model=0 if model is None else model.nbytes))
+        if model is not None:
+            self._pieces(model)
+
+    def fail(self, reason: str, message: str, remedy: str = "") -> None:
+        """Say, as rank 0, that there will be no answer, if the others wait for one. Never raises."""
+        if not (self.leads and self._met):
+            return
+        try:
+            self._stop_waiting()
+            text = message[:MAX_REASON]
+            self._send(_Word.FAILED, {"reason": reason, "message": f"rank 0: {text}", "remedy": remedy[:MAX_REASON]})
+        except SwarmError:
+            return
+
+    def await_answer(self, into: Callable[[], Optional[memoryview]] = lambda: None) -> Json:
+        """Wait, as another rank, for what rank 0 says; into gives where the model's bytes go. Raises what it raised."""
+        while True:
+            kind, message = self._receive()
+            if kind is _Word.FAILED:
+                self._met = False
+                raise from_reason(
+                    str(message.get("reason")), str(message.get("message")), str(message.get("remedy", ""))
+                )
+            if kind is _Word.ANSWER:
+                break
+        size = int(message["model"])
+        if size:
+            model = into()
+            if model is None or model.nbytes != size:
+                _misunderstood(f"a model of {size} bytes")
+            self._pieces(model)
+        self._met = False
+        return message
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Hold the ranks together at an epoch's end while rank 0 measures the model."""
+        if not self.leads:
+            self.await_answer()
+            yield
+            return
+        try:
+            yield
+        except BaseException as err:
+            self.fail(getattr(err, "reason", "UNKNOWN"), str(err))
+            raise
+        self.answer({})
+
+    def _say_alone(self, point: Point, progress: Progress) -> None:
+        self._logger.warning(
+            "rank %d %s and waits for the other ranks: %s",
+            self._group.rank,
+            point.words(progress.batches, progress.epochs),
+            EQUAL_REMEDY,
+        )
+
+    def _stop_waiting(self) -> None:
+        beat, self._beat, self._met = self._beat, None, False
+        if beat is not None:
+            beat.stop()
+
+    def _send(self, kind: _Word, message: Mapping[str, object]) -> None:
+        data = json.dumps(message).encode()
+        self._group.broadcast(np.frombuffer(_header(kind, len(data)), np.uint8).copy())
+        self._group.broadcast(np.frombuffer(data, np.uint8).copy())
+
+    def _receive(self) -> tuple[_Word, Json]:
+        raw = np.zeros(_HEADER.itemsize * 2, np.uint8)
+        self._group.broadcast(raw)
+        kind, size = (int(number) for number in raw.view(_HEADER))
+        if kind == _Word.WAIT:
+            return _Word.WAIT, {}
+        if kind not in (_Word.ANSWER, _Word.FAILED) or not 0 < size <= MAX_MESSAGE_BYTES:
+            _misunderstood(f"word {kind} of {size} bytes")
+        data = np.zeros(size, np.uint8)
+        self._group.broadcast(data)
+        return _Word(kind), json.loads(data.tobytes())
+
+    def _pieces(self, model: memoryview) -> None:
+        data = np.frombuffer(model, np.uint8)
+        for start in range(0, data.size, PIECE_BYTES):
+            self._group.broadcast(data[start : start + PIECE_BYTES])
+
+
+class _Beat:
+    """Says every few seconds that rank 0 still waits, until it is stopped."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._stopped = threading.Event()
+        self._lost: Optional[RankLostError] = None
+        self._thread = threading.Thread(target=self._run, name="swarmlearning-ranks", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(BEAT_SECONDS):
+                self._group.broadcast(np.frombuffer(_header(_Word.WAIT, 0), np.uint8).copy())
+        except RankLostError as err:
+            self._lost = err
+
+    def check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self.check()
+
+
+_HEADER = np.dtype("<i8")
+
+
+def _header(kind: _Word, size: int) -> bytes:
+    return np.array([kind, size], _HEADER).tobytes()
+
+
+def _check_even(rows: Sequence[Sequence[int]]) -> None:
+    """Refuse ranks that are not at one point of the training."""
+    for rank, row in enumerate(rows):
+        if row[:3] != rows[0][:3]:
+            first, other = (Point(r[0]).words(r[1], r[2]) for r in (rows[0], row))
+            raise UnevenRanksError(f"rank 0 {first}, rank {rank} {other}", EQUAL_REMEDY)
+        if row[4] != rows[0][4]:
+            raise UnevenRanksError(
+                f"rank {rank} trains a model of other tensors than rank 0", "make the same model on every rank"
+            )
+
+
+def _misunderstood(what: str) -> NoReturn:
+    raise ProtocolError(f"rank 0 announced {what}", "start every rank of a peer with the same swarmlearning package")
