@@ -1,19 +1,19 @@
-"""Peers whose program is started by torchrun, as several processes that train with DistributedDataParallel."""
+"""Peers whose program is several processes, which train with DistributedDataParallel."""
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
-import time
+import textwrap
+from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
 
 from fakeswarm import FakeSwarm
+from torchranks import Ended, Server
 
 torch = pytest.importorskip("torch")
 
@@ -21,100 +21,89 @@ from swarmlearning import errors
 from swarmlearning.pyt import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
-
-PROGRAM = """
-import hashlib, json, os, sys
-import torch, torch.distributed as dist
-from torch import nn
-from swarmlearning.pyt import SwarmCallback
-
-options = json.loads(sys.argv[1])
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(options["seed"])
-module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-model = nn.parallel.DistributedDataParallel(module)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-swarm = SwarmCallback(syncFrequency=3, minPeers=2, model=model, totalEpochs=2,
-                      adsValData=torch.utils.data.TensorDataset(torch.randn(8, 4), torch.arange(8) % 2))
-swarm.on_train_begin()
-torch.manual_seed(rank)
-if options.get("die") == rank:
-    open(options["ready"], "w").write(str(os.getpid()))
-for epoch in range(2):
-    for batch in range(7):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(torch.randn(4, 4)), torch.arange(4) % 2)
-        loss.backward()
-        optimizer.step()
-        swarm.on_batch_end(samples=4)
-    swarm.on_epoch_end(epoch)
-swarm.on_train_end()
-state = module.state_dict().values()
-digest = hashlib.sha256(b"".join(value.numpy().tobytes() for value in state)).hexdigest()
-with open(options["out"] + str(rank), "w") as out:
-    json.dump({"digest": digest, "round": swarm.round, "samples": swarm.samples}, out)
-dist.destroy_process_group()
-"""
+Run = Callable[..., "list[Ended]"]
 
 
-def torchrun(swarm: FakeSwarm, peer: int, tmp_path: pathlib.Path, ranks: int, **options: Any) -> Any:
-    """Start a peer's program as torchrun does on one host."""
-    (tmp_path / "train.py").write_text(PROGRAM)
-    options = {"seed": peer, "out": str(tmp_path / f"peer-{peer}-"), **options}
-    env = {
-        **os.environ,
-        "SWARM_BRIDGE_DIR": swarm.peers[peer].directory,
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-        "OMP_NUM_THREADS": "1",
-        # torchrun of torch 1.13 fails on Python 3.11 without them.
-        "PET_REDIRECTS": "1",
-        "PET_TEE": "1",
-    }
-    command = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--standalone", "--max_restarts=0"]
-    return subprocess.Popen(
-        [sys.executable, *command, f"--log_dir={tmp_path}/log", str(tmp_path / "train.py"), json.dumps(options)], env=env,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
 
 
-def test_torchrun_is_one_peer(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
-    """Two peers of two ranks: all four processes end with the same bytes, under the names that one rank has."""
+@pytest.fixture
+def run(server: Server, tmp_path: pathlib.Path) -> Run:
+    """Run the ranks of a swarm's peers, of one or of two each; every has what all are given and its own of the lists."""
+
+    def start(
+        swarm: FakeSwarm, sizes: tuple[int, ...], own: dict[tuple[int, int], Any] | None = None, **given: Any
+    ) -> list[Ended]:
+        ranks = []
+        for peer, size in enumerate(sizes):
+            for rank in range(size):
+                ranks.append({"bridge": swarm.peers[peer].directory, "store": str(tmp_path / f"store-{peer}"), "rank": rank,
+                              "size": size, "seed": peer, "swarm": {}, **given, **(own or {}).get((peer, rank), {})})  # fmt: skip
+        return server.start(tmp_path / "ranks", *ranks).ended()
+
+    return start
+
+
+def test_ranks_are_one_peer(make_swarm: MakeSwarm, run: Run) -> None:
+    """Two peers of two ranks: all four processes end with the same bytes and the same attributes."""
     swarm = make_swarm(2, poll=0.2)
-    peers = [torchrun(swarm, peer, tmp_path, 2) for peer in (0, 1)]
-    for process in peers:
-        out, _ = process.communicate(timeout=120)
-        assert process.returncode == 0, out
-    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("peer-*"))]
-    assert len(results) == 4
-    assert all(result == results[0] for result in results), results
-    assert results[0]["samples"] == 2 * 2 * 7 * 4
+    ended = run(swarm, (2, 2))
+    assert [rank.code for rank in ended] == [0] * 4, ended
+    assert all(rank.result == ended[0].result for rank in ended)
+    assert ended[0].result["samples"] == 2 * 2 * 7 * 4
     opened = [entry[2] for entry in swarm.log if entry[1] == "/v1/session"]
     assert len(opened) == 2, "rank 0 alone opens a session"
-    assert opened[0]["tensors"][0]["name"] == "0.weight"
-
-
-def test_a_killed_rank_ends_its_peer(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
-    """Rank 1 is killed while its peer waits for another one: the swarm is told, and nobody waits for ever."""
-    swarm = make_swarm(2, poll=0.2)
-    ready = tmp_path / "ready"
-    process = torchrun(swarm, 0, tmp_path, 2, die=1, ready=str(ready))
-    other = torchrun(swarm, 1, tmp_path, 1, out=str(tmp_path / "other-"))
-    end = time.monotonic() + 60
-    while not ready.exists() or not ready.read_text():
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
-    os.kill(int(ready.read_text()), signal.SIGKILL)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode != 0, out
-    assert ("sl-0", "/v1/abort") in [entry[:2] for entry in swarm.log], "the swarm is told"
-    os.killpg(other.pid, signal.SIGKILL)
-    other.communicate(timeout=60)
+    assert opened[0]["tensors"][0]["name"] == "0.weight", "names are those of a peer of one rank"
 
 
 def test_sharded_models_are_refused() -> None:
     class FullyShardedDataParallel(torch.nn.Module):  # type: ignore[misc]
         """As torch names its own, which needs processes."""
 
-    with pytest.raises(errors.ParameterError, match="model: is sharded among the ranks"):
-        SwarmCallback(syncFrequency=1, minPeers=1, model=torch.nn.Sequential(FullyShardedDataParallel()))
+    class Wrapped(FullyShardedDataParallel):
+        """As fully_shard makes one of each module's own class."""
+
+    for kind in (FullyShardedDataParallel, Wrapped):
+        with pytest.raises(errors.ParameterError, match="model: is sharded among the ranks"):
+            SwarmCallback(syncFrequency=1, minPeers=1, model=torch.nn.Sequential(kind()))
+
+
+def test_torchrun_starts_ranks(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    """The same as torchrun starts it, in the program's own file."""
+    swarm = make_swarm(1)
+    program = tmp_path / "train.py"
+    program.write_text(
+        textwrap.dedent("""
+        import sys, torch, torch.distributed as dist
+        from swarmlearning.pyt import SwarmCallback
+
+        dist.init_process_group("gloo")
+        model = torch.nn.Linear(2, 1)
+        swarm = SwarmCallback(syncFrequency=1, minPeers=1, model=torch.nn.parallel.DistributedDataParallel(model))
+        swarm.on_train_begin()
+        swarm.on_train_end()
+        open(sys.argv[1] + str(dist.get_rank()), "w").write(repr(model.weight.tolist()))
+    """)
+    )
+    env = {
+        **os.environ,
+        "SWARM_BRIDGE_DIR": swarm.peers[0].directory,
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        # torchrun of torch 1.13 fails on Python 3.11 without them.
+        "PET_REDIRECTS": "1",
+        "PET_TEE": "1",
+    }
+    # --standalone is always at one port, which two tests can't have at once.
+    command = ["-m", "torch.distributed.run", "--nnodes=1", "--nproc_per_node=2", "--rdzv_backend=c10d"]
+    command += ["--rdzv_endpoint=localhost:0", "--rdzv_id=one", f"--log_dir={tmp_path}/log"]
+    done = subprocess.run([sys.executable, *command, str(program), str(tmp_path / "weights-")], env=env, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    weights = [path.read_text() for path in sorted(tmp_path.glob("weights-*"))]
+    assert len(weights) == 2 and weights[0] == weights[1]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import datetime
 import logging
-import warnings
 from collections.abc import Sequence
-from typing import Optional
+from contextlib import suppress
+from typing import Any, Optional
 
 import numpy as np
 import torch
 
-from swarmlearning._ranks import EQUAL_REMEDY, Ranks
+from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
 from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
 
-# A rank that has waited so long for another one gives up, in seconds.
-LIMIT_SECONDS = 600
+# How long a rank waits for another one where the program's own limit can't be read; torch's default.
+LIMIT = datetime.timedelta(minutes=30)
 
 _WRAPPERS = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
 
@@ -29,7 +29,7 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     while isinstance(model, _WRAPPERS):
         model = model.module
     for part in model.modules():
-        if type(part).__name__ in ("FullyShardedDataParallel", "FSDPModule") or _sharded(part):
+        if _sharded(part):
             raise ParameterError(
                 "model: is sharded among the ranks (FSDP), and only whole models can be merged",
                 "train it with DistributedDataParallel",
@@ -38,51 +38,76 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _sharded(part: torch.nn.Module) -> bool:
+    # By name, since not every torch has them.
+    if any(base.__name__ in ("FullyShardedDataParallel", "FSDPModule") for base in type(part).__mro__):
+        return True
     kinds = (type(parameter).__name__ for parameter in part.parameters(recurse=False))
     return any(kind in ("DTensor", "ShardedTensor") for kind in kinds)
 
 
+def spans_processes() -> bool:
+    """Report whether torch.distributed is initialised with more processes than this one."""
+    distributed = torch.distributed
+    return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
+
+
 def joined(logger: logging.Logger) -> Optional[Ranks]:
     """Give this process's place among the ranks; None if it is alone. Every rank must call it; blocks until they do."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return None
-    if torch.distributed.get_world_size() == 1:
-        return None
-    return Ranks(_Gloo(), logger)
+    return Ranks(_Gloo(logger), logger) if spans_processes() else None
 
 
 class _Gloo:
     """A group on the CPU that the program's own collectives do not share."""
 
-    def __init__(self) -> None:
+    def __init__(self, logger: logging.Logger) -> None:
         self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        limit = datetime.timedelta(seconds=LIMIT_SECONDS)
+        self._group: Any = None
+        hint = f"rank {self.rank} has made its SwarmCallback and waits for all {self.size} ranks to make theirs"
         try:
-            self._group = torch.distributed.new_group(backend="gloo", timeout=limit)
-        except RuntimeError as err:
+            with hinting(logger, hint):
+                self._group = torch.distributed.new_group(backend="gloo", timeout=_limit())
+        except (RuntimeError, ValueError) as err:
             raise RankLostError(
-                f"not all {self.size} ranks have made a SwarmCallback: {_line(err)}", "make it on every rank"
+                f"rank {self.rank} can't reach all {self.size} ranks: {_line(err)}",
+                "make a SwarmCallback on every rank; across hosts GLOO_SOCKET_IFNAME names the network interface",
             ) from None
 
     def gather(self, row: Sequence[int]) -> list[list[int]]:
         rows = [torch.zeros(len(row), dtype=torch.int64) for _ in range(self.size)]
         try:
-            torch.distributed.all_gather(rows, torch.tensor(row, dtype=torch.int64), group=self._group)
-        except RuntimeError as err:
-            raise RankLostError(f"a rank has ended or does not answer: {_line(err)}", EQUAL_REMEDY) from None
+            torch.distributed.all_gather(rows, torch.tensor(row, dtype=torch.int64), group=self._present())
+        except (RuntimeError, ValueError) as err:
+            raise RankLostError(f"it has ended or does not answer: {_line(err)}", LOST_REMEDY) from None
         return [[int(number) for number in other] for other in rows]
 
     def broadcast(self, data: Array) -> None:
-        with warnings.catch_warnings():
-            # Rank 0 gives a mapped file that it may only read, and nothing writes to it.
-            warnings.simplefilter("ignore", UserWarning)
-            tensor = torch.from_numpy(np.asarray(data))
         try:
-            torch.distributed.broadcast(tensor, 0, group=self._group)
-        except RuntimeError as err:
-            raise RankLostError(
-                f"rank {self.rank} has lost the other ranks: {_line(err)}", "the log of the rank that ended says why"
-            ) from None
+            torch.distributed.broadcast(torch.from_numpy(np.asarray(data)), 0, group=self._present())
+        except (RuntimeError, ValueError) as err:
+            lost = "rank 0" if self.rank else "another rank"
+            raise RankLostError(f"rank {self.rank} has lost {lost}: {_line(err)}", LOST_REMEDY) from None
+
+    def leave(self) -> None:
+        group, self._group = self._group, None
+        if group is not None:
+            # A program may have taken down all groups before.
+            with suppress(Exception):
+                torch.distributed.destroy_process_group(group)
+
+    def _present(self) -> Any:
+        if self._group is None:
+            raise RuntimeError("this rank has left after an error; make a new SwarmCallback on every rank")
+        return self._group
+
+
+def _limit() -> datetime.timedelta:
+    """Give how long the program lets a rank wait for another one."""
+    with suppress(AttributeError, RuntimeError, KeyError):
+        group = torch.distributed.distributed_c10d._get_default_group()
+        limit = group.options._timeout
+        if isinstance(limit, datetime.timedelta):
+            return limit
+    return LIMIT
 
 
 def _line(err: Exception) -> str:

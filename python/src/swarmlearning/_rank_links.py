@@ -47,11 +47,6 @@ class Leading(Client):
         """See Client."""
         return self._told(super().finish(seq, mode, self._watched(waiting), newer, counts))
 
-    def abort(self, reason: str) -> None:
-        """See Client; ranks that wait for an answer fail with the reason."""
-        super().abort(reason)
-        self._ranks.fail("RANK_FAILED", reason)
-
     def _watched(self, waiting: Callable[[str], None]) -> Callable[[str], None]:
         def still_there(reason: str) -> None:
             self._ranks.check()
@@ -64,13 +59,20 @@ class Leading(Client):
         if merged.skipped or not self.nbytes:
             self._ranks.answer(message)
             return merged
-        with self.slot(merged) as mapped, memoryview(mapped) as model:
-            self._ranks.answer(message, model)
+        # Not checked here: every rank, this one included, checks what it got. Of its own pages, since frameworks take
+        # no memory that can't be written to.
+        mapped = self._map(merged.slot, mmap.ACCESS_COPY)
+        try:
+            self._ranks.answer(message, memoryview(mapped))
+        finally:
+            # A thread of the framework may hold its view for a moment longer; the map goes with it.
+            with suppress(BufferError):
+                mapped.close()
         return merged
 
 
 class Following:
-    """What the other ranks have in place of the bridge: a slot of their own, and what rank 0 was answered."""
+    """What the other ranks have in place of the bridge: a slot of their own, and the answers that rank 0 got."""
 
     def __init__(self, ranks: Ranks) -> None:
         """Take the ranks."""
@@ -117,7 +119,7 @@ class Following:
         """Do nothing: rank 0 reports."""
 
     def abort(self, reason: str) -> None:
-        """Do nothing: when this process ends rank 0 sees it."""
+        """Do nothing: the session is rank 0's, which sees that this rank leaves."""
 
     def slot(self, merged: Merged) -> mmap.mmap:
         """Map what rank 0 gave, read-only; the caller closes it. Raises DigestError as Client does."""

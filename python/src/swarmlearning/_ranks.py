@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Protocol
 
 import numpy as np
@@ -29,12 +29,13 @@ MAX_REASON = 500
 PIECE_BYTES = 32 << 20
 
 EQUAL_REMEDY = "give every rank the same number of batches, as DistributedSampler does, and drop the last short one"
+LOST_REMEDY = "the log of the rank that ended or left says why; every rank must call the same hooks"
 
 Json = Dict[str, Any]
 
 
 class Group(Protocol):
-    """What the ranks' framework gives to reach each other. The errors of both methods are RankLostErrors."""
+    """What the ranks' framework gives to reach each other. The errors of gather and broadcast are RankLostErrors."""
 
     rank: int
     size: int
@@ -44,6 +45,9 @@ class Group(Protocol):
 
     def broadcast(self, data: Array) -> None:
         """Give every rank what data, an array of bytes, holds at rank 0; blocks until it is there."""
+
+    def leave(self) -> None:
+        """End this rank's part: calls of the others fail soon, not only when this process ends. Never raises."""
 
 
 class Point(enum.IntEnum):
@@ -85,7 +89,7 @@ class Ranks:
         """Take the group that this package alone uses."""
         self._group = group
         self._logger = logger
-        self._met = False
+        self._owes = False  # The others wait for rank 0's answer.
         self._beat: Optional[_Beat] = None
 
     @property
@@ -114,20 +118,15 @@ class Ranks:
 
         layout is a digest of the model's tensors. Rank 0 then owes the others an answer.
         """
-        hint = threading.Timer(HINT_SECONDS, self._say_alone, (point, progress))
-        hint.daemon = True
-        hint.start()
-        try:
-            rows = self._group.gather([point, progress.batches, progress.epochs, progress.samples, layout])
-        except RankLostError as err:
-            doing = point.words(progress.batches, progress.epochs)
-            raise RankLostError(f"rank {self._group.rank} {doing}, and other ranks do not: {err.message}") from None
-        finally:
-            hint.cancel()
+        doing = f"rank {self._group.rank} {point.words(progress.batches, progress.epochs)}"
+        row = [point, progress.batches, progress.epochs, progress.samples, layout]
+        with hinting(self._logger, f"{doing} and waits for the other ranks: {EQUAL_REMEDY}"):
+            try:
+                rows = self._group.gather(row)
+            except RankLostError as err:
+                raise RankLostError(f"{doing}, and another rank does not: {err.message}", LOST_REMEDY) from None
         _check_even(rows)
-        self._met = True
-        if self.leads:
-            self._beat = _Beat(self._group)
+        self._owe()
         others = [row[3] for rank, row in enumerate(rows) if rank != self._group.rank]
         return None if min(others) < 0 else sum(others)
 
@@ -143,23 +142,20 @@ class Ranks:
         if model is not None:
             self._pieces(model)
 
-    def fail(self, reason: str, message: str, remedy: str = "") -> None:
-        """Say, as rank 0, that there will be no answer, if the others wait for one. Never raises."""
-        if not (self.leads and self._met):
-            return
-        try:
-            self._stop_waiting()
-            text = message[:MAX_REASON]
-            self._send(_Word.FAILED, {"reason": reason, "message": f"rank 0: {text}", "remedy": remedy[:MAX_REASON]})
-        except SwarmError:
-            return
+    def give_up(self, reason: str, message: str, remedy: str = "") -> None:
+        """End this rank's part after an error, which ranks that wait for an answer are told. Never raises."""
+        if self._owes:
+            with suppress(SwarmError):
+                self._stop_waiting()
+                text = f"rank 0: {message[:MAX_REASON]}"
+                self._send(_Word.FAILED, {"reason": reason, "message": text, "remedy": remedy[:MAX_REASON]})
+        self._group.leave()
 
     def await_answer(self, into: Callable[[], Optional[memoryview]] = lambda: None) -> Json:
         """Wait, as another rank, for what rank 0 says; into gives where the model's bytes go. Raises what it raised."""
         while True:
             kind, message = self._receive()
             if kind is _Word.FAILED:
-                self._met = False
                 raise from_reason(
                     str(message.get("reason")), str(message.get("message")), str(message.get("remedy", ""))
                 )
@@ -171,33 +167,26 @@ class Ranks:
             if model is None or model.nbytes != size:
                 _misunderstood(f"a model of {size} bytes")
             self._pieces(model)
-        self._met = False
         return message
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Hold the ranks together at an epoch's end while rank 0 measures the model."""
+        """Hold the other ranks, which are where this one is, while rank 0 measures the model."""
         if not self.leads:
             self.await_answer()
             yield
             return
-        try:
-            yield
-        except BaseException as err:
-            self.fail(getattr(err, "reason", "UNKNOWN"), str(err))
-            raise
+        self._owe()
+        yield
         self.answer({})
 
-    def _say_alone(self, point: Point, progress: Progress) -> None:
-        self._logger.warning(
-            "rank %d %s and waits for the other ranks: %s",
-            self._group.rank,
-            point.words(progress.batches, progress.epochs),
-            EQUAL_REMEDY,
-        )
+    def _owe(self) -> None:
+        """Note that the others wait for rank 0 now, and tell them again and again that they shall."""
+        if self.leads and not self._owes:
+            self._owes, self._beat = True, _Beat(self._group)
 
     def _stop_waiting(self) -> None:
-        beat, self._beat, self._met = self._beat, None, False
+        beat, self._beat, self._owes = self._beat, None, False
         if beat is not None:
             beat.stop()
 
@@ -222,6 +211,18 @@ class Ranks:
         data = np.frombuffer(model, np.uint8)
         for start in range(0, data.size, PIECE_BYTES):
             self._group.broadcast(data[start : start + PIECE_BYTES])
+
+
+@contextmanager
+def hinting(logger: logging.Logger, hint: str) -> Iterator[None]:
+    """Log the hint if the block lasts long."""
+    timer = threading.Timer(HINT_SECONDS, logger.warning, (hint,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Beat:

@@ -22,7 +22,14 @@ from swarmlearning._params import MAX_SAMPLES, Params, data_samples, loopback, p
 from swarmlearning._rank_links import Following, Leading
 from swarmlearning._ranks import Point, Progress, Ranks
 from swarmlearning.client import Client, Merged, bridge_directory
-from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, ParameterError, SwarmError
+from swarmlearning.errors import (
+    DaemonGoneError,
+    ModelChangedError,
+    NotFiniteError,
+    ParameterError,
+    RankLostError,
+    SwarmError,
+)
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
 
 # What scripts of the original's users look for in the log, word for word.
@@ -427,7 +434,8 @@ class Engine:
         self._interval = merged.interval if merged.interval >= 1 else self._params.sync_frequency
         self._logger.info(MERGED, interval, self._interval)
         self._say_warnings(merged)
-        loss, metric = self._score()
+        with self._together():
+            loss, metric = self._score()
         self._metrics.write(
             "merge",
             round=merged.round,
@@ -592,20 +600,30 @@ class Engine:
         except BaseException as err:
             if self._client is not None:
                 self._client.abort(f"{type(err).__name__}: {err}")
+            self._leave_ranks(err)
             self._release()
             if isinstance(err, SwarmError) and not prints(self._logger):
                 # Where the log is the terminal, the error is shown there once: by whoever catches it, or by Python.
                 self._logger.error("%s", err)
             raise
 
+    def _leave_ranks(self, err: BaseException) -> None:
+        """Tell the other ranks of this peer, if it has some, that this one has failed."""
+        if self._ranks is None:
+            return
+        if isinstance(err, SwarmError):
+            self._ranks.give_up(err.reason, err.message, err.remedy)
+        else:
+            self._ranks.give_up(RankLostError.reason, f"{type(err).__name__}: {err}")
+
     def _left(self) -> None:
         """Tell the daemon when the program ends between two hooks, so that the peers do not wait for it."""
         if self._client is not None:
             # What ended the program, if its traceback was printed.
             error = getattr(sys, "last_value", None)
-            self._client.abort(
-                "the program never called on_train_end" if error is None else f"{type(error).__name__}: {error}"
-            )
+            unfinished = SwarmError("the program never called on_train_end")
+            self._client.abort(unfinished.message if error is None else f"{type(error).__name__}: {error}")
+            self._leave_ranks(error or unfinished)
         self._release()
 
     def _release(self) -> None:

@@ -184,7 +184,7 @@ class Client:
         self._session = _field(reply, "session", str)
         self._layout = layout
         if layout.nbytes:
-            self._local = self._map(_field(reply, "local", str), writable=True)
+            self._local = self._map(_field(reply, "local", str), mmap.ACCESS_WRITE)
         return Opened(self._session, str(reply.get("peer", "")), str(reply.get("layout_digest", "")))
 
     @property
@@ -281,7 +281,7 @@ class Client:
 
         Raises DigestError if it does not hold the model that the swarm committed, where the daemon gave a sum of that.
         """
-        mapped = self._map(merged.slot, writable=False)
+        mapped = self._map(merged.slot, mmap.ACCESS_READ)
         check_sum(mapped, merged)
         return mapped
 
@@ -347,7 +347,7 @@ class Client:
     def _connect(self, timeout: float) -> _UnixConnection:
         return _UnixConnection(os.path.join(self._directory, SOCKET_NAME), timeout)
 
-    def _map(self, name: str, writable: bool) -> mmap.mmap:
+    def _map(self, name: str, access: int) -> mmap.mmap:
         if not name:
             raise ProtocolError("daemon named no slot")
         if self._layout is None:
@@ -355,13 +355,12 @@ class Client:
         # The daemon, which is trusted, gives a path below the bridge directory or an absolute one.
         path = os.path.join(self._directory, name)
         try:
-            with open(path, "r+b" if writable else "rb") as slot:
+            with open(path, "r+b" if access == mmap.ACCESS_WRITE else "rb") as slot:
                 size = os.fstat(slot.fileno()).st_size
                 if size != self._layout.nbytes:
                     raise ModelChangedError(
                         f"slot {path} has {size} bytes, the model {self._layout.nbytes}", GONE_REMEDY
                     )
-                access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
                 return mmap.mmap(slot.fileno(), self._layout.nbytes, access=access)
         except OSError as err:
             raise DaemonGoneError(f"open slot {path}: {err.strerror}", GONE_REMEDY) from None

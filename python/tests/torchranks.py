@@ -1,0 +1,188 @@
+"""Ranks of torch.distributed as forked processes: a server that has imported torch once, and what they run.
+
+A real program's ranks are started by torchrun or the like, which takes seconds of imports for each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, NamedTuple, NoReturn
+
+LIMIT_SECONDS = 90
+
+
+class Ended(NamedTuple):
+    """How a rank ended: its exit code, below 0 for a signal, what it printed, and what it ended with, if it did."""
+
+    code: int
+    log: str
+    result: dict[str, Any]
+
+    @property
+    def error(self) -> str:
+        """The last line that it printed, which is its error's."""
+        return self.log.strip().rsplit("\n", 1)[-1]
+
+
+class Running:
+    """Ranks that were started; ended() waits for them."""
+
+    def __init__(self, server: subprocess.Popen[str], folder: pathlib.Path, count: int) -> None:
+        self.server, self.folder, self.count = server, folder, count
+
+    def ended(self) -> list[Ended]:
+        assert self.server.stdout is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.server.stdout, selectors.EVENT_READ)
+            if not ready.select(LIMIT_SECONDS):
+                os.killpg(self.server.pid, signal.SIGKILL)
+                raise AssertionError(
+                    "ranks hang: " + "\n".join(self._log(index)[-2000:] for index in range(self.count))
+                )
+        codes = json.loads(self.server.stdout.readline())
+        return [Ended(code, self._log(index), self._result(index)) for index, code in enumerate(codes)]
+
+    def _log(self, index: int) -> str:
+        return (self.folder / f"{index}.log").read_text()
+
+    def _result(self, index: int) -> dict[str, Any]:
+        path = self.folder / f"{index}.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+
+class Server:
+    """Forks ranks; one group of them at a time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, folder: pathlib.Path, *ranks: dict[str, Any]) -> Running:
+        """Start processes; each has its peer's bridge directory, its rank, its peer's size and options of train."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+            env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+            process = self._process = subprocess.Popen(
+                [sys.executable, __file__], env=env, text=True, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+        assert process.stdin is not None
+        folder.mkdir()
+        process.stdin.write(json.dumps({"folder": str(folder), "ranks": ranks}) + "\n")
+        process.stdin.flush()
+        return Running(process, folder, len(ranks))
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+
+
+def serve() -> None:
+    """Fork the ranks of each line; each goes on from here as a program of its own, and ends as one."""
+    import torch  # noqa: F401 - once for all.
+
+    import swarmlearning.pyt  # noqa: F401
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        children = []
+        for index, options in enumerate(request["ranks"]):
+            child = os.fork()
+            if child == 0:
+                become(os.path.join(request["folder"], str(index)))
+                train(os.path.join(request["folder"], str(index)), options)
+                return
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        print(json.dumps(codes), flush=True)
+
+
+def become(name: str) -> None:
+    """Print to a file, and read nothing."""
+    log = os.open(name + ".log", os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+
+class Do:
+    """What a rank is told to do at a place of its program: {"batch 3": "kill"}."""
+
+    def __init__(self, told: dict[str, str]) -> None:
+        self.told = told
+
+    def at(self, place: str) -> None:
+        word = self.told.get(place, "")
+        if word == "kill":
+            self.kill()
+        if word == "killed soon":
+            threading.Timer(0.3, self.kill).start()
+        if word == "hang":
+            time.sleep(LIMIT_SECONDS)
+        if word == "raise":
+            raise ValueError("the program's own mistake")
+        if word == "leave":
+            sys.exit(0)
+
+    def kill(self) -> NoReturn:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def train(name: str, options: dict[str, Any]) -> None:
+    """A training program as people write it."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    from swarmlearning import _ranks
+    from swarmlearning.pyt import SwarmCallback
+
+    do, rank = Do(options.get("do", {})), options["rank"]
+    _ranks.BEAT_SECONDS = 0.1
+    os.environ["SWARM_BRIDGE_DIR"] = options["bridge"]
+    os.environ.update(options.get("env", {}))
+    dist.init_process_group("gloo", init_method=f"file://{options['store']}", rank=rank, world_size=options["size"])
+    torch.manual_seed(options.get("seed", 0))
+    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    model = module if options.get("plain") else nn.parallel.DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    do.at("callback")
+    swarm = SwarmCallback(**{"syncFrequency": 3, "minPeers": 2, "model": model, "totalEpochs": 2, **options["swarm"]})
+    do.at("begin")
+    swarm.on_train_begin()
+    torch.manual_seed(rank)
+    step = 0
+    for epoch in range(2):
+        for _ in range(options.get("batches", 7)):
+            step += 1
+            do.at(f"batch {step}")
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(torch.randn(4, 4)), torch.arange(4) % 2).backward()
+            optimizer.step()
+            if options.get("nan") == step:
+                module[0].weight.data[0] = float("nan")
+            swarm.on_batch_end(samples=4)
+        swarm.on_epoch_end(epoch)
+    do.at("end")
+    swarm.on_train_end()
+    state = {key: value.numpy().tobytes() for key, value in module.state_dict().items()}
+    pathlib.Path(name + ".json").write_text(json.dumps({
+        "digest": hashlib.sha256(b"".join(state.values())).hexdigest(), "round": swarm.round, "samples": swarm.samples,
+        "interval": swarm.sync_frequency, "over": swarm.training_over, "epochs": swarm.epochs_completed,
+        "tensors": {key: hashlib.sha256(value).hexdigest() for key, value in state.items()},
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    serve()
