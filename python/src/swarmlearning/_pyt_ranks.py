@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import collections
 import datetime
 import logging
 from collections.abc import Sequence
@@ -15,6 +17,9 @@ from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
 from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
 
+# Tensors of so many collectives are kept: gloo's threads let go of them a moment after the collective, and should not
+# be the last, for whom freeing them takes Python's lock.
+KEPT = 4
 # How long a rank waits for another one where the program's own limit can't be read; torch's default.
 LIMIT = datetime.timedelta(minutes=30)
 
@@ -62,10 +67,13 @@ class _Gloo:
     def __init__(self, logger: logging.Logger) -> None:
         self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         self._group: Any = None
+        self._kept: collections.deque[Any] = collections.deque(maxlen=KEPT)
         hint = f"rank {self.rank} has made its SwarmCallback and waits for all {self.size} ranks to make theirs"
         try:
             with hinting(logger, hint):
                 self._group = torch.distributed.new_group(backend="gloo", timeout=_limit())
+            # A group that is still there when Python ends may abort the process.
+            atexit.register(self.leave)
         except (RuntimeError, ValueError) as err:
             raise RankLostError(
                 f"rank {self.rank} can't reach all {self.size} ranks: {_line(err)}",
@@ -73,21 +81,28 @@ class _Gloo:
             ) from None
 
     def gather(self, row: Sequence[int]) -> list[list[int]]:
-        rows = [torch.zeros(len(row), dtype=torch.int64) for _ in range(self.size)]
+        own, rows = (
+            torch.tensor(row, dtype=torch.int64),
+            [torch.zeros(len(row), dtype=torch.int64) for _ in range(self.size)],
+        )
+        self._kept.append((own, rows))
         try:
-            torch.distributed.all_gather(rows, torch.tensor(row, dtype=torch.int64), group=self._present())
+            torch.distributed.all_gather(rows, own, group=self._present())
         except (RuntimeError, ValueError) as err:
             raise RankLostError(f"it has ended or does not answer: {_line(err)}", LOST_REMEDY) from None
         return [[int(number) for number in other] for other in rows]
 
     def broadcast(self, data: Array) -> None:
+        tensor = torch.from_numpy(np.asarray(data))
+        self._kept.append(tensor)
         try:
-            torch.distributed.broadcast(torch.from_numpy(np.asarray(data)), 0, group=self._present())
+            torch.distributed.broadcast(tensor, 0, group=self._present())
         except (RuntimeError, ValueError) as err:
             lost = "rank 0" if self.rank else "another rank"
             raise RankLostError(f"rank {self.rank} has lost {lost}: {_line(err)}", LOST_REMEDY) from None
 
     def leave(self) -> None:
+        atexit.unregister(self.leave)
         group, self._group = self._group, None
         if group is not None:
             # A program may have taken down all groups before.
