@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import pytest
 
-from fakeswarm import FakeSwarm
+from fakeswarm import FakeSwarm, RefusedError
 from torchranks import Ended, Server
 
 torch = pytest.importorskip("torch")
@@ -42,7 +42,7 @@ def run(server: Server, tmp_path: pathlib.Path) -> Run:
         for peer, size in enumerate(sizes):
             for rank in range(size):
                 ranks.append({"bridge": swarm.peers[peer].directory, "store": str(tmp_path / f"store-{peer}"), "rank": rank,
-                              "size": size, "seed": peer, "swarm": {}, **given, **(own or {}).get((peer, rank), {})})  # fmt: skip
+                              "size": size, "seed": peer, "callback": {}, **given, **(own or {}).get((peer, rank), {})})  # fmt: skip
         return server.start(tmp_path / "ranks", *ranks).ended()
 
     return start
@@ -58,6 +58,155 @@ def test_ranks_are_one_peer(make_swarm: MakeSwarm, run: Run) -> None:
     opened = [entry[2] for entry in swarm.log if entry[1] == "/v1/session"]
     assert len(opened) == 2, "rank 0 alone opens a session"
     assert opened[0]["tensors"][0]["name"] == "0.weight", "names are those of a peer of one rank"
+
+
+def test_batch_norms_differ_between_merges_and_parameters_never(make_swarm: MakeSwarm, run: Run) -> None:
+    """Without the wrapper ranks are compared, and DistributedDataParallel keeps them the same."""
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), callback={"minPeers": 1}, given="module")
+    assert [rank.code for rank in ended] == [0, 0], ended
+    assert ended[0].result == ended[1].result
+
+
+def test_ranks_that_train_apart_are_refused(make_swarm: MakeSwarm, run: Run) -> None:
+    """A program that forgot to wrap its model: every rank trains a model of its own."""
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), callback={"minPeers": 1}, plain=True)
+    for rank in ended:
+        assert rank.code == 1
+        assert "rank 1 merges in epoch 1 after 3 batches with other weights than rank 0" in rank.error
+        assert "DistributedDataParallel" in rank.error
+    assert "UnevenRanksError" in swarm.aborted["sl-0"]
+
+
+def test_what_stays_local_is_equal_too(make_swarm: MakeSwarm, run: Run) -> None:
+    """The peers' own heads differ, a peer's ranks have the same; each rank's own batch norm is what its data made it."""
+    swarm = make_swarm(2, poll=0.2)
+    ended = run(swarm, (2, 2), callback={"localLayers": ["2", "1.running_*"]})
+    assert [rank.code for rank in ended] == [0] * 4, ended
+    tensors = [rank.result["tensors"] for rank in ended]
+    assert len({t["0.weight"] for t in tensors}) == 1
+    assert tensors[0]["2.weight"] == tensors[1]["2.weight"]
+    assert tensors[2]["2.weight"] == tensors[3]["2.weight"] != tensors[0]["2.weight"]
+
+
+# What one rank does at a place of its program, what the other ranks of its peer end with, and what the swarm is told.
+FAILURES = [
+    ("killed while rank 0 waits for the swarm", {1: {"begin": "killed soon"}}, (1, None), "has lost another rank"),
+    ("killed while all train", {1: {"batch 2": "kill"}}, (1, None), None),
+    ("killed before a merge", {1: {"batch 4": "kill"}}, (1, None), None),
+    ("killed at the end", {1: {"end": "kill"}}, (1, None), "ends its training after 14 batches"),
+    ("rank 0 killed while all train", {0: {"batch 2": "kill"}}, (None, 1), None),
+    ("rank 0 killed while it waits", {0: {"begin": "killed soon"}}, (None, 1), "has lost rank 0"),
+    ("rank 0 killed at the end", {0: {"end": "kill"}}, (None, 1), "ends its training after 14 batches"),
+    ("its program fails", {1: {"batch 5": "raise"}}, (1, 1), None),
+    ("rank 0's program fails", {0: {"end": "raise"}}, (1, 1), "ends its training after 14 batches"),
+    ("it ends before the training", {1: {"begin": "leave"}}, (1, 0), "begins its training, and another rank does not"),
+    ("it ends without a hook", {1: {"end": "leave"}}, (1, 0), "ends its training after 14 batches"),
+]
+
+
+@pytest.mark.parametrize(("told", "codes", "text"), [row[1:] for row in FAILURES], ids=[row[0] for row in FAILURES])
+def test_failures(make_swarm: MakeSwarm, run: Run, told: dict[int, Any], codes: Any, text: str | None) -> None:
+    """Whatever ends one rank ends its peer, with an error and soon; the swarm is told wherever rank 0 still can."""
+    waits = any("killed soon" in places.values() for places in told.values())
+    swarm = make_swarm(2 if waits else 1, poll=0.1)
+    own = {(0, rank): {"do": places} for rank, places in told.items()}
+    ended = run(swarm, (2,), own, callback={"minPeers": 2 if waits else 1})
+    for rank, code in zip(ended, codes):
+        assert rank.code == (-9 if code is None else code), ended
+    assert all(rank.result == {} for rank in ended)
+    last = ended[0 if 1 in told else 1]
+    assert text is None or text in last.error, last.log
+    opened = any(path == "/v1/session" for _, path, _ in swarm.log)
+    assert "sl-0" in swarm.aborted or codes[0] is None or not opened
+
+
+def test_uneven_batches_are_named(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 1): {"batches": 5}}, callback={"minPeers": 1}, plain=True, unwatched=True)
+    for rank in ended:
+        assert rank.code == 1
+        assert "rank 0 merges in epoch 1 after 6 batches, rank 1 ends epoch 1 after 5 batches" in rank.error
+
+
+def test_uneven_batches_end_with_the_programs_own_limit(make_swarm: MakeSwarm, run: Run) -> None:
+    """DistributedDataParallel waits for the rank that has no more batches, and that one says what it waits for."""
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 1): {"batches": 5}}, callback={"minPeers": 1}, limit=2)
+    assert [rank.code for rank in ended] == [1, 1]
+    assert "rank 1 ends epoch 1 after 5 batches and waits for the other ranks: give every rank the same" in ended[1].log
+    assert "rank 1 ends epoch 1 after 5 batches, and another rank does not" in ended[1].error
+    assert "sl-0" in swarm.aborted
+
+
+def test_a_rank_without_a_callback_is_not_waited_for_for_ever(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 1): {"do": {"callback": "leave"}}}, callback={"minPeers": 1}, limit=2)
+    assert "rank 0 has made its SwarmCallback and waits for all 2 ranks to make theirs" in ended[0].log
+    assert "rank 0 can't reach all 2 ranks" in ended[0].error
+    assert "make a SwarmCallback on every rank" in ended[0].error
+
+
+def test_a_wrong_parameter_of_one_rank_ends_all(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 1): {"callback": {"minPeers": 0}}}, callback={"minPeers": 1})
+    assert [rank.code for rank in ended] == [1, 1]
+    assert "minPeers: 0 is not allowed" in ended[1].error
+    assert "it has ended or does not answer" in ended[0].error
+
+
+def test_parameters_must_be_equal(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 1): {"callback": {"minPeers": 1, "fedProxMu": 0.5}}}, callback={"minPeers": 1})
+    assert all("fedProxMu: rank 0 and rank 1 differ" in rank.error for rank in ended), ended
+
+
+def test_nan_of_rank_0_is_told_to_all(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 0): {"nan": 3}}, callback={"minPeers": 1})
+    assert 'tensor "0.weight" has NaN' in ended[0].error
+    assert 'NotFiniteError: rank 0: tensor "0.weight" has NaN' in ended[1].error
+    assert "NotFiniteError" in swarm.aborted["sl-0"]
+
+
+def test_a_damaged_model_is_found_by_all(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    swarm.damaging = True
+    ended = run(swarm, (2,), callback={"minPeers": 1})
+    assert all("DigestError" in rank.error for rank in ended), ended
+
+
+def test_the_swarms_refusal_reaches_all(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    swarm.refuse["/v1/session"] = RefusedError(409, "TERMS_MISMATCH", "minPeers differs", "give 2")
+    ended = run(swarm, (2,), callback={"minPeers": 1})
+    assert "TermsDifferError: minPeers differs (give 2)" in ended[0].error
+    assert "TermsDifferError: rank 0: minPeers differs (give 2)" in ended[1].error
+
+
+def test_loopback_asks_no_rank(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), env={"SWARM_LOOPBACK": "true"})
+    assert [rank.code for rank in ended] == [0, 0], ended
+    assert not swarm.log
+
+
+def test_a_callback_made_too_early_is_refused(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), early=True)
+    assert all("made before torch.distributed was initialised" in rank.error for rank in ended), ended
+    assert not swarm.log
+
+
+def test_a_peer_ends_early(make_swarm: MakeSwarm, run: Run) -> None:
+    """One peer trains on after the other has ended; all have the final model."""
+    swarm = make_swarm(2, poll=0.05)
+    ended = run(
+        swarm, (2, 2), {(0, rank): {"batches": 3} for rank in (0, 1)}, callback={"checkinModelOnTrainEnd": "active"}
+    )
+    assert [rank.code for rank in ended] == [0] * 4, ended
+    assert len({rank.result["digest"] for rank in ended}) == 1
 
 
 def test_sharded_models_are_refused() -> None:

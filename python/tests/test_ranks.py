@@ -164,6 +164,34 @@ def test_parameters_that_differ_are_named() -> None:
         together(*agree)
 
 
+def test_texts_that_differ_are_named() -> None:
+    room = Room(2)
+    settings = [_params.check(2, 2, name, {}, "NUMPY", LOGGER).shared() for name in ("here", "there")]
+    agree = [lambda r=r: Ranks(Member(room, r), LOGGER).agree(settings[r]) for r in (0, 1)]  # type: ignore[misc]
+    with pytest.raises(UnevenRanksError, match="trainingContract: rank 0 and rank 1 differ"):
+        together(*agree)
+
+
+def test_weights_that_differ_are_named(make_swarm: MakeSwarm) -> None:
+    """Ranks that do not average what they learn: rank 0's alone would be merged. Before the training they may differ."""
+    swarm = make_swarm(1)
+    room = Room(2)
+
+    def program(rank: int) -> None:
+        model, ranks = Weights(rank), Ranks(Member(room, rank), LOGGER)
+        ranks.watch(lambda: int(model.value[0]), "average the gradients")
+        e = engine(swarm, 0, ranks, model)
+        e.train_begin()
+        for _ in range(2):
+            model.value = model.value + rank
+            e.batch_end()
+
+    with pytest.raises(
+        UnevenRanksError, match="rank 1 merges in epoch 1 after 2 batches with other weights than rank 0"
+    ):
+        together(lambda: program(0), lambda: program(1))
+
+
 def test_overlap_is_refused() -> None:
     params = _params.check(2, 2, "c", {"overlap": True}, "NUMPY", LOGGER)
     with pytest.raises(errors.ParameterError, match="overlap: a peer of several ranks"):

@@ -5,6 +5,7 @@ A real program's ranks are started by torchrun or the like, which takes seconds 
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -152,13 +153,24 @@ def train(name: str, options: dict[str, Any]) -> None:
     _ranks.BEAT_SECONDS = 0.1
     os.environ["SWARM_BRIDGE_DIR"] = options["bridge"]
     os.environ.update(options.get("env", {}))
-    dist.init_process_group("gloo", init_method=f"file://{options['store']}", rank=rank, world_size=options["size"])
+    if options.get("early"):
+        early = SwarmCallback(syncFrequency=3, minPeers=2, model=nn.Linear(1, 1))
+    limit = datetime.timedelta(seconds=options.get("limit", LIMIT_SECONDS))
+    if "limit" in options:
+        _ranks.HINT_SECONDS = limit.total_seconds() / 4
+    where = {"init_method": f"file://{options['store']}", "rank": rank, "world_size": options["size"]}
+    dist.init_process_group("gloo", timeout=limit, **where)
     torch.manual_seed(options.get("seed", 0))
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
     model = module if options.get("plain") else nn.parallel.DistributedDataParallel(module)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     do.at("callback")
-    swarm = SwarmCallback(**{"syncFrequency": 3, "minPeers": 2, "model": model, "totalEpochs": 2, **options["swarm"]})
+    if options.get("early"):
+        early.on_train_begin()
+    settings = {"syncFrequency": 3, "minPeers": 2, "totalEpochs": 2, **options["callback"]}
+    swarm = SwarmCallback(model=module if options.get("given") == "module" else model, **settings)
+    if options.get("unwatched"):
+        swarm._engine._ranks.watch(lambda: 0, "")
     do.at("begin")
     swarm.on_train_begin()
     torch.manual_seed(rank)

@@ -60,17 +60,21 @@ class Params:
     data_samples: Optional[int] = None
     by_samples: bool = False  # nodeWeightage is the number of samples, and weight says nothing.
 
-    def shared(self) -> dict[str, int]:
+    def shared(self) -> dict[str, object]:
         """Give what all ranks of a peer must have alike, by the programs' names; refuse what ranks can't do."""
         if self.overlap:
             raise ParameterError("overlap: a peer of several ranks can't train while a merge travels", "leave it out")
         return {
+            "SWARM_LOOPBACK": int(loopback()),
+            "trainingContract": self.contract,
             "syncFrequency": self.sync_frequency,
             "minPeers": self.min_peers,
             "totalEpochs": self.total_epochs,
+            "checkinModelOnTrainEnd": self.checkin_mode,
+            "nodeWeightage": BY_SAMPLES if self.by_samples else str(self.weight),
+            "mergeMethod": self.method,
             "useAdaptiveSync": int(self.adaptive),
-            'nodeWeightage="samples"': int(self.by_samples),
-            "SWARM_LOOPBACK": int(loopback()),
+            "trainData, the samples of all ranks": -1 if self.data_samples is None else self.data_samples,
         }
 
     def terms(self) -> dict[str, object]:
@@ -267,7 +271,9 @@ def default_logger(given: object = None) -> logging.Logger:
 
 
 def prints(logger: logging.Logger) -> bool:
-    """Tell whether logger is SwarmCallback's own, which prints."""
+    """Tell whether logger is SwarmCallback's own, or a rank's child of it, which prints."""
+    while not logger.handlers and logger.propagate and logger.parent is not None:
+        logger = logger.parent
     return any(isinstance(handler, _Stdout) for handler in logger.handlers)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Optional
 
 import torch
@@ -12,12 +14,24 @@ from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._pyt_model import Module
 from swarmlearning._pyt_prox import Proximal
-from swarmlearning._pyt_ranks import joined, unwrapped
+from swarmlearning._pyt_ranks import APART_REMEDY, digest, joined, spans_processes, unwrapped
 from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loader
+from swarmlearning._ranks import Ranks
 from swarmlearning.base import Engine
 from swarmlearning.errors import ParameterError
 
 _SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs")
+
+
+@contextmanager
+def _left_on_failure(ranks: Optional[Ranks]) -> Iterator[None]:
+    """Let the other ranks know that this one has no callback."""
+    try:
+        yield
+    except BaseException as err:
+        if ranks is not None:
+            ranks.give_up("RANK_LOST", str(err))
+        raise
 
 
 class TorchCallback(Attributes):
@@ -25,6 +39,8 @@ class TorchCallback(Attributes):
 
     _framework = "pyt"
     _evaluator: type[Evaluator] = Evaluator
+    # Whether the training loop itself sees to it that all ranks have the same weights.
+    _averages = False
 
     def fedprox_loss(self) -> torch.Tensor:
         """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
@@ -34,9 +50,15 @@ class TorchCallback(Attributes):
         options = dict(kwargs)
         logger = _params.default_logger(options.pop("logger", None))
         ranks = joined(logger)
+        with _left_on_failure(ranks):
+            self._prepare((sync_frequency, min_peers, contract), options, logger, ranks)
+
+    def _prepare(
+        self, required: tuple[Any, Any, Any], options: dict[str, Any], logger: logging.Logger, ranks: Optional[Ranks]
+    ) -> None:
         if ranks is not None and not ranks.leads:
             logger = ranks.quiet(logger)
-        model = options.pop("model", None)
+        given = model = options.pop("model", None)
         if not isinstance(model, torch.nn.Module):
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
         model = unwrapped(model)
@@ -47,9 +69,11 @@ class TorchCallback(Attributes):
         local = LocalLayers(options.pop("localLayers", None))
         mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
         hook = _params.boolean("fedProxHook", options.pop("fedProxHook", True))
-        params = _params.check(sync_frequency, min_peers, contract, options, self.ml_platform, logger)
+        params = _params.check(*required, options, self.ml_platform, logger)
         if ranks is not None:
-            ranks.agree(params.shared())
+            ranks.agree({**params.shared(), "fedProxMu": str(mu), "fedProxHook": int(hook)})
+            if not (self._averages or isinstance(given, torch.nn.parallel.DistributedDataParallel)):
+                ranks.watch(lambda: digest(model), APART_REMEDY)
         evaluator: Optional[Evaluator] = None
         if options.get("adsValData") is not None:
             if params.adaptive and scoring["lossFunction"] is None and not self._evaluator.models_loss:
@@ -57,6 +81,7 @@ class TorchCallback(Attributes):
             data = loader(options["adsValData"], batch_size, self._evaluator.collate)
             if ranks is None or ranks.leads:
                 evaluator = self._evaluator(model, data, scoring, logger, lenient)
+        self._alone = ranks is None
         self._model = model
         self._evaluates = evaluator is not None
         self._proximal = Proximal(model, mu, hook)
@@ -68,6 +93,11 @@ class TorchCallback(Attributes):
         return None
 
     def _train_begin(self) -> None:
+        if self._alone and spans_processes():
+            raise ParameterError(
+                "SwarmCallback was made before torch.distributed was initialised, so it knows no other rank",
+                "call init_process_group first (transformers: make TrainingArguments first)",
+            )
         with self._proximal.released_on_failure():
             self._engine.train_begin()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import datetime
+import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +23,10 @@ from swarmlearning.layout import Array
 KEPT = 4
 # How long a rank waits for another one where the program's own limit can't be read; torch's default.
 LIMIT = datetime.timedelta(minutes=30)
+
+# Elements of each parameter by which ranks compare their weights.
+SAMPLED = 1024
+APART_REMEDY = "train with DistributedDataParallel, and give the callback that model; or average the gradients yourself"
 
 _WRAPPERS = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
 
@@ -48,6 +53,19 @@ def _sharded(part: torch.nn.Module) -> bool:
         return True
     kinds = (type(parameter).__name__ for parameter in part.parameters(recurse=False))
     return any(kind in ("DTensor", "ShardedTensor") for kind in kinds)
+
+
+def digest(model: torch.nn.Module) -> int:
+    """Give a number that differs, all but surely, where parameters were trained otherwise: of their first elements.
+
+    Buffers are left out: batch norm's are each rank's own from one forward pass to the next.
+    """
+    found = hashlib.sha256()
+    for parameter in model.parameters():
+        if parameter.layout is torch.strided:
+            first = parameter.detach().reshape(-1)[:SAMPLED].cpu().contiguous()
+            found.update(first.view(torch.uint8).numpy().tobytes())
+    return int.from_bytes(found.digest()[:8], "big") >> 1
 
 
 def spans_processes() -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Protocol
 import numpy as np
 
 from swarmlearning.errors import ProtocolError, RankLostError, SwarmError, UnevenRanksError, from_reason
-from swarmlearning.layout import Array
+from swarmlearning.layout import Array, digest_number
 
 # How often rank 0 says that it still waits, and when a rank that waits for the others says so, in seconds.
 BEAT_SECONDS = 5.0
@@ -91,6 +91,8 @@ class Ranks:
         self._logger = logger
         self._owes = False  # The others wait for rank 0's answer.
         self._beat: Optional[_Beat] = None
+        self._digest: Callable[[], int] = lambda: 0
+        self._watch_remedy = ""
 
     @property
     def leads(self) -> bool:
@@ -103,15 +105,18 @@ class Ranks:
         own.setLevel(logging.ERROR)
         return own
 
-    def agree(self, settings: Mapping[str, int]) -> None:
-        """Hold the settings of all ranks to those of rank 0; they are named in the error."""
-        rows = self._group.gather(list(settings.values()))
+    def agree(self, settings: Mapping[str, object]) -> None:
+        """Hold the settings of all ranks to those of rank 0; what differs is named in the error."""
+        rows = self._group.gather([_number(value) for value in settings.values()])
         for rank, row in enumerate(rows):
-            for name, here, there in zip(settings, rows[0], row):
+            for name, here, there, own in zip(settings, rows[0], row, settings.values()):
                 if here != there:
-                    raise UnevenRanksError(
-                        f"{name}: rank 0 has {here}, rank {rank} {there}", "give every rank of a peer the same"
-                    )
+                    told = f" has {here}, rank {rank} {there}" if isinstance(own, int) else f" and rank {rank} differ"
+                    raise UnevenRanksError(f"{name}: rank 0{told}", "give every rank of a peer the same")
+
+    def watch(self, digest: Callable[[], int], remedy: str) -> None:
+        """Compare a digest of all ranks' weights whenever they meet after some training: rank 0's alone are merged."""
+        self._digest, self._watch_remedy = digest, remedy
 
     def meet(self, point: Point, progress: Progress, layout: int = 0) -> Optional[int]:
         """Wait for all ranks, which must be at the same point; give the others' samples, None where not all are known.
@@ -119,13 +124,22 @@ class Ranks:
         layout is a digest of the model's tensors. Rank 0 then owes the others an answer.
         """
         doing = f"rank {self._group.rank} {point.words(progress.batches, progress.epochs)}"
-        row = [point, progress.batches, progress.epochs, progress.samples, layout]
+        # Before any training their weights may differ: the first merge is what makes them the same.
+        weights = self._digest() if progress.batches else 0
+        row = [point, progress.batches, progress.epochs, progress.samples, layout, weights]
         with hinting(self._logger, f"{doing} and waits for the other ranks: {EQUAL_REMEDY}"):
             try:
                 rows = self._group.gather(row)
             except RankLostError as err:
                 raise RankLostError(f"{doing}, and another rank does not: {err.message}", LOST_REMEDY) from None
         _check_even(rows)
+        for rank, other in enumerate(rows):
+            if other[5] != rows[0][5]:
+                raise UnevenRanksError(
+                    f"rank {rank} {point.words(progress.batches, progress.epochs)} with other weights than rank 0, "
+                    "and rank 0's alone would be merged",
+                    self._watch_remedy,
+                )
         self._owe()
         others = [row[3] for rank, row in enumerate(rows) if rank != self._group.rank]
         return None if min(others) < 0 else sum(others)
@@ -253,6 +267,11 @@ class _Beat:
 
 
 _HEADER = np.dtype("<i8")
+
+
+def _number(value: object) -> int:
+    """Give a number that fits a row for a setting: its own, or a digest of its text."""
+    return value if isinstance(value, int) else digest_number(repr(value).encode())
 
 
 def _header(kind: _Word, size: int) -> bytes:

@@ -90,7 +90,7 @@ class Layout:
     def fingerprint(self) -> int:
         """Give a number below 2^63 by which processes compare their layouts."""
         text = repr([(tensor.name, tensor.dtype, tensor.shape) for tensor in self.tensors])
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+        return digest_number(text.encode())
 
     def check_reply(self, offsets: Sequence[int], nbytes: int) -> None:
         """Compare with what the daemon computed."""
@@ -148,3 +148,8 @@ def all_finite(dtype: str, array: Array) -> bool:
     if dtype.startswith("float"):
         return bool(np.isfinite(array).all())
     return True
+
+
+def digest_number(data: bytes) -> int:
+    """Give a number below 2^63 by which processes compare what they have."""
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big") >> 1
