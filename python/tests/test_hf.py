@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
+import socket
+import subprocess
+import sys
 from typing import Any, Callable
 
 import pytest
@@ -195,3 +199,55 @@ def test_validation_data_without_labels(make_swarm: MakeSwarm) -> None:
     callback = make(make_swarm(1), 0, bert(1), adsValData=data)
     with pytest.raises(errors.SwarmError, match="adsValData has no labels"):
         callback.on_train_begin(None, None, transformers.TrainerControl())
+
+
+RANKS = """
+import hashlib, json, os, sys
+
+import torch
+
+import test_hf
+
+directory, store, out = sys.argv[1:]
+rank = 0 if os.fork() else 1
+os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", SWARM_BRIDGE_DIR=directory)
+arguments = test_hf.transformers.TrainingArguments(
+    output_dir=out, num_train_epochs=2, per_device_train_batch_size=4, report_to=[], save_strategy="no",
+    logging_strategy="no", use_cpu=True, disable_tqdm=True, ddp_backend="gloo",
+)
+model = test_hf.bert(rank)
+callback = test_hf.SwarmCallback(syncFrequency=1, minPeers=1, totalEpochs=2, model=model, adsValData=test_hf.samples_loader(9))
+test_hf.transformers.Trainer(model=model, args=arguments, train_dataset=test_hf.samples(1), callbacks=[callback]).train()
+digest = hashlib.sha256(b"".join(value.numpy().tobytes() for value in model.state_dict().values())).hexdigest()
+with open(out + str(rank), "w") as file:
+    json.dump([digest, callback.round, callback.samples, callback.epochs_completed], file)
+if rank == 0:
+    raise SystemExit(os.wait()[1] != 0)
+"""
+
+
+def test_ranks_of_a_trainer_are_one_peer(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    """As torchrun and accelerate start it; the Trainer gives the callback its wrapped model, and the ranks their data."""
+    swarm = make_swarm(1, poll=0.2)
+    program = tmp_path / "train.py"
+    program.write_text(RANKS)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    env = {
+        **os.environ,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, str(program), swarm.peers[0].directory, str(tmp_path), str(tmp_path / "rank-")], env=env,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    ranks = [json.loads((tmp_path / f"rank-{rank}").read_text()) for rank in (0, 1)]
+    assert ranks[0] == ranks[1]
+    # 16 samples for two ranks: two steps of four each in an epoch; a round for each step, the first and the last one.
+    assert ranks[0][1:] == [6, 32, 2]
+    assert [entry[1] for entry in swarm.log].count("/v1/session") == 1
