@@ -13,7 +13,7 @@ import pytest
 
 from fakeswarm import FakeSwarm
 from helpers import construct, together
-from swarmlearning import _params, _ranks, errors
+from swarmlearning import _params, _rank_links, _ranks, errors
 from swarmlearning._ranks import Point, Progress, Ranks
 from swarmlearning.base import Engine
 from swarmlearning.errors import RankLostError, UnevenRanksError
@@ -127,6 +127,22 @@ def test_ranks_are_one_peer(make_swarm: MakeSwarm) -> None:
     syncs = [entry[2] for entry in swarm.log if entry[:2] == ("sl-0", "/v1/sync") and entry[2]["seq"] == 2]
     assert syncs[0]["batches"] == 2
     assert syncs[0]["samples"] == 2 * (10 + 11 + 12)
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_ranks_on_one_host_read_rank_0s_slots(
+    make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch, shares: bool
+) -> None:
+    """Elsewhere, and at the end, after which the slots go, they are given the model."""
+    if not shares:
+        monkeypatch.setattr(_rank_links, "_sees", lambda named: False)
+    given = []
+    monkeypatch.setattr(Ranks, "_pieces", lambda ranks, model, own=Ranks._pieces: (given.append(1), own(ranks, model)))
+    swarm = make_swarm(1)
+    results = together(*peer(swarm, 0, 4, 4))
+    assert results[0] == results[1]
+    # Three merges and the final model, at either rank.
+    assert len(given) == (2 if shares else 8)
 
 
 def test_weight_is_of_all_ranks(make_swarm: MakeSwarm) -> None:
@@ -266,6 +282,7 @@ def test_a_lost_rank_ends_the_wait(make_swarm: MakeSwarm, monkeypatch: pytest.Mo
         layout = _layout()
         ranks.meet(Point.BEGIN, Progress(0, 0, 0), layout)
         ranks.await_answer()
+        ranks.everywhere(False)
         ranks.meet(Point.MERGE, Progress(0, 0, 0), layout)
         room.leave(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import mmap
 import os
 import tempfile
@@ -11,8 +12,8 @@ from contextlib import suppress
 from typing import Callable, Optional
 
 from swarmlearning._ranks import Ranks
-from swarmlearning.client import NOTHING, Client, Json, Merged, Opened, check_sum
-from swarmlearning.errors import ProtocolError
+from swarmlearning.client import GONE_REMEDY, NOTHING, Client, Json, Merged, Opened, check_sum
+from swarmlearning.errors import DaemonGoneError, ProtocolError
 from swarmlearning.layout import Buffer, Layout
 
 
@@ -23,18 +24,27 @@ class Leading(Client):
         """Take the ranks beside what Client takes."""
         super().__init__(directory, say)
         self._ranks = ranks
+        self._shares = False  # Every rank can open the slots by name.
 
     def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
         """See Client."""
         opened = super().open(terms, layout)
-        self._ranks.answer(dataclasses.asdict(opened))
+        self._ranks.answer(
+            {**dataclasses.asdict(opened), "seen": identity(self.slot_path(self.local_name)) if layout.nbytes else ""}
+        )
+        self._shares = self._ranks.everywhere(layout.nbytes > 0)
         return opened
 
     def sync(
         self, seq: int, weight: int, waiting: Callable[[str], None], counts: Mapping[str, int] = NOTHING
     ) -> Merged:
         """See Client."""
-        return self._told(super().sync(seq, weight, self._watched(waiting), counts))
+        merged = super().sync(seq, weight, self._watched(waiting), counts)
+        if not self._shares or merged.skipped:
+            return self._told(merged)
+        # It stays as it is until the next sync, before which all ranks meet.
+        self._ranks.answer({**dataclasses.asdict(merged), "slot": self.slot_path(merged.slot)})
+        return merged
 
     def finish(
         self,
@@ -45,6 +55,7 @@ class Leading(Client):
         counts: Mapping[str, int] = NOTHING,
     ) -> Merged:
         """See Client."""
+        # Given even where slots are shared: this one is gone when rank 0 has ended.
         return self._told(super().finish(seq, mode, self._watched(waiting), newer, counts))
 
     def _watched(self, waiting: Callable[[str], None]) -> Callable[[str], None]:
@@ -55,7 +66,7 @@ class Leading(Client):
         return still_there
 
     def _told(self, merged: Merged) -> Merged:
-        message = dataclasses.asdict(merged)
+        message = {**dataclasses.asdict(merged), "slot": ""}
         if merged.skipped or not self.nbytes:
             self._ranks.answer(message)
             return merged
@@ -83,7 +94,9 @@ class Following:
 
     def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
         """Wait for rank 0's session."""
-        opened = Opened(**_fields(self._ranks.await_answer()))
+        fields = _fields(self._ranks.await_answer())
+        self._ranks.everywhere(layout.nbytes > 0 and _sees(str(fields.pop("seen"))))
+        opened = Opened(**fields)
         self._nbytes = layout.nbytes
         if layout.nbytes:
             self._file = _memory(layout.nbytes)
@@ -123,7 +136,14 @@ class Following:
 
     def slot(self, merged: Merged) -> mmap.mmap:
         """Map what rank 0 gave, read-only; the caller closes it. Raises DigestError as Client does."""
-        mapped = mmap.mmap(self._file, self._nbytes, access=mmap.ACCESS_READ)
+        try:
+            if merged.slot:
+                with open(merged.slot, "rb") as shared:
+                    mapped = mmap.mmap(shared.fileno(), self._nbytes, access=mmap.ACCESS_READ)
+            else:
+                mapped = mmap.mmap(self._file, self._nbytes, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as err:
+            raise DaemonGoneError(f"open slot {merged.slot}: {err}", GONE_REMEDY) from None
         check_sum(mapped, merged)
         return mapped
 
@@ -142,6 +162,25 @@ class Following:
 
     def _writable(self) -> Optional[memoryview]:
         return None if self._local is None else memoryview(self._local)
+
+
+def identity(path: str) -> str:
+    """Name a file and the file system and kernel that have it; the name comes first."""
+    try:
+        found = os.stat(path)
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
+            kernel = boot.read().strip()
+    except OSError:
+        return ""
+    return json.dumps([path, found.st_dev, found.st_ino, found.st_size, kernel])
+
+
+def _sees(named: str) -> bool:
+    """Report whether this rank has the file that rank 0 has named: it is on the same host, and may read it."""
+    if not named:
+        return False
+    path = str(json.loads(named)[0])
+    return os.access(path, os.R_OK) and identity(path) == named
 
 
 def _fields(message: Json) -> Json:

@@ -114,6 +114,10 @@ class Ranks:
                     told = f" has {here}, rank {rank} {there}" if isinstance(own, int) else f" and rank {rank} differ"
                     raise UnevenRanksError(f"{name}: rank 0{told}", "give every rank of a peer the same")
 
+    def everywhere(self, holds: bool) -> bool:
+        """Report whether something holds at every rank."""
+        return all(row[0] for row in self._group.gather([int(holds)]))
+
     def watch(self, digest: Callable[[], int], remedy: str) -> None:
         """Compare a digest of all ranks' weights whenever they meet after some training: rank 0's alone are merged."""
         self._digest, self._watch_remedy = digest, remedy

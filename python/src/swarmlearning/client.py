@@ -168,6 +168,7 @@ class Client:
         self._layout: Optional[Layout] = None
         self._warned: set[str] = set()
         self._local: Optional[mmap.mmap] = None
+        self.local_name = ""
 
     def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
         """Open a session for a model of this layout; terms are the other fields of the request."""
@@ -184,13 +185,18 @@ class Client:
         self._session = _field(reply, "session", str)
         self._layout = layout
         if layout.nbytes:
-            self._local = self._map(_field(reply, "local", str), mmap.ACCESS_WRITE)
+            self.local_name = _field(reply, "local", str)
+            self._local = self._map(self.local_name, mmap.ACCESS_WRITE)
         return Opened(self._session, str(reply.get("peer", "")), str(reply.get("layout_digest", "")))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the model; 0 before a session was opened."""
         return 0 if self._layout is None else self._layout.nbytes
+
+    def slot_path(self, name: str) -> str:
+        """Give the path of a slot. The daemon, which is trusted, names it in the bridge directory or absolutely."""
+        return os.path.abspath(os.path.join(self._directory, name))
 
     def local(self) -> Buffer:
         """Give the slot that the program writes its weights to; it must not be written during sync."""
@@ -352,8 +358,7 @@ class Client:
             raise ProtocolError("daemon named no slot")
         if self._layout is None:
             raise ProtocolError("no session is open")
-        # The daemon, which is trusted, gives a path below the bridge directory or an absolute one.
-        path = os.path.join(self._directory, name)
+        path = self.slot_path(name)
         try:
             with open(path, "r+b" if access == mmap.ACCESS_WRITE else "rb") as slot:
                 size = os.fstat(slot.fileno()).st_size
