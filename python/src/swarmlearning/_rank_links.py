@@ -104,8 +104,8 @@ class Following:
         return opened
 
     def local(self) -> Buffer:
-        """Give the slot that this rank's weights go to; nobody reads them, and the merged model takes their place."""
-        return b"" if self._local is None else memoryview(self._local)
+        """Give nothing: rank 0's weights are handed in."""
+        return b""
 
     def offer(self, seq: int, weight: int, counts: Mapping[str, int] = NOTHING) -> None:
         """Never happens: ranks do not overlap."""

@@ -470,6 +470,8 @@ class Engine:
         return logging.DEBUG if usual and self._seq > LOUD_ROUNDS and merged.round % LOUD_EVERY else logging.INFO
 
     def _store(self) -> None:
+        if self._ranks is not None and not self._ranks.leads:
+            return  # Rank 0 hands in what all ranks have.
         layout, buffer = self._require_layout(), self._require_client().local()
         for index, array in self._present(layout):
             tensor = layout.tensors[index]
