@@ -324,5 +324,7 @@ func (e *Engine) Abort(ctx context.Context, id, reason string) error {
 	if err != nil {
 		return err
 	}
-	return e.end(ctx, s, abortReason(reason), 1)
+	reason = abortReason(reason)
+	e.cfg.Log.Warn("the program gave its session up", "contract", s.contract, "session", s.id, "reason", reason)
+	return e.end(ctx, s, reason, 1)
 }

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -65,6 +66,7 @@ type swarm struct {
 	merges  int
 	signed  int
 	removed bool // no SN knows the contract any more
+	log     bytes.Buffer
 
 	modelDir      string
 	scratchDir    string
@@ -328,7 +330,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	t.Helper()
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
-		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
+		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Timeouts: w.timeouts, Sign: w.sign, Trust: w.trust, Unreached: func(string) []round.Unreached { return w.unreached },
 		Compare: func(_ context.Context, _ string, same func(*round.View) bool, _ bool) string {
 			if w.compare != nil {

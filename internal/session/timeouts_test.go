@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,7 +76,8 @@ func TestTimeoutsAreAsked(t *testing.T) {
 	})
 }
 
-// TestAbortBecauseOfNaN: the reason has the words by which a contract's rules know it.
+// TestAbortBecauseOfNaN: the reason has the words by which a contract's rules know it, and it stands in the log of this node, which may
+// have no program of its own whose end it could tell.
 func TestAbortBecauseOfNaN(t *testing.T) {
 	for said, want := range map[string]string{
 		`NotFiniteError: tensor "w" has NaN`: `failed: not finite: tensor "w" has NaN`,
@@ -89,6 +91,10 @@ func TestAbortBecauseOfNaN(t *testing.T) {
 			}
 			if w.told() != want {
 				t.Errorf("told %q, want %q", w.told(), want)
+			}
+			synctest.Wait()
+			if line := fmt.Sprintf("msg=\"the program gave its session up\" contract=c session=%s reason=%q\n", id, want); !strings.Contains(w.log.String(), line) {
+				t.Errorf("logs %s, want %s", w.log.String(), line)
 			}
 		})
 	}
