@@ -131,8 +131,8 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers, Part: peering.NewPart(o.Part, base.Log),
 		Spec: runner.Spec{
 			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Args: o.Args, Platform: platform, Python: o.Python, Attach: o.Attach, Client: client,
-			BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),
-			Linger:    time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
+			Contained: e.Getenv(start.InContainer) != "", BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),
+			Linger: time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
 		},
 	}
 	if o.FSService != "" && len(wrong) == 0 {

@@ -150,9 +150,9 @@ print(next(iter(s.submodule_search_locations or [s.origin])) if s else "")`
 	if found != "" && ours(found) {
 		return Package{}, nil
 	}
-	path, err := extract(source, dir)
+	path, err := Extract(source, dir)
 	if err != nil {
-		return Package{}, fmt.Errorf("extract the swarmlearning package: %w", err)
+		return Package{}, err
 	}
 	return Package{Path: path, Foreign: found}, nil
 }
@@ -175,7 +175,15 @@ func ours(dir string) bool {
 	return err == nil
 }
 
-// extract copies source to a folder of dir whose name is the digest of its content.
+// Extract copies source, the embedded package, to a folder of dir whose name is the digest of its content, and returns that folder.
+func Extract(source fs.FS, dir string) (string, error) {
+	path, err := extract(source, dir)
+	if err != nil {
+		return "", fmt.Errorf("extract the swarmlearning package: %w", err)
+	}
+	return path, nil
+}
+
 func extract(source fs.FS, dir string) (string, error) {
 	digest, err := digestOf(source)
 	if err != nil {

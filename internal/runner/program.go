@@ -2,10 +2,14 @@ package runner
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/python"
 )
 
 // stopGrace is how long a program may take to end when the daemon is stopped.
@@ -15,9 +19,7 @@ const stopGrace = 5 * time.Second
 // ends the program is stopped, and its error is ctx's. One that is started by hand is never seen to end.
 func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	if r.how == nil {
-		r.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", r.cfg.BridgeDir)
-		<-ctx.Done()
-		return 0, ctx.Err()
+		return r.awaitHand(ctx)
 	}
 	started, err := r.how.start(ctx)
 	if err != nil {
@@ -35,6 +37,21 @@ func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 		return 1, r.lateError()
 	}
 	return r.judge(ctx, engine, exit)
+}
+
+// awaitHand says how a program is started by hand, and stays until ctx ends.
+func (r *Runner) awaitHand(ctx context.Context) (int, error) {
+	var packageDir string
+	if !r.cfg.Contained {
+		var err error
+		if packageDir, err = launch.Extract(python.Source(), filepath.Join(r.cfg.StateDir, "python")); err != nil {
+			return 1, err
+		}
+	}
+	r.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", r.cfg.BridgeDir)
+	fmt.Fprintln(r.cfg.Stdout, launch.Exports(r.cfg.Node, r.cfg.BridgeDir, packageDir))
+	<-ctx.Done()
+	return 0, ctx.Err()
 }
 
 // stopWithoutSession ends a program that has not opened a session in time, if a time is set and it is to open one. The result reports whether.

@@ -29,6 +29,7 @@ type Spec struct {
 	Env       []string
 	Client    string // launch.ClientAuto (or empty), ClientOwn or ClientOriginal
 	Attach    bool   // run no program; one is started by hand
+	Contained bool   // the daemon is in a container: a program that is started by hand does not see its files
 	BridgeDir string
 	Linger    time.Duration
 	// SessionTimeout stops a program that has opened no session by then; 0: never.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -111,7 +112,7 @@ func keepUp(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error
 	}
 	fmt.Fprintf(h.Stdout, "API https://%s\n", c.APIs()[0])
 	for i, dir := range bridges {
-		fmt.Fprintln(h.Stdout, exports(cluster.SLName(i), dir, packageDir))
+		fmt.Fprintln(h.Stdout, launch.Exports(cluster.SLName(i), dir, packageDir))
 	}
 	if cfg.SWOPs > 0 {
 		fmt.Fprint(h.Stderr, saidOfSWOPs(cfg))
@@ -203,21 +204,4 @@ func swarmID(ctx context.Context, c *cluster.Cluster, h Host) (string, error) {
 		return "", fmt.Errorf("ask own swarm for its ID: %w", err)
 	}
 	return res.GetSwarmId(), nil
-}
-
-// exports is the shell line that gives a program its peer.
-func exports(peer, bridge, pythonDir string) string {
-	line := "export SWARM_BRIDGE_DIR=" + quote(bridge) + " SWARM_PEER=" + peer
-	if pythonDir != "" {
-		line += " PYTHONPATH=" + quote(filepath.Clean(pythonDir)) + `"${PYTHONPATH:+:$PYTHONPATH}"`
-	}
-	return line
-}
-
-// quote makes s one word for a POSIX shell.
-func quote(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
