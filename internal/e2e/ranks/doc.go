@@ -1,0 +1,3 @@
+// Package ranks holds tests of peers that train as several processes: what starts ranks elsewhere, torchrun and Ray Train, beside real
+// daemons that were given --attach. The commands are those of docs/operations/ranks.md.
+package ranks
