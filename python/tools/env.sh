@@ -1,13 +1,14 @@
 #!/bin/sh
 # Makes (once) the Python environment named by its argument and prints the path of its interpreter.
 #
-#   python/tools/env.sh dev|tf|tf-legacy|hf|numpy
+#   python/tools/env.sh dev|tf|tf-legacy|hf|ray|numpy
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
 # tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
 # tf-legacy: the same with Keras 2.
 # numpy: what the package needs and pytest, alone, for other interpreters.
 # hf:  transformers and peft, without their dependencies, on top of the system's packages.
+# ray: Ray Train, likewise.
 #
 # An environment lives in ${SWARM_CACHE:-$HOME/.cache/swarmd} under a key made of the requirement file's content and
 # the interpreter's version, so clones share it and a changed file makes a new one. SWARM_BASE_PYTHON names another
@@ -20,9 +21,9 @@ install=
 case "$kind" in
 dev) options=--system-site-packages ;;
 tf | tf-legacy | numpy) options= ;;
-hf) options=--system-site-packages install=--no-deps ;;
+hf | ray) options=--system-site-packages install=--no-deps ;;
 *)
-	echo "usage: $0 dev|tf|tf-legacy|hf|numpy" >&2
+	echo "usage: $0 dev|tf|tf-legacy|hf|ray|numpy" >&2
 	exit 2
 	;;
 esac
