@@ -53,6 +53,10 @@ var kinds = map[string]func() metav1.Object{
 	"policy/v1 PodDisruptionBudget":            func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
 	"networking.k8s.io/v1 NetworkPolicy":       func() metav1.Object { return new(networkingv1.NetworkPolicy) },
 	"spire.spiffe.io/v1alpha1 ClusterSPIFFEID": func() metav1.Object { return new(clusterSPIFFEID) },
+
+	"jobset.x-k8s.io/v1alpha2 JobSet":               func() metav1.Object { return new(jobSet) },
+	"trainer.kubeflow.org/v1alpha1 TrainingRuntime": func() metav1.Object { return new(trainingRuntime) },
+	"trainer.kubeflow.org/v1alpha1 TrainJob":        func() metav1.Object { return new(trainJob) },
 }
 
 // decode reads one document; a field that its type does not have, or one that stands twice, is an error.
