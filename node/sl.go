@@ -247,7 +247,8 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.SpillDir, MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	files.Owner, files.SpillAs = s.runner.Owner()
 	p.engine = s.base.deps.NewEngine(config)
-	files.Handler, files.Live = runner.Handler{Engine: p.engine, Peer: s.cfg.Name}, p.engine.Live
+	handler := runner.Handler{Engine: p.engine, Peer: s.cfg.Name, Log: s.cfg.Log}
+	files.Handler, files.Live, files.Gone = handler, p.engine.Live, s.runner.Gone(handler)
 	files.Status = func() map[string]any {
 		st := p.engine.Status()
 		if lost := api.NoQuorum(); lost != "" {

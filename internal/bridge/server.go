@@ -59,6 +59,9 @@ type Config struct {
 	// Live reports whether a session that the bridge opened is still open. When it is not, a new one may be opened at
 	// once. It must not block. Nil: a session lives until the program closes or aborts it.
 	Live func(session string) bool
+	// Gone is called when the process has ended whose connection had a session open, whether that session is still open or not. A program
+	// that makes one connection per request is not seen to end. Nil: nobody asks.
+	Gone func(ctx context.Context, session string)
 	// LongPoll bounds how long Sync and Close block before the program is told to ask again; 0: 20 s.
 	LongPoll time.Duration
 }
@@ -115,7 +118,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.Status == nil {
 		cfg.Status = func() map[string]any { return map[string]any{} }
 	}
-	return &Server{cfg: cfg, ready: make(chan struct{}), clients: newClients()}, nil
+	return &Server{cfg: cfg, ready: make(chan struct{}), clients: newClients(cfg.Gone != nil)}, nil
 }
 
 // Ready is closed once programs can connect. It stays open if Run fails before.
@@ -202,6 +205,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(&limitListener{Listener: listener, clients: s.clients}) }()
+	if s.cfg.Gone != nil {
+		s.calls.Go(func() { s.watchPrograms(calls) })
+	}
 	close(s.ready)
 	s.cfg.Log.Debug("bridge is ready", "dir", s.cfg.Dir)
 

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/bridge"
@@ -16,10 +17,14 @@ import (
 // explainTime bounds a question that only makes a waiting program's log nicer.
 const explainTime = 2 * time.Second
 
+// goneTime bounds telling the contract that a program has ended.
+const goneTime = 30 * time.Second
+
 // Handler gives the bridge its session engine.
 type Handler struct {
 	Engine *session.Engine
 	Peer   string // this node's name
+	Log    *slog.Logger
 }
 
 var _ bridge.Handler = Handler{}
@@ -82,6 +87,26 @@ func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (wire.SyncRes
 // Abort implements bridge.Handler.
 func (h Handler) Abort(ctx context.Context, req wire.AbortRequest) error {
 	return h.Engine.Abort(ctx, req.Session, req.Reason)
+}
+
+// Gone is what the bridge calls when a program has ended; nil if this runner has started it, and so sees its end.
+func (r *Runner) Gone(h Handler) func(ctx context.Context, session string) {
+	if r.how != nil {
+		return nil
+	}
+	return h.gone
+}
+
+// gone ends the session of a program that has ended without a word, such as one that was killed.
+func (h Handler) gone(ctx context.Context, session string) {
+	if !h.Engine.Live(session) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, goneTime)
+	defer cancel()
+	if err := h.Engine.Abort(ctx, session, "the program ended in the middle of its session"); err != nil {
+		h.Log.Warn("could not tell the contract that the program has ended", "session", session, "err", err)
+	}
 }
 
 func (h Handler) result(r *wire.SyncResponse, err error) (wire.SyncResponse, error) {
