@@ -12,7 +12,9 @@ from swarmlearning import _params
 from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning._ranks import Ranks
 from swarmlearning._tf_prox import Proximal
+from swarmlearning._tf_ranks import joined, own, refuse_unmet, refuse_what_is_shared
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import ModelChangedError, ParameterError, SwarmError
 from swarmlearning.layout import Array, Tensor
@@ -24,6 +26,9 @@ except ImportError:
     import keras
 
 __all__ = ["SwarmCallback"]
+
+# Whether this is Keras 3, or a later one.
+_THREE = not str(getattr(keras, "__version__", "2.")).startswith("2.")
 
 
 class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
@@ -52,6 +57,10 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         options = dict(kwargs)
         self._logger = _params.default_logger(options.pop("logger", None))
         model = options.pop("model", None)
+        self._workers = joined(model)
+        ranks = self._ranks = None if self._workers is None else Ranks(self._workers, self._logger)
+        if ranks is not None and not ranks.leads:
+            self._logger = ranks.quiet(self._logger)
         batch_size = options.pop("adsValBatchSize", None)
         if batch_size is not None:
             batch_size = _params.positive("adsValBatchSize", batch_size)
@@ -61,15 +70,19 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         lenient = bool(options.pop("_lenientScore", False))
         local = LocalLayers(options.pop("localLayers", None))
         mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
-        self._proximal = Proximal(mu, _params.boolean("fedProxHook", options.pop("fedProxHook", True)))
+        hook = _params.boolean("fedProxHook", options.pop("fedProxHook", True))
+        self._proximal = Proximal(mu, hook)
         for name in ("tf", "sess"):
             if options.pop(name, None) is not None:
                 _params.refuse_graphs(name)
         params = _params.check(syncFrequency, minPeers, trainingContract, options, self.ml_platform, self._logger)
         data = options.get("adsValData")
+        if ranks is not None:
+            refuse_what_is_shared(data is not None, bool(mu and hook), _THREE and model is None)
+            self._alike = {**params.shared(), "fedProxMu": str(mu)}
         self._adapter = _KerasModel(data, batch_size, self._logger, lenient)
         self._adapter.local, self._adapter.merged = local, self._proximal.anchor
-        self._engine = Engine(params, self._adapter, "tf", self._logger)
+        self._engine = Engine(params, self._adapter, "tf", self._logger, ranks)
         if model is not None:
             self.set_model(model)
 
@@ -86,6 +99,7 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
         if self._adapter.model is None:
             raise ParameterError("model: is missing", "give the callback to fit(callbacks=[...]), or give model=")
+        self._meet_ranks()
         with self._proximal.released_on_failure():
             if not self._engine.loopback:
                 self._proximal.attach(self._adapter.model)
@@ -118,6 +132,17 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         with self._proximal.released_on_failure():
             self._engine.train_end()
         self._proximal.release()
+
+    def _meet_ranks(self) -> None:
+        """Connect with the other ranks of this peer, if there are some, and compare parameters, once."""
+        if self._ranks is None or self._workers is None:
+            refuse_unmet(self._adapter.model)
+        elif self._workers.connect(self._adapter.model):
+            try:
+                self._ranks.agree(self._alike)
+            except BaseException:
+                self._workers.leave()
+                raise
 
     def _take_validation(self, logs: Mapping[str, Any]) -> None:
         if self._adapter.measures or logs.get("val_loss") is None:
@@ -243,7 +268,7 @@ class _KerasModel:
 
 
 def _value(variable: Any) -> Array:
-    value: Array = np.asarray(variable.numpy())
+    value: Array = np.asarray(own(variable).numpy())
     return value
 
 

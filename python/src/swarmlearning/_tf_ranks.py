@@ -1,0 +1,204 @@
+"""The ranks of tf.distribute: the workers of a MultiWorkerMirroredStrategy, which TF_CONFIG or a resolver names.
+
+They reach each other by TCP and not by the strategy's collectives. Those are matched by the order in which a worker
+makes them, so a word that rank 0 says while it waits, in a thread of its own, could meet a collective of the program;
+and one that fails ends all later ones. A single collective, when the training begins, gives the others rank 0's key.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn, Optional, Union
+
+from swarmlearning._rank_sockets import CONNECT_SECONDS, KEY_BYTES, Door, First, Other, enter
+from swarmlearning.errors import ParameterError, RankLostError
+from swarmlearning.layout import Array
+
+_STRATEGY = "MultiWorkerMirroredStrategy"
+
+
+class _Place(NamedTuple):
+    """A worker's place among all."""
+
+    rank: int
+    size: int
+    first: str  # the host of rank 0
+
+
+class Workers:
+    """The workers of one peer, a Group once they are connected."""
+
+    def __init__(self, place: _Place) -> None:
+        """Take this worker's place."""
+        self.rank, self.size, self._first = place
+        self._group: Union[First, Other, None] = None
+
+    def connect(self, model: Any) -> bool:
+        """Connect with the others, which must call it too; false where that has been done."""
+        if self._group is not None:
+            return False
+        strategy = _strategy(model)
+        if not _spans(strategy):
+            raise ParameterError(
+                f"TF_CONFIG: names {self.size} workers, and this model is not trained by a {_STRATEGY}",
+                "make the model within strategy.scope(), or unset TF_CONFIG",
+            )
+        if self.rank == 0:
+            with Door(self._first) as door:
+                _from_rank_0(strategy, door.key)
+                self._group = door.admit(self.size)
+        else:
+            self._group = enter(self._first, _from_rank_0(strategy, bytes(KEY_BYTES)), self.rank, self.size)
+        return True
+
+    def gather(self, row: Sequence[int]) -> list[list[int]]:
+        """See Group."""
+        return self._connected().gather(row)
+
+    def broadcast(self, data: Array) -> None:
+        """See Group."""
+        self._connected().broadcast(data)
+
+    def leave(self) -> None:
+        """See Group."""
+        if self._group is not None:
+            self._group.leave()
+
+    def _connected(self) -> Union[First, Other]:
+        if self._group is None:
+            raise RankLostError(f"rank {self.rank} is not connected with the others", "call on_train_begin first")
+        return self._group
+
+
+def joined(model: Any) -> Optional[Workers]:
+    """Give this process's place among the workers, None if it is alone. The model may be None.
+
+    Its strategy counts, else the one whose scope this is, else TF_CONFIG: a program that gives its callback to fit may
+    make it before all others. Raises ParameterError for parameter servers.
+    """
+    tf = sys.modules.get("tensorflow")
+    if tf is None:
+        return None
+    strategy = _strategy(model)
+    if strategy is None and tf.distribute.has_strategy():
+        strategy = tf.distribute.get_strategy()
+    if strategy is None:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        if "ps" in resolver.cluster_spec().as_dict():
+            _refuse_servers()
+    elif isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        resolver = strategy.cluster_resolver
+    else:
+        _refuse_if_servers(strategy)
+        return None
+    place = _place(resolver)
+    return None if place is None else Workers(place)
+
+
+def refuse_what_is_shared(data: bool, pull: bool, fits: bool) -> None:
+    """Raise ParameterError for what workers would have to do together at other times than the program's.
+
+    data: there is adsValData, pull: fedProxMu changes the gradients, fits: Keras 3's fit trains.
+    """
+    if data:
+        raise ParameterError(
+            f"adsValData: a {_STRATEGY} can't measure on rank 0 alone",
+            "give fit's validation_data, or measure on every rank and call report(loss) there",
+        )
+    if pull:
+        raise ParameterError(
+            f"fedProxMu: a {_STRATEGY} adds up the gradients of all workers, and the pull with them",
+            "give fedProxHook=False and add fedprox_loss() to the loss, which is divided by the number of replicas",
+        )
+    if fits:
+        raise ParameterError(
+            f"fit: of Keras 3 can't train under a {_STRATEGY}",
+            "set TF_USE_LEGACY_KERAS=1 and install tf-keras; or give model= and train in a loop of your own",
+        )
+
+
+def refuse_unmet(model: Any) -> None:
+    """Raise ParameterError if the model is trained by several workers after all, which have not met."""
+    strategy = _strategy(model)
+    _refuse_if_servers(strategy)
+    if _spans(strategy):
+        raise ParameterError(
+            "model: is trained by several workers, and SwarmCallback was made as one process's",
+            "make it within strategy.scope()",
+        )
+
+
+def own(variable: Any) -> Any:
+    """Give what of a variable can be read by one worker alone: itself, or its first replica in this process.
+
+    Reading a statistic that each replica keeps for itself, as Keras 2 has it for BatchNormalization, is a collective.
+    """
+    value = getattr(variable, "value", None)
+    held = variable if value is None or callable(value) else value
+    return held.values[0] if _spans(getattr(held, "distribute_strategy", None)) else variable
+
+
+def _refuse_if_servers(strategy: Any) -> None:
+    if type(strategy).__name__.startswith("ParameterServerStrategy"):
+        _refuse_servers()
+
+
+def _refuse_servers() -> NoReturn:
+    raise ParameterError(
+        "ParameterServerStrategy: keeps the weights on servers, and only a model that a worker has can be merged",
+        f"use {_STRATEGY}",
+    )
+
+
+def _strategy(model: Any) -> Any:
+    """Give the strategy that a model was made under; None where there is none."""
+    tf = sys.modules.get("tensorflow")
+    found = getattr(model, "distribute_strategy", None)
+    if tf is None or not isinstance(found, tf.distribute.Strategy):
+        return None
+    # Without one TensorFlow has a default one, of one device.
+    return None if found is tf.distribute.get_strategy() and not tf.distribute.has_strategy() else found
+
+
+def _spans(strategy: Any) -> bool:
+    tf = sys.modules.get("tensorflow")
+    several = tf is not None and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return several and _place(strategy.cluster_resolver) is not None
+
+
+def _place(resolver: Any) -> Optional[_Place]:
+    """Give what a resolver says of this process; None if it is alone or, as an evaluator, beside the workers."""
+    jobs = resolver.cluster_spec().as_dict() if resolver is not None else {}
+    # As TensorFlow numbers them: the chief, if there is one, comes first.
+    hosts = [(job, index, address) for job in ("chief", "worker") for index, address in _tasks(jobs.get(job, []))]
+    for rank, (job, index, _) in enumerate(hosts):
+        if len(hosts) > 1 and (job, index) == (resolver.task_type, resolver.task_id):
+            return _Place(rank, len(hosts), hosts[0][2].rsplit(":", 1)[0].strip("[]"))
+    return None
+
+
+def _tasks(tasks: Any) -> list[tuple[int, str]]:
+    return sorted(tasks.items()) if isinstance(tasks, dict) else list(enumerate(tasks))
+
+
+def _from_rank_0(strategy: Any, key: bytes) -> bytes:
+    """Give every worker the key that rank 0 gives here; the others' must be as long."""
+    tf = sys.modules["tensorflow"]
+    # Small whole numbers are the same on every device as float32.
+    own, nothing = [float(byte) for byte in key], [0.0] * len(key)
+    options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=CONNECT_SECONDS)
+
+    def share() -> Any:
+        context = tf.distribute.get_replica_context()
+        first = tf.equal(context.replica_id_in_sync_group, 0)
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(first, own, nothing), options=options)
+
+    try:
+        shared = strategy.experimental_local_results(strategy.run(share))[0]
+        return bytes(int(number) for number in shared.numpy())
+    except (tf.errors.OpError, ValueError, RuntimeError) as err:
+        raise RankLostError(
+            f"not all workers have begun the training: {' '.join(str(err).split())[:300]}",
+            "call on_train_begin on every rank",
+        ) from None
