@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes (once) the Python environment named by its argument and prints the path of its interpreter.
 #
-#   python/tools/env.sh dev|tf|tf-legacy|hf|ray|numpy
+#   python/tools/env.sh dev|tf|tf-legacy|hf|horovod|ray|numpy
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
 # tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
@@ -9,6 +9,7 @@
 # numpy: what the package needs and pytest, alone, for other interpreters.
 # hf:  transformers and peft, without their dependencies, on top of the system's packages.
 # ray: Ray Train, likewise.
+# horovod: Horovod for PyTorch, on top of the system's packages; it is compiled, which takes minutes.
 #
 # An environment lives in ${SWARM_CACHE:-$HOME/.cache/swarmd} under a key made of the requirement file's content and
 # the interpreter's version, so clones share it and a changed file makes a new one. SWARM_BASE_PYTHON names another
@@ -17,13 +18,14 @@
 set -eu
 
 kind=${1:-}
-install=
+install= compiled=
 case "$kind" in
 dev) options=--system-site-packages ;;
 tf | tf-legacy | numpy) options= ;;
 hf | ray) options=--system-site-packages install=--no-deps ;;
+horovod) options=--system-site-packages compiled=horovod ;;
 *)
-	echo "usage: $0 dev|tf|tf-legacy|hf|ray|numpy" >&2
+	echo "usage: $0 dev|tf|tf-legacy|hf|horovod|ray|numpy" >&2
 	exit 2
 	;;
 esac
@@ -37,6 +39,13 @@ if [ -z "$base" ]; then
 fi
 if [ -z "$base" ] || ! "$base" -c 'import ensurepip, venv' >/dev/null 2>&1; then
 	echo "$0: no Python that makes environments: install Debian's python3-venv" >&2
+	exit 3
+fi
+
+if [ -n "$compiled" ] && ! "$base" -c '
+import os, torch
+open(os.path.join(torch.__path__[0], "include/torch/extension.h"))' >/dev/null 2>&1; then
+	echo "$0: no torch that extensions can be compiled for: install Debian's python3-torch and libtorch-dev" >&2
 	exit 3
 fi
 
@@ -57,7 +66,14 @@ if [ ! -e "$target/.ready" ]; then
 			echo "$0: could not make the environment $target" >&2
 			exit 1
 		}
-		"$target/bin/python" -m pip install --quiet --disable-pip-version-check $install --requirement "$requirements" >&2
+		pip="$target/bin/python -m pip --quiet --disable-pip-version-check"
+		grep -v "^${compiled:-#}" "$requirements" | $pip install $install --requirement /dev/stdin >&2
+		if [ -n "$compiled" ]; then
+			# Against the packages that are there, not newer ones that pip would fetch for the build. g++ 12 wants cstdint named.
+			HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
+				CPATH=$("$target/bin/python" -c 'import pybind11; print(pybind11.get_include())') CXXFLAGS='-include cstdint' MAKEFLAGS=-j2 \
+				$pip install --no-deps --no-build-isolation "$(grep "^$compiled" "$requirements")" >&2
+		fi
 		touch "$target/.ready"
 	fi
 	exec 9>&-

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every Python test, in the environments that they need: pytest with torch, with TensorFlow, and with transformers.
+# Every Python test, in the environments that they need: pytest with torch, with TensorFlow, with transformers, and
+# with SWARM_TEST_LONG with Keras 2 and with Horovod.
 #
 #   python/tools/test.sh [pytest options]
 #
@@ -41,15 +42,16 @@ interpreter() { # interpreter VERSION: the path of one, of the system or of pyen
 	return 1
 }
 
-run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py "$@"
+run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py --ignore=tests/test_hvd.py "$@"
 run tf tests/test_tf*.py "$@"
 # The same with Keras 2, which knows no fixed loss scale.
 [ -z "${SWARM_TEST_LONG:-}" ] || run tf-legacy tests/test_tf*.py -k 'not fixed_loss_scale' "$@"
 run hf tests/test_hf.py "$@"
+[ -z "${SWARM_TEST_LONG:-}" ] || run horovod tests/test_hvd.py "$@"
 # What needs numpy alone, on the oldest and the newest interpreter, and on those between with SWARM_TEST_LONG.
 # tests/test_package.py checks the syntax where one is missing.
 others=(--ignore=tests/real --ignore=tests/test_experiments.py --ignore=tests/test_hf.py --ignore=tests/test_sklearn.py --ignore=tests/test_package.py)
-others+=(--ignore-glob='tests/test_tf*.py' --ignore-glob='tests/test_pyt*.py')
+others+=(--ignore=tests/test_hvd.py --ignore-glob='tests/test_tf*.py' --ignore-glob='tests/test_pyt*.py')
 versions='3.8 3.13'
 [ -z "${SWARM_TEST_LONG:-}" ] || versions='3.8 3.9 3.10 3.12 3.13'
 for version in $versions; do

@@ -95,8 +95,8 @@ class TorchCallback(Attributes):
     def _train_begin(self) -> None:
         if self._alone and spans_processes():
             raise ParameterError(
-                "SwarmCallback was made before torch.distributed was initialised, so it knows no other rank",
-                "call init_process_group first (transformers: make TrainingArguments first)",
+                "SwarmCallback was made before torch.distributed was initialised, or Horovod, and knows no others",
+                "call init_process_group or hvd.init first (transformers: make TrainingArguments first)",
             )
         with self._proximal.released_on_failure():
             self._engine.train_begin()

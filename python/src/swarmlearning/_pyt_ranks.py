@@ -14,6 +14,7 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
+from swarmlearning import _hvd_ranks
 from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
 from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
@@ -26,7 +27,10 @@ LIMIT = datetime.timedelta(minutes=30)
 
 # Elements of each parameter by which ranks compare their weights.
 SAMPLED = 1024
-APART_REMEDY = "train with DistributedDataParallel, and give the callback that model; or average the gradients yourself"
+APART_REMEDY = (
+    "train with DistributedDataParallel, and give the callback that model; or average the gradients, as "
+    "hvd.DistributedOptimizer does"
+)
 
 _WRAPPERS = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
 
@@ -69,14 +73,21 @@ def digest(model: torch.nn.Module) -> int:
 
 
 def spans_processes() -> bool:
-    """Report whether torch.distributed is initialised with more processes than this one."""
-    distributed = torch.distributed
-    return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
+    """Report whether torch.distributed or Horovod is initialised with more processes than this one."""
+    return _torch_spans() or _hvd_ranks.spans_processes("horovod.torch") is not None
 
 
 def joined(logger: logging.Logger) -> Optional[Ranks]:
     """Give this process's place among the ranks; None if it is alone. Every rank must call it; blocks until they do."""
-    return Ranks(_Gloo(logger), logger) if spans_processes() else None
+    if _torch_spans():
+        return Ranks(_Gloo(logger), logger)
+    horovod = _hvd_ranks.joined()
+    return None if horovod is None else Ranks(horovod, logger)
+
+
+def _torch_spans() -> bool:
+    distributed = torch.distributed
+    return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
 
 
 class _Gloo:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Optional, Union
 
+from swarmlearning import _hvd_ranks
 from swarmlearning._rank_sockets import CONNECT_SECONDS, KEY_BYTES, Door, First, Other, enter
 from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
@@ -80,6 +81,8 @@ def joined(model: Any) -> Optional[Workers]:
     tf = sys.modules.get("tensorflow")
     if tf is None:
         return None
+    for module in ("horovod.tensorflow", "horovod.tensorflow.keras", "horovod.keras"):
+        _hvd_ranks.refuse(module)
     strategy = _strategy(model)
     if strategy is None and tf.distribute.has_strategy():
         strategy = tf.distribute.get_strategy()
