@@ -396,6 +396,34 @@ def test_metrics_file_names_the_metric(
     assert [event.get("metric_name") for event in events(tmp_path / "m")] == [None, name, name]
 
 
+class Gathers(nn.Module):  # type: ignore[misc]
+    """A metric that gathers over all ranks, as those of torchmetrics do, where its own flag says so."""
+
+    def __init__(self, *parts: Gathers) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.sync_on_compute = self._to_sync = True
+
+    def reset(self) -> None: ...
+
+    def update(self, output: Any, target: Any) -> None: ...
+
+    def compute(self) -> float:
+        assert not self._to_sync, "waits for ranks that do not measure"
+        return sum(part.compute() for part in self.parts) + 0.5
+
+
+def test_a_metric_does_not_wait_for_other_ranks(make_swarm: MakeSwarm) -> None:
+    """Rank 0 alone measures; the program may go on to use its metric on all."""
+    metric = Gathers(Gathers())
+    swarm = make_swarm(1)
+    scoring = {"lossFunction": "CrossEntropyLoss", "metricFunction": metric}
+    callback = make(swarm, 0, nn.Linear(4, 4), minPeers=1, adsValData=loader(), **scoring)
+    callback.on_train_begin()
+    assert [entry[2]["metric"] for entry in swarm.log if entry[1] == "/v1/report"] == [1.0]
+    assert metric._to_sync and metric.parts[0]._to_sync and metric.sync_on_compute
+
+
 def test_version_03(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("SWARM_LOOPBACK", "true")
     monkeypatch.setenv("SWARM_METRICS_FILE", str(tmp_path / "m"))

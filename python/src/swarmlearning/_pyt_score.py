@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -282,7 +283,23 @@ class _Metric:
         self._metric.update(output, target)
 
     def compute(self) -> float:
-        return float(self._metric.compute())
+        with _of_this_rank(self._metric):
+            return float(self._metric.compute())
+
+
+@contextmanager
+def _of_this_rank(metric: Any) -> Iterator[None]:
+    """Keep a metric, and those that it is made of, from gathering what all ranks have seen: rank 0 alone measures."""
+    parts = list(metric.modules()) if isinstance(metric, torch.nn.Module) else [metric]
+    # Torchmetrics reads the second one, which it sets by the first when a metric is made.
+    kept = [(p, n, getattr(p, n)) for p in parts for n in ("sync_on_compute", "_to_sync") if hasattr(p, n)]
+    try:
+        for part, name, _ in kept:
+            setattr(part, name, False)
+        yield
+    finally:
+        for part, name, value in kept:
+            setattr(part, name, value)
 
 
 class _Average(_Metric):
