@@ -8,6 +8,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import types
 from typing import Any, Callable
 
 import pytest
@@ -23,6 +24,7 @@ peft = pytest.importorskip("peft")
 import torch
 
 from swarmlearning import errors
+from swarmlearning._pyt_shards import Whole
 from swarmlearning.hf_transformers import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
@@ -199,6 +201,29 @@ def test_validation_data_without_labels(make_swarm: MakeSwarm) -> None:
     callback = make(make_swarm(1), 0, bert(1), adsValData=data)
     with pytest.raises(errors.SwarmError, match="adsValData has no labels"):
         callback.on_train_begin(None, None, transformers.TrainerControl())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "kind"),
+    [
+        ({"deepspeed": "zero2.json"}, "", "DeepSpeed"),
+        ({"fsdp": ["full_shard"]}, "", "FSDP"),
+        ({}, "ACCELERATE_USE_DEEPSPEED", "DeepSpeed"),
+        ({}, "ACCELERATE_USE_FSDP", "FSDP"),
+    ],
+)
+def test_a_trainer_that_shards_is_refused(
+    make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], env: str, kind: str
+) -> None:
+    """With several ranks; ZeRO-1 and 2 leave the model whole, and write it anew after each step."""
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, bert(1))
+    if env:
+        monkeypatch.setenv(env, "true")
+    callback._whole = Whole(callback._model)
+    with pytest.raises(errors.ParameterError, match=rf"model: is sharded among the ranks \({kind}\)"):
+        callback.on_train_begin(types.SimpleNamespace(**arguments), None, transformers.TrainerControl())
+    assert not swarm.log
 
 
 RANKS = """

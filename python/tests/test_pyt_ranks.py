@@ -18,7 +18,7 @@ from torchranks import Ended, Server
 torch = pytest.importorskip("torch")
 
 from swarmlearning import errors
-from swarmlearning.pyt import SwarmCallback
+from swarmlearning._pyt_shards import Whole
 
 MakeSwarm = Callable[..., FakeSwarm]
 Run = Callable[..., "list[Ended]"]
@@ -209,16 +209,54 @@ def test_a_peer_ends_early(make_swarm: MakeSwarm, run: Run) -> None:
     assert len({rank.result["digest"] for rank in ended}) == 1
 
 
-def test_sharded_models_are_refused() -> None:
-    class FullyShardedDataParallel(torch.nn.Module):  # type: ignore[misc]
-        """As torch names its own, which needs processes."""
+SHARDS = ["kept by FSDP", "an FSDP of each module's class", "emptied by ZeRO-3", "marked by ZeRO-2", "taken by FSDP"]
+
+
+@pytest.mark.parametrize("kind", SHARDS)
+@pytest.mark.parametrize("later", [False, True], ids=["before", "after"])
+def test_sharded_models_are_refused(kind: str, later: bool) -> None:
+    """When the callback is made, or when the training begins: a loop may shard the model that the callback has."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    if later:
+        whole = Whole(model)
+        shard(model, kind)
+        with pytest.raises(errors.ParameterError, match="model: .*, and only whole models can be merged"):
+            whole.check()
+    elif kind != "taken by FSDP":
+        shard(model, kind)
+        with pytest.raises(errors.ParameterError, match="model: .*, and only whole models can be merged"):
+            Whole(model)
+
+
+def shard(model: Any, kind: str) -> None:
+    """Leave a model as torch 2 and DeepSpeed do, which need processes and devices."""
+
+    class FullyShardedDataParallel(torch.nn.Linear):  # type: ignore[misc]
+        """As torch names its own."""
 
     class Wrapped(FullyShardedDataParallel):
         """As fully_shard makes one of each module's own class."""
 
-    for kind in (FullyShardedDataParallel, Wrapped):
-        with pytest.raises(errors.ParameterError, match="model: is sharded among the ranks"):
-            SwarmCallback(syncFrequency=1, minPeers=1, model=torch.nn.Sequential(kind()))
+    if kind == "kept by FSDP":
+        model[1] = FullyShardedDataParallel(2, 2)
+    elif kind == "an FSDP of each module's class":
+        model[1] = Wrapped(2, 2)
+    elif kind == "emptied by ZeRO-3":
+        for parameter in model.parameters():
+            parameter.data = torch.empty(0)
+    elif kind == "marked by ZeRO-2":
+        model[1].weight._hp_mapping = None
+    elif kind == "taken by FSDP":
+        del model[1].weight
+
+
+def test_sharding_after_the_callback_ends_all_ranks(make_swarm: MakeSwarm, run: Run) -> None:
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 0): {"do": {"begin": "shard"}}}, callback={"minPeers": 1})
+    assert [rank.code for rank in ended] == [1, 1]
+    assert "model: has fewer parameters than when SwarmCallback was made" in ended[0].error
+    assert "RankLostError" in ended[1].error
+    assert not swarm.log
 
 
 def test_torchrun_starts_ranks(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:

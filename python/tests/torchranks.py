@@ -172,6 +172,9 @@ def train(name: str, options: dict[str, Any]) -> None:
     if options.get("unwatched"):
         swarm._engine._ranks.watch(lambda: 0, "")
     do.at("begin")
+    if do.told.get("begin") == "shard":
+        # As FSDP does, which takes them into one of its own.
+        del module[2].weight
     swarm.on_train_begin()
     torch.manual_seed(rank)
     step = 0

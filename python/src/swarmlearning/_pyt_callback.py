@@ -16,6 +16,7 @@ from swarmlearning._pyt_model import Module
 from swarmlearning._pyt_prox import Proximal
 from swarmlearning._pyt_ranks import APART_REMEDY, digest, joined, spans_processes, unwrapped
 from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loader
+from swarmlearning._pyt_shards import Whole, refuse
 from swarmlearning._ranks import Ranks
 from swarmlearning.base import Engine
 from swarmlearning.errors import ParameterError
@@ -62,6 +63,7 @@ class TorchCallback(Attributes):
         if not isinstance(model, torch.nn.Module):
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
         model = unwrapped(model)
+        self._whole = None if ranks is None else Whole(model)
         only = self._only(model, options)
         scoring = {name: options.pop(name, None) for name in _SCORING}
         batch_size = _params.positive("adsValBatchSize", options.pop("adsValBatchSize", None) or DEFAULT_BATCH)
@@ -81,7 +83,7 @@ class TorchCallback(Attributes):
             data = loader(options["adsValData"], batch_size, self._evaluator.collate)
             if ranks is None or ranks.leads:
                 evaluator = self._evaluator(model, data, scoring, logger, lenient)
-        self._alone = ranks is None
+        self._alone, self._ranks = ranks is None, ranks
         self._model = model
         self._evaluates = evaluator is not None
         self._proximal = Proximal(model, mu, hook)
@@ -92,12 +94,18 @@ class TorchCallback(Attributes):
         """Give the entries of the state_dict that alone may be merged, None for all; takes its own options out."""
         return None
 
-    def _train_begin(self) -> None:
+    def _train_begin(self, sharder: str = "") -> None:
+        """Do what the hook does; sharder is what the loop shards its model with, where that is known."""
         if self._alone and spans_processes():
             raise ParameterError(
                 "SwarmCallback was made before torch.distributed was initialised, or Horovod, and knows no others",
                 "call init_process_group or hvd.init first (transformers: make TrainingArguments first)",
             )
+        with _left_on_failure(self._ranks):
+            if self._whole is not None:
+                self._whole.check()
+                if sharder:
+                    refuse(sharder)
         with self._proximal.released_on_failure():
             self._engine.train_begin()
 

@@ -16,7 +16,7 @@ import torch
 
 from swarmlearning import _hvd_ranks
 from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
-from swarmlearning.errors import ParameterError, RankLostError
+from swarmlearning.errors import RankLostError
 from swarmlearning.layout import Array
 
 # Tensors of so many collectives are kept: gloo's threads let go of them a moment after the collective, and should not
@@ -36,27 +36,10 @@ _WRAPPERS = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Give the module that is trained: its tensors have the names that they have at peers of one rank.
-
-    Raises ParameterError for a model that no rank has whole.
-    """
+    """Give the module that is trained: its tensors have the names that they have at peers of one rank."""
     while isinstance(model, _WRAPPERS):
         model = model.module
-    for part in model.modules():
-        if _sharded(part):
-            raise ParameterError(
-                "model: is sharded among the ranks (FSDP), and only whole models can be merged",
-                "train it with DistributedDataParallel",
-            )
     return model
-
-
-def _sharded(part: torch.nn.Module) -> bool:
-    # By name, since not every torch has them.
-    if any(base.__name__ in ("FullyShardedDataParallel", "FSDPModule") for base in type(part).__mro__):
-        return True
-    kinds = (type(parameter).__name__ for parameter in part.parameters(recurse=False))
-    return any(kind in ("DTensor", "ShardedTensor") for kind in kinds)
 
 
 def digest(model: torch.nn.Module) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Any, Optional
 
@@ -68,7 +69,7 @@ class SwarmCallback(TorchCallback, transformers.TrainerCallback):  # type: ignor
                 "give both the same one: Trainer(model=model, ...), without model_init",
             )
         self._engine.found_data(kwargs.get("train_dataloader"))
-        self._train_begin()
+        self._train_begin(_sharder(args))
         return self._stopped_if_over(control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
@@ -115,3 +116,11 @@ class SwarmCallback(TorchCallback, transformers.TrainerCallback):  # type: ignor
         if self.training_over:
             control.should_training_stop = True
         return control
+
+
+def _sharder(args: Any) -> str:
+    """Give what a Trainer of these arguments shards its model with; empty for nothing."""
+    # accelerate launch says it in the environment; neither can be seen in a model that is whole until it is trained.
+    if getattr(args, "deepspeed", None) or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        return "DeepSpeed"
+    return "FSDP" if getattr(args, "fsdp", None) or os.environ.get("ACCELERATE_USE_FSDP") == "true" else ""
