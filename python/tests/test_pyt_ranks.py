@@ -13,12 +13,14 @@ from typing import Any, Callable
 import pytest
 
 from fakeswarm import FakeSwarm, RefusedError
+from helpers import construct
 from torchranks import Ended, Server
 
 torch = pytest.importorskip("torch")
 
 from swarmlearning import errors
 from swarmlearning._pyt_shards import Whole
+from swarmlearning.pyt import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
 Run = Callable[..., "list[Ended]"]
@@ -207,6 +209,22 @@ def test_a_peer_ends_early(make_swarm: MakeSwarm, run: Run) -> None:
     )
     assert [rank.code for rank in ended] == [0] * 4, ended
     assert len({rank.result["digest"] for rank in ended}) == 1
+
+
+def test_a_program_of_one_process_is_as_it_was(make_swarm: MakeSwarm) -> None:
+    """Names and layout, which a contract is held to, are those of peers that know no ranks."""
+
+    class FullyShardedDataParallel(torch.nn.Linear):  # type: ignore[misc]
+        """As torch names its own, which in a world of one has the whole model."""
+
+    swarm = make_swarm(1)
+    model = torch.nn.DataParallel(FullyShardedDataParallel(1, 1))
+    callback = construct(
+        swarm.peers[0].directory, lambda: SwarmCallback(syncFrequency=1, minPeers=1, model=model, totalEpochs=1)
+    )
+    callback.on_train_begin()
+    opened = next(entry[2] for entry in swarm.log if entry[1] == "/v1/session")
+    assert [tensor["name"] for tensor in opened["tensors"]] == ["module.weight", "module.bias"]
 
 
 SHARDS = ["kept by FSDP", "an FSDP of each module's class", "emptied by ZeRO-3", "marked by ZeRO-2", "taken by FSDP"]

@@ -62,7 +62,8 @@ class TorchCallback(Attributes):
         given = model = options.pop("model", None)
         if not isinstance(model, torch.nn.Module):
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
-        model = unwrapped(model)
+        # A program of one process has the names, and the devices, that it has always had.
+        model = model if ranks is None else unwrapped(model)
         self._whole = None if ranks is None else Whole(model)
         only = self._only(model, options)
         scoring = {name: options.pop(name, None) for name in _SCORING}
