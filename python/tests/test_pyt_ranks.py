@@ -70,10 +70,11 @@ def test_batch_norms_differ_between_merges_and_parameters_never(make_swarm: Make
     assert ended[0].result == ended[1].result
 
 
-def test_ranks_that_train_apart_are_refused(make_swarm: MakeSwarm, run: Run) -> None:
-    """A program that forgot to wrap its model: every rank trains a model of its own."""
+@pytest.mark.parametrize("how", ["plain", "apart"])
+def test_ranks_that_train_apart_are_refused(make_swarm: MakeSwarm, run: Run, how: str) -> None:
+    """A program that forgot to wrap its model, or keeps the wrapper from averaging: every rank trains its own."""
     swarm = make_swarm(1)
-    ended = run(swarm, (2,), callback={"minPeers": 1}, plain=True)
+    ended = run(swarm, (2,), callback={"minPeers": 1}, **{how: True})
     for rank in ended:
         assert rank.code == 1
         assert "rank 1 merges in epoch 1 after 3 batches with other weights than rank 0" in rank.error
@@ -164,9 +165,10 @@ def test_parameters_must_be_equal(make_swarm: MakeSwarm, run: Run) -> None:
     assert all("fedProxMu: rank 0 and rank 1 differ" in rank.error for rank in ended), ended
 
 
-def test_nan_of_rank_0_is_told_to_all(make_swarm: MakeSwarm, run: Run) -> None:
+def test_nan_ends_all(make_swarm: MakeSwarm, run: Run) -> None:
+    """Every rank has it, where gradients are averaged."""
     swarm = make_swarm(1)
-    ended = run(swarm, (2,), {(0, 0): {"nan": 3}}, callback={"minPeers": 1})
+    ended = run(swarm, (2,), callback={"minPeers": 1}, nan=3)
     assert 'tensor "0.weight" has NaN' in ended[0].error
     assert 'NotFiniteError: rank 0: tensor "0.weight" has NaN' in ended[1].error
     assert "NotFiniteError" in swarm.aborted["sl-0"]

@@ -40,8 +40,6 @@ class TorchCallback(Attributes):
 
     _framework = "pyt"
     _evaluator: type[Evaluator] = Evaluator
-    # Whether the training loop itself sees to it that all ranks have the same weights.
-    _averages = False
 
     def fedprox_loss(self) -> torch.Tensor:
         """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
@@ -59,7 +57,7 @@ class TorchCallback(Attributes):
     ) -> None:
         if ranks is not None and not ranks.leads:
             logger = ranks.quiet(logger)
-        given = model = options.pop("model", None)
+        model = options.pop("model", None)
         if not isinstance(model, torch.nn.Module):
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
         # A program of one process has the names, and the devices, that it has always had.
@@ -75,8 +73,6 @@ class TorchCallback(Attributes):
         params = _params.check(*required, options, self.ml_platform, logger)
         if ranks is not None:
             ranks.agree({**params.shared(), "fedProxMu": str(mu), "fedProxHook": int(hook)})
-            if not (self._averages or isinstance(given, torch.nn.parallel.DistributedDataParallel)):
-                ranks.watch(lambda: digest(model), APART_REMEDY)
         evaluator: Optional[Evaluator] = None
         if options.get("adsValData") is not None:
             if params.adaptive and scoring["lossFunction"] is None and not self._evaluator.models_loss:
@@ -89,6 +85,9 @@ class TorchCallback(Attributes):
         self._evaluates = evaluator is not None
         self._proximal = Proximal(model, mu, hook)
         merged = Module(model, evaluator, local, self._proximal, only)
+        if ranks is not None:
+            # Also of DistributedDataParallel, which a program can keep from averaging.
+            ranks.watch(lambda: digest(merged.parameters()), APART_REMEDY)
         self._engine = Engine(params, merged, self._framework, logger, ranks)
 
     def _only(self, model: torch.nn.Module, options: dict[str, Any]) -> Optional[Collection[str]]:

@@ -56,6 +56,11 @@ class Module:
         if merged:
             self._proximal.anchor(shared)
 
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """Give those that are merged."""
+        entries = self._shared(self._module.state_dict(keep_vars=True)).values()
+        return [value for value in entries if isinstance(value, torch.nn.Parameter)]
+
     def learned(self) -> list[bool]:
         """See base.Model."""
         state = self._module.state_dict(keep_vars=True)

@@ -7,7 +7,7 @@ import collections
 import datetime
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Optional
 
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from swarmlearning import _hvd_ranks
+from swarmlearning._pyt_shards import refuse_marked
 from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
 from swarmlearning.errors import RankLostError
 from swarmlearning.layout import Array
@@ -28,8 +29,8 @@ LIMIT = datetime.timedelta(minutes=30)
 # Elements of each parameter by which ranks compare their weights.
 SAMPLED = 1024
 APART_REMEDY = (
-    "train with DistributedDataParallel, and give the callback that model; or average the gradients, as "
-    "hvd.DistributedOptimizer does"
+    "train with DistributedDataParallel and call that model, not the module inside; leave no_sync and averaging of "
+    "models (post_localSGD) out; or average the gradients, as hvd.DistributedOptimizer does"
 )
 
 _WRAPPERS = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
@@ -42,16 +43,20 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def digest(model: torch.nn.Module) -> int:
+def digest(parameters: Iterable[torch.Tensor]) -> int:
     """Give a number that differs, all but surely, where parameters were trained otherwise: of their first elements.
 
     Buffers are left out: batch norm's are each rank's own from one forward pass to the next.
     """
+    firsts: dict[torch.device, list[torch.Tensor]] = {}
+    for parameter in parameters:
+        refuse_marked(parameter)
+        first = parameter.detach().reshape(-1)[:SAMPLED].contiguous()
+        firsts.setdefault(first.device, []).append(first.view(torch.uint8))
     found = hashlib.sha256()
-    for parameter in model.parameters():
-        if parameter.layout is torch.strided:
-            first = parameter.detach().reshape(-1)[:SAMPLED].cpu().contiguous()
-            found.update(first.view(torch.uint8).numpy().tobytes())
+    for pieces in firsts.values():
+        # One copy from each device, not one for each parameter.
+        found.update(torch.cat(pieces).cpu().numpy().tobytes())
     return int.from_bytes(found.digest()[:8], "big") >> 1
 
 

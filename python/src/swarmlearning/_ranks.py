@@ -119,7 +119,7 @@ class Ranks:
         return all(row[0] for row in self._group.gather([int(holds)]))
 
     def watch(self, digest: Callable[[], int], remedy: str) -> None:
-        """Compare a digest of all ranks' weights whenever they meet after some training: rank 0's alone are merged."""
+        """Compare a digest of all ranks' weights whenever rank 0's, which alone are merged, are handed in."""
         self._digest, self._watch_remedy = digest, remedy
 
     def meet(self, point: Point, progress: Progress, layout: int = 0) -> Optional[int]:
@@ -129,7 +129,7 @@ class Ranks:
         """
         doing = f"rank {self._group.rank} {point.words(progress.batches, progress.epochs)}"
         # Before any training their weights may differ: the first merge is what makes them the same.
-        weights = self._digest() if progress.batches else 0
+        weights = self._digest() if progress.batches and point in (Point.MERGE, Point.END) else 0
         row = [point, progress.batches, progress.epochs, progress.samples, layout, weights]
         with hinting(self._logger, f"{doing} and waits for the other ranks: {EQUAL_REMEDY}"):
             try:

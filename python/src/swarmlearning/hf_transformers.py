@@ -52,8 +52,6 @@ class SwarmCallback(TorchCallback, transformers.TrainerCallback):  # type: ignor
     ml_platform = "HF_TRANSFORMER"
     _framework = "hf"
     _evaluator = _Evaluator
-    # The Trainer wraps the model with DistributedDataParallel.
-    _averages = True
 
     def __init__(
         self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
