@@ -19,6 +19,7 @@ from torchranks import Ended, Server
 torch = pytest.importorskip("torch")
 
 from swarmlearning import errors
+from swarmlearning._pyt_ranks import unwrapped
 from swarmlearning._pyt_shards import Whole
 from swarmlearning.pyt import SwarmCallback
 
@@ -227,6 +228,21 @@ def test_a_program_of_one_process_is_as_it_was(make_swarm: MakeSwarm) -> None:
     callback.on_train_begin()
     opened = next(entry[2] for entry in swarm.log if entry[1] == "/v1/session")
     assert [tensor["name"] for tensor in opened["tensors"]] == ["module.weight", "module.bias"]
+
+
+def test_wrappers_of_any_order_are_taken_off() -> None:
+    class OptimizedModule(torch.nn.Module):  # type: ignore[misc]
+        """As torch.compile of torch 2 makes one."""
+
+        def __init__(self, module: Any) -> None:
+            super().__init__()
+            self._orig_mod = module
+
+    module = torch.nn.Linear(1, 1)
+    assert unwrapped(OptimizedModule(torch.nn.DataParallel(module))) is module
+    compiled = OptimizedModule(module)
+    assert unwrapped(torch.nn.DataParallel(compiled)) is compiled
+    assert unwrapped(compiled) is compiled
 
 
 SHARDS = ["kept by FSDP", "an FSDP of each module's class", "emptied by ZeRO-3", "marked by ZeRO-2", "taken by FSDP"]

@@ -38,9 +38,15 @@ _WRAPPERS = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     """Give the module that is trained: its tensors have the names that they have at peers of one rank."""
-    while isinstance(model, _WRAPPERS):
-        model = model.module
-    return model
+    while True:
+        # torch.compile keeps what it was given there; a module without a wrapper is compiled at peers of one rank too.
+        compiled = getattr(model, "_orig_mod", None)
+        if isinstance(model, _WRAPPERS):
+            model = model.module
+        elif isinstance(compiled, _WRAPPERS):
+            model = compiled.module
+        else:
+            return model
 
 
 def digest(parameters: Iterable[torch.Tensor]) -> int:
