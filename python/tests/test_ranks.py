@@ -243,9 +243,10 @@ def test_ranks_wait_while_rank_0_measures(make_swarm: MakeSwarm, monkeypatch: py
         engine(swarm, 0, Ranks(Member(room, rank), LOGGER), Weights(0, slow=0.2 * (rank == 0))) for rank in (0, 1)
     ]
     together(*[e.train_begin for e in engines])
-    before = room.words
-    together(*[e.epoch_end for e in engines])
-    assert room.words - before > 3
+    for hook in ("epoch_end", "train_end"):
+        before = room.words
+        together(*[getattr(e, hook) for e in engines])
+        assert room.words - before > 3, hook
 
 
 def test_errors_of_rank_0_reach_all(make_swarm: MakeSwarm) -> None:

@@ -258,7 +258,8 @@ class Engine:
                     self._logger.warning(UNMERGED, self._interval)
                 self._meet(Point.END)
                 self._finish(self._client)
-            loss, metric = self._score()
+            with self._together():
+                loss, metric = self._score()
             self._metrics.write(
                 "end",
                 round=self._round,
