@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 import signal
@@ -25,6 +26,7 @@ from swarmlearning import _tf_ranks, errors
 from swarmlearning.tf import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
+LOGGER = logging.getLogger("ranks")
 KERAS_3 = str(getattr(tf.keras, "__version__", "2")).startswith("3")
 
 # Both kinds of training: a loop of one's own, which calls the hooks, and fit.
@@ -46,8 +48,11 @@ with strategy.scope():
                               keras.layers.Dense(1)])
     optimizer = keras.optimizers.SGD(0.1)
     model.compile(optimizer, loss="mse")
-kind = {"model": model} if options["loop"] else {}
-swarm = SwarmCallback(syncFrequency=3, minPeers=2, totalEpochs=2, **kind)
+if options["loop"]:
+    swarm = SwarmCallback(syncFrequency=3, minPeers=2, totalEpochs=2, model=model)
+else:
+    with strategy.scope():
+        swarm = SwarmCallback(syncFrequency=3, minPeers=2, totalEpochs=2)
 random = np.random.default_rng(rank)
 x = random.normal(size=(7 * 4, 4)).astype("float32")
 y = x.sum(axis=1, keepdims=True)
@@ -204,13 +209,63 @@ def test_places(monkeypatch: pytest.MonkeyPatch, cluster: Any, job: str, index: 
     worker(monkeypatch, cluster, job, index)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     assert _tf_ranks._place(resolver) == place
-    assert (_tf_ranks.joined(None) is None) == (place is None)
-    assert _tf_ranks.joined(model_of(tf.distribute.OneDeviceStrategy("/cpu:0"))) is None
+    assert (_tf_ranks.joined(model_of(several(monkeypatch)), LOGGER) is None) == (place is None)
+    with several(monkeypatch).scope():
+        assert (_tf_ranks.joined(None, LOGGER) is None) == (place is None)
+    assert _tf_ranks.joined(model_of(tf.distribute.OneDeviceStrategy("/cpu:0")), LOGGER) is None
+
+
+def several(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Give a strategy that takes itself for one of the workers of TF_CONFIG, which waits for none."""
+
+    class Several(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
+        cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", Several)
+    return Several("/cpu:0")
+
+
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        (json.dumps({"cluster": {"ps": ["c:1"], "worker": ["a:1", "b:1"]}}), True),
+        ("", False),
+        ("{", False),
+        ("[]", False),
+    ],
+)
+def test_tf_config_alone_makes_no_ranks(
+    make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str, warns: bool
+) -> None:
+    """Programs that train each for itself may have it, and a program of one process one that can't be read."""
+    monkeypatch.setenv("TF_CONFIG", text)
+    # TensorFlow before 2.4 has none.
+    monkeypatch.delattr(tf.distribute, "MultiWorkerMirroredStrategy")
+    swarm, model = make_swarm(1), model_of(tf.distribute.get_strategy())
+    with caplog.at_level("WARNING", "ranks"):
+        callback = construct(
+            swarm.peers[0].directory, lambda: SwarmCallback(syncFrequency=1, minPeers=1, model=model, logger=LOGGER)
+        )
+    assert any("TF_CONFIG names 2 workers" in text for text in caplog.messages) == warns
+    callback.on_train_begin()
+    callback.on_train_end()
+    assert callback.round > 0
+
+
+def test_loopback_knows_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ranks can't do, they can where there is no swarm."""
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    worker(monkeypatch, TWO)
+    model = model_of(several(monkeypatch))
+    callback = SwarmCallback(syncFrequency=1, minPeers=1, model=model, fedProxMu=0.1, overlap=True)
+    callback.on_train_begin()
+    callback.on_train_end()
 
 
 def test_what_workers_can_not_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     worker(monkeypatch, TWO)
-    model = model_of(tf.distribute.get_strategy())
+    strategy = several(monkeypatch)
+    model = model_of(strategy)
 
     def refused(match: str, **options: Any) -> None:
         with pytest.raises(errors.ParameterError, match=match):
@@ -220,11 +275,12 @@ def test_what_workers_can_not_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     refused("fedProxMu: a MultiWorkerMirroredStrategy adds up", fedProxMu=0.1)
     refused("overlap: a peer of several ranks", overlap=True)
     if KERAS_3:
-        refused("fit: of Keras 3 .*TF_USE_LEGACY_KERAS=1", model=None)
-    with pytest.raises(errors.ParameterError, match="TF_CONFIG: names 2 workers, and this model is not trained by"):
-        SwarmCallback(syncFrequency=1, minPeers=1, model=model).on_train_begin()
-    worker(monkeypatch, {**TWO, "chief": ["a:1"], "ps": ["b:1"]})
-    refused("ParameterServerStrategy: keeps the weights on servers")
+        with strategy.scope():
+            refused("fit: of Keras 3 .*TF_USE_LEGACY_KERAS=1", model=None)
+    callback = SwarmCallback(syncFrequency=1, minPeers=1, model=model)
+    callback.set_model(model_of(tf.distribute.OneDeviceStrategy("/cpu:0")))
+    with pytest.raises(errors.ParameterError, match="model: is not trained by the MultiWorkerMirroredStrategy that"):
+        callback.on_train_begin()
 
 
 def test_parameter_servers_are_refused(make_swarm: MakeSwarm) -> None:

@@ -1,4 +1,4 @@
-"""The ranks of tf.distribute: the workers of a MultiWorkerMirroredStrategy, which TF_CONFIG or a resolver names.
+"""The ranks of tf.distribute: the workers of a MultiWorkerMirroredStrategy, which TF_CONFIG or its resolver names.
 
 They reach each other by TCP and not by the strategy's collectives. Those are matched by the order in which a worker
 makes them, so a word that rank 0 says while it waits, in a thread of its own, could meet a collective of the program;
@@ -7,11 +7,16 @@ and one that fails ends all later ones. A single collective, when the training b
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 from swarmlearning import _hvd_ranks
+from swarmlearning._params import loopback
 from swarmlearning._rank_sockets import CONNECT_SECONDS, KEY_BYTES, Door, First, Other, enter
 from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
@@ -30,9 +35,10 @@ class _Place(NamedTuple):
 class Workers:
     """The workers of one peer, a Group once they are connected."""
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: _Place, logger: logging.Logger) -> None:
         """Take this worker's place."""
         self.rank, self.size, self._first = place
+        self._logger = logger
         self._group: Union[First, Other, None] = None
 
     def connect(self, model: Any) -> bool:
@@ -42,8 +48,8 @@ class Workers:
         strategy = _strategy(model)
         if not _spans(strategy):
             raise ParameterError(
-                f"TF_CONFIG: names {self.size} workers, and this model is not trained by a {_STRATEGY}",
-                "make the model within strategy.scope(), or unset TF_CONFIG",
+                f"model: is not trained by the {_STRATEGY} that SwarmCallback was made under",
+                "make the model within strategy.scope()",
             )
         if self.rank == 0:
             with Door(self._first) as door:
@@ -72,14 +78,14 @@ class Workers:
         return self._group
 
 
-def joined(model: Any) -> Optional[Workers]:
+def joined(model: Any, logger: logging.Logger) -> Optional[Workers]:
     """Give this process's place among the workers, None if it is alone. The model may be None.
 
-    Its strategy counts, else the one whose scope this is, else TF_CONFIG: a program that gives its callback to fit may
-    make it before all others. Raises ParameterError for parameter servers.
+    Its strategy counts, else the one whose scope this is. TF_CONFIG does not by itself: programs that have nothing to
+    do with each other may have it too. Raises ParameterError for parameter servers.
     """
     tf = sys.modules.get("tensorflow")
-    if tf is None:
+    if tf is None or loopback():
         return None
     for module in ("horovod.tensorflow", "horovod.tensorflow.keras", "horovod.keras"):
         _hvd_ranks.refuse(module)
@@ -87,16 +93,20 @@ def joined(model: Any) -> Optional[Workers]:
     if strategy is None and tf.distribute.has_strategy():
         strategy = tf.distribute.get_strategy()
     if strategy is None:
-        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        if "ps" in resolver.cluster_spec().as_dict():
-            _refuse_servers()
-    elif isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        resolver = strategy.cluster_resolver
-    else:
+        workers = _named()
+        if workers > 1:
+            logger.warning(
+                "TF_CONFIG names %d workers, and no strategy is in use: this process is a peer by itself "
+                "(if a %s trains the model, make SwarmCallback within strategy.scope())",
+                workers,
+                _STRATEGY,
+            )
+        return None
+    if not _spans(strategy):
         _refuse_if_servers(strategy)
         return None
-    place = _place(resolver)
-    return None if place is None else Workers(place)
+    place = _place(strategy.cluster_resolver)
+    return None if place is None else Workers(place, logger)
 
 
 def refuse_what_is_shared(data: bool, pull: bool, fits: bool) -> None:
@@ -156,18 +166,28 @@ def _refuse_servers() -> NoReturn:
 
 def _strategy(model: Any) -> Any:
     """Give the strategy that a model was made under; None where there is none."""
-    tf = sys.modules.get("tensorflow")
     found = getattr(model, "distribute_strategy", None)
-    if tf is None or not isinstance(found, tf.distribute.Strategy):
+    tf = sys.modules.get("tensorflow")
+    if found is None or tf is None or not isinstance(found, tf.distribute.Strategy):
         return None
     # Without one TensorFlow has a default one, of one device.
     return None if found is tf.distribute.get_strategy() and not tf.distribute.has_strategy() else found
 
 
 def _spans(strategy: Any) -> bool:
-    tf = sys.modules.get("tensorflow")
-    several = tf is not None and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    return several and _place(strategy.cluster_resolver) is not None
+    if strategy is None:
+        return False
+    # TensorFlow before 2.4 has it under another name, and not as a peer of several ranks here.
+    kind = getattr(sys.modules["tensorflow"].distribute, _STRATEGY, None)
+    return kind is not None and isinstance(strategy, kind) and _place(strategy.cluster_resolver) is not None
+
+
+def _named() -> int:
+    """Give how many workers TF_CONFIG names; 0 where it can't be read, which is for TensorFlow to say."""
+    with suppress(ValueError, TypeError, AttributeError):
+        cluster = json.loads(os.environ.get("TF_CONFIG", "")).get("cluster", {})
+        return sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
+    return 0
 
 
 def _place(resolver: Any) -> Optional[_Place]:

@@ -57,7 +57,7 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
         options = dict(kwargs)
         self._logger = _params.default_logger(options.pop("logger", None))
         model = options.pop("model", None)
-        self._workers = joined(model)
+        self._workers = joined(model, self._logger)
         ranks = self._ranks = None if self._workers is None else Ranks(self._workers, self._logger)
         if ranks is not None and not ranks.leads:
             self._logger = ranks.quiet(self._logger)
@@ -135,6 +135,8 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
 
     def _meet_ranks(self) -> None:
         """Connect with the other ranks of this peer, if there are some, and compare parameters, once."""
+        if self._engine.loopback:
+            return
         if self._ranks is None or self._workers is None:
             refuse_unmet(self._adapter.model)
         elif self._workers.connect(self._adapter.model):
