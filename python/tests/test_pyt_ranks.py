@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import pathlib
 import subprocess
 import sys
 import textwrap
+import types
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -18,7 +20,7 @@ from torchranks import Ended, Server
 
 torch = pytest.importorskip("torch")
 
-from swarmlearning import errors
+from swarmlearning import _pyt_ranks, errors
 from swarmlearning._pyt_ranks import unwrapped
 from swarmlearning._pyt_shards import Whole
 from swarmlearning.pyt import SwarmCallback
@@ -243,6 +245,24 @@ def test_wrappers_of_any_order_are_taken_off() -> None:
     compiled = OptimizedModule(module)
     assert unwrapped(torch.nn.DataParallel(compiled)) is compiled
     assert unwrapped(compiled) is compiled
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [(600, 600), (5, 30)], ids=["as given", "longer than some beats"])
+@pytest.mark.parametrize("new", [True, False], ids=["torch 2.6", "torch 1.13"])
+def test_the_programs_limit_is_found(monkeypatch: pytest.MonkeyPatch, new: bool, seconds: int, taken: int) -> None:
+    options = types.SimpleNamespace(_timeout=datetime.timedelta(seconds=seconds))
+
+    class Group:
+        """The program's, as that torch has it."""
+
+        def _get_backend(self, device: Any) -> Any:
+            if device.type == "cuda":
+                raise RuntimeError("no backend for devices of this type")
+            return types.SimpleNamespace(options=options)
+
+    group = Group() if new else types.SimpleNamespace(options=options)
+    monkeypatch.setattr(torch.distributed.distributed_c10d, "_get_default_group", lambda: group)
+    assert _pyt_ranks._limit().total_seconds() == taken
 
 
 SHARDS = ["kept by FSDP", "an FSDP of each module's class", "emptied by ZeRO-3", "marked by ZeRO-2", "taken by FSDP"]

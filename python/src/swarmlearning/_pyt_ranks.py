@@ -7,14 +7,14 @@ import collections
 import datetime
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Optional
 
 import numpy as np
 import torch
 
-from swarmlearning import _hvd_ranks
+from swarmlearning import _hvd_ranks, _ranks
 from swarmlearning._pyt_shards import refuse_marked
 from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
 from swarmlearning.errors import RankLostError
@@ -25,6 +25,8 @@ from swarmlearning.layout import Array
 KEPT = 4
 # How long a rank waits for another one where the program's own limit can't be read; torch's default.
 LIMIT = datetime.timedelta(minutes=30)
+# Words of rank 0 that a rank can miss before it takes rank 0 for lost.
+BEATS = 6
 
 # Elements of each parameter by which ranks compare their weights.
 SAMPLED = 1024
@@ -139,13 +141,27 @@ class _Gloo:
 
 
 def _limit() -> datetime.timedelta:
-    """Give how long the program lets a rank wait for another one."""
-    with suppress(AttributeError, RuntimeError, KeyError):
+    """Give how long the program lets a rank wait for another one, but no less than several words of rank 0 take."""
+    return max(_programs_limit(), datetime.timedelta(seconds=BEATS * _ranks.BEAT_SECONDS))
+
+
+def _programs_limit() -> datetime.timedelta:
+    # No torch says it in public, and each says it elsewhere.
+    with suppress(AttributeError, RuntimeError, KeyError, TypeError):
         group = torch.distributed.distributed_c10d._get_default_group()
-        limit = group.options._timeout
-        if isinstance(limit, datetime.timedelta):
-            return limit
+        for owner in _backends(group):
+            limit = getattr(getattr(owner, "options", None), "_timeout", None)
+            if isinstance(limit, datetime.timedelta):
+                return limit
     return LIMIT
+
+
+def _backends(group: Any) -> Iterator[Any]:
+    """Give what may have a group's options: of torch 2 the backend of a kind of device, before that the group."""
+    for kind in ("cuda", "cpu"):
+        with suppress(AttributeError, RuntimeError):
+            yield group._get_backend(torch.device(kind))
+    yield group
 
 
 def _line(err: Exception) -> str:
