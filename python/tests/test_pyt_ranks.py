@@ -128,6 +128,18 @@ def test_failures(make_swarm: MakeSwarm, run: Run, told: dict[int, Any], codes: 
     assert "sl-0" in swarm.aborted or codes[0] is None or not opened
 
 
+@pytest.mark.parametrize(("place", "codes"), [("batch 4", (143, 1)), ("begin", (-15, 1)), ("after", (-15, 0))])
+def test_rank_0_is_terminated(make_swarm: MakeSwarm, run: Run, place: str, codes: Any) -> None:
+    """As launchers do it: while there is a session, which is given up, it is an exit, and otherwise what it always is."""
+    swarm = make_swarm(1)
+    ended = run(swarm, (2,), {(0, 0): {"do": {place: "term"}}}, callback={"minPeers": 1})
+    assert tuple(rank.code for rank in ended) == codes, ended
+    if codes[0] > 0:
+        assert "the program was ended by SIGTERM" in swarm.aborted["sl-0"]
+    else:
+        assert not swarm.aborted
+
+
 def test_uneven_batches_are_named(make_swarm: MakeSwarm, run: Run) -> None:
     swarm = make_swarm(1)
     ended = run(swarm, (2,), {(0, 1): {"batches": 5}}, callback={"minPeers": 1}, plain=True, unwatched=True)

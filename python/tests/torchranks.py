@@ -127,6 +127,9 @@ class Do:
         word = self.told.get(place, "")
         if word == "kill":
             self.kill()
+        if word == "term":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(LIMIT_SECONDS)
         if word == "killed soon":
             threading.Timer(0.3, self.kill).start()
         if word == "hang":
@@ -193,6 +196,7 @@ def train(name: str, options: dict[str, Any]) -> None:
         swarm.on_epoch_end(epoch)
     do.at("end")
     swarm.on_train_end()
+    do.at("after")
     state = {key: value.numpy().tobytes() for key, value in module.state_dict().items()}
     pathlib.Path(name + ".json").write_text(json.dumps({
         "digest": hashlib.sha256(b"".join(state.values())).hexdigest(), "round": swarm.round, "samples": swarm.samples,

@@ -21,6 +21,7 @@ from swarmlearning._overlap import carry
 from swarmlearning._params import MAX_SAMPLES, Params, data_samples, loopback, prints, verify
 from swarmlearning._rank_links import Following, Leading
 from swarmlearning._ranks import Point, Progress, Ranks
+from swarmlearning._terminated import Termination
 from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import (
     DaemonGoneError,
@@ -88,6 +89,7 @@ class Engine:
         self._ranks = ranks
         leads = ranks is None or ranks.leads
         self._metrics = MetricsFile(logger, None if leads else "")
+        self._termination = Termination()
         self._client: Optional[Link] = None
         self._directory = ""
         self._layout: Optional[Layout] = None
@@ -206,6 +208,8 @@ class Engine:
                 terms["verify"] = True
             opened = self._client.open(terms, self._layout)
             atexit.register(self._left)
+            if self._ranks is not None and self._ranks.leads:
+                self._termination.hold()
             self._logger.info(
                 "session opened at %s for contract %s: %d tensors, %d bytes",
                 opened.peer or "the daemon",
@@ -624,13 +628,15 @@ class Engine:
         if self._client is not None:
             # What ended the program, if its traceback was printed.
             error = getattr(sys, "last_value", None)
-            unfinished = SwarmError("the program never called on_train_end")
+            how = "was ended by SIGTERM" if self._termination.came else "never called on_train_end"
+            unfinished = SwarmError(f"the program {how}")
             self._client.abort(unfinished.message if error is None else f"{type(error).__name__}: {error}")
             self._leave_ranks(error or unfinished)
         self._release()
 
     def _release(self) -> None:
         atexit.unregister(self._left)
+        self._termination.release()
         self._running = False
         if self._client is not None:
             self._client.close()
