@@ -93,7 +93,7 @@ def test_ranks_that_do_not_understand_each_other() -> None:
             first.gather([1])
 
 
-def test_strangers_stay_outside() -> None:
+def test_strangers_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has no key, says too little, nothing at all, or comes under a number that is taken is not let in."""
     with Door("localhost") as door:
         port = int.from_bytes(door.key[:2], "big")
@@ -114,14 +114,52 @@ def test_strangers_stay_outside() -> None:
         for connection in turned_away:
             assert connection.recv(1) == b""
         ranks: list[Other] = [enter("localhost", door.key, 1, 3)]
-        with pytest.raises(RankLostError, match="rank 0 has ended or left"):
+        with monkeypatch.context() as patch, pytest.raises(
+            RankLostError, match="can't connect .*: rank 0 has ended or"
+        ):
+            patch.setattr(_rank_sockets, "CONNECT_SECONDS", 0.1)
             enter("localhost", door.key, 1, 3)
         ranks.append(enter("localhost", door.key, 2, 3))
         waiting.join(20)
         assert result[0].size == 3
         assert silent.recv(1) == b"", "nobody is kept once all ranks are there"
+    monkeypatch.setattr(_rank_sockets, "CONNECT_SECONDS", 0.1)
     with pytest.raises(RankLostError, match="can't connect with rank 0"):
         enter("localhost", door.key, 1, 3)
+
+
+def test_silent_strangers_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest goes where there are too many, and each after a time; who was in the way comes again."""
+    with Door("localhost") as door:
+        port = int.from_bytes(door.key[:2], "big")
+        waiting = threading.Thread(target=lambda: door.admit(2), daemon=True)
+        waiting.start()
+        silent = [
+            socket.create_connection(("localhost", port), timeout=20) for _ in range(_rank_sockets._STRANGERS + 1)
+        ]
+        assert silent[0].recv(1) == b"", "the oldest"
+        assert enter("localhost", door.key, 1, 2).size == 2
+        waiting.join(20)
+    monkeypatch.setattr(_rank_sockets, "GREETING_SECONDS", 0.01)
+    with Door("localhost") as door:
+        waiting = threading.Thread(target=lambda: door.admit(2), daemon=True)
+        waiting.start()
+        late = socket.create_connection(("localhost", int.from_bytes(door.key[:2], "big")), timeout=20)
+        assert late.recv(1) == b""
+        enter("localhost", door.key, 1, 2)
+        waiting.join(20)
+
+
+def test_a_rank_comes_again() -> None:
+    """At its first try it is turned away, as strangers are in the way."""
+    with Door("localhost") as door:
+
+        def admit() -> Any:
+            door._listener.accept()[0].close()
+            return door.admit(2)
+
+        _, other = together(admit, lambda: enter("localhost", door.key, 1, 2))
+        assert other.rank == 1
 
 
 def test_who_is_not_rank_0_is_found_out() -> None:

@@ -23,6 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow")
 
 from swarmlearning import _tf_ranks, errors
+from swarmlearning._rank_sockets import KEY_BYTES, LATE_SECONDS
 from swarmlearning.tf import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
@@ -223,6 +224,19 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", Several)
     return Several("/cpu:0")
+
+
+def test_the_key_waits_for_workers_that_load_their_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, limits = tf.distribute.experimental.CommunicationOptions, []
+
+    def noted(timeout_seconds: float) -> Any:
+        limits.append(timeout_seconds)
+        return options(timeout_seconds=timeout_seconds)
+
+    monkeypatch.setattr(tf.distribute.experimental, "CommunicationOptions", noted)
+    key = bytes(range(KEY_BYTES))
+    assert _tf_ranks._from_rank_0(tf.distribute.OneDeviceStrategy("/cpu:0"), key) == key
+    assert limits == [LATE_SECONDS]
 
 
 @pytest.mark.parametrize(

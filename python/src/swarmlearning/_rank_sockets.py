@@ -14,7 +14,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Union
 
@@ -35,8 +35,11 @@ KEY_BYTES = _PORT.size + 2 * _SECRET_BYTES
 
 # What a rank says first: the secret and its number.
 _GREETING = struct.Struct(f">{_SECRET_BYTES}sI")
-# Connections that have not shown the key and are kept open.
+# Connections that have not shown the key and are kept open, and for how long they are; when a rank comes again.
 _STRANGERS = 64
+GREETING_SECONDS = 3.0
+_AGAIN_SECONDS = 0.2
+_REACH_REMEDY = "let the hosts of a peer's ranks reach each other by TCP"
 
 # Before what is sent: what it is, and how many bytes.
 _HEAD = struct.Struct(">cI")
@@ -63,62 +66,22 @@ class Door:
     def admit(self, size: int) -> First:
         """Wait until all other ranks are there."""
         links: dict[int, _Link] = {}
-        strangers: dict[socket.socket, bytes] = {}
         limit = time.monotonic() + CONNECT_SECONDS
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
+        with _Strangers(self._listener) as strangers:
             try:
                 while len(links) < size - 1:
                     if time.monotonic() > limit:
                         missing = [str(rank) for rank in range(1, size) if rank not in links]
-                        raise RankLostError(
-                            f"not connected with rank 0: rank {', '.join(missing)}",
-                            "let the hosts of a peer's ranks reach each other by TCP",
-                        )
-                    for key, _ in selector.select(max(limit - time.monotonic(), 0)):
-                        if key.fileobj is self._listener:
-                            self._take(selector, strangers)
-                        else:
-                            self._hear(key.fileobj, selector, strangers, links, size)  # type: ignore[arg-type]
+                        raise RankLostError(f"not connected with rank 0: rank {', '.join(missing)}", _REACH_REMEDY)
+                    for stranger, greeting in strangers.greetings(limit):
+                        self._let_in(stranger, greeting, links, size)
             except BaseException:
                 for link in links.values():
                     link.close()
                 raise
-            finally:
-                for stranger in strangers:
-                    stranger.close()
         return First([links[rank] for rank in range(1, size)])
 
-    def _take(self, selector: selectors.BaseSelector, strangers: dict[socket.socket, bytes]) -> None:
-        with suppress(OSError):
-            stranger, _ = self._listener.accept()
-            if len(strangers) >= _STRANGERS:
-                stranger.close()
-                return
-            stranger.setblocking(False)
-            strangers[stranger] = b""
-            selector.register(stranger, selectors.EVENT_READ)
-
-    def _hear(
-        self,
-        stranger: socket.socket,
-        selector: selectors.BaseSelector,
-        strangers: dict[socket.socket, bytes],
-        links: dict[int, _Link],
-        size: int,
-    ) -> None:
-        try:
-            said = stranger.recv(_GREETING.size - len(strangers[stranger]))
-        except BlockingIOError:
-            return
-        except OSError:
-            said = b""
-        greeting = strangers[stranger] + said
-        if said and len(greeting) < _GREETING.size:
-            strangers[stranger] = greeting
-            return
-        selector.unregister(stranger)
-        del strangers[stranger]
+    def _let_in(self, stranger: socket.socket, greeting: bytes, links: dict[int, _Link], size: int) -> None:
         rank = self._rank(greeting)
         if not 0 < rank < size or rank in links:
             stranger.close()
@@ -133,25 +96,91 @@ class Door:
         return int(rank) if hmac.compare_digest(secret, self._theirs) else -1
 
 
+class _Strangers:
+    """Connections that have not shown the key: a few, and none of them for long, so that others find room."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        # What each has said, and until when it may; the oldest come first.
+        self._said: dict[socket.socket, tuple[float, bytes]] = {}
+
+    def __enter__(self) -> _Strangers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for stranger in list(self._said):
+            self._forget(stranger).close()
+        self._selector.close()
+
+    def greetings(self, limit: float) -> Iterator[tuple[socket.socket, bytes]]:
+        """Wait for what comes; give who has said enough, or has ended, with what it said. The receiver closes it."""
+        until = min([limit, *(until for until, _ in self._said.values())])
+        for key, _ in self._selector.select(max(until - time.monotonic(), 0)):
+            if key.fileobj is self._listener:
+                self._take()
+            elif key.fileobj in self._said:
+                yield from self._hear(key.fileobj)  # type: ignore[arg-type]
+        for stranger in [stranger for stranger, (until, _) in self._said.items() if until < time.monotonic()]:
+            self._forget(stranger).close()
+
+    def _take(self) -> None:
+        with suppress(OSError):
+            stranger, _ = self._listener.accept()
+            if len(self._said) >= _STRANGERS:
+                self._forget(next(iter(self._said))).close()
+            stranger.setblocking(False)
+            self._said[stranger] = time.monotonic() + GREETING_SECONDS, b""
+            self._selector.register(stranger, selectors.EVENT_READ)
+
+    def _hear(self, stranger: socket.socket) -> Iterator[tuple[socket.socket, bytes]]:
+        until, said = self._said[stranger]
+        try:
+            more = stranger.recv(_GREETING.size - len(said))
+        except BlockingIOError:
+            return
+        except OSError:
+            more = b""
+        self._said[stranger] = until, said + more
+        if not more or len(said + more) == _GREETING.size:
+            yield self._forget(stranger), said + more
+
+    def _forget(self, stranger: socket.socket) -> socket.socket:
+        del self._said[stranger]
+        self._selector.unregister(stranger)
+        return stranger
+
+
 def enter(host: str, key: bytes, rank: int, size: int) -> Other:
-    """Connect with rank 0 at this host, as another rank."""
+    """Connect with rank 0 at this host, as another rank; again and again, since strangers may be in the way."""
     (port,) = _PORT.unpack(key[: _PORT.size])
     theirs, ours = key[_PORT.size : -_SECRET_BYTES], key[-_SECRET_BYTES:]
-    try:
-        connection = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
-    except OSError as err:
-        raise RankLostError(
-            f"rank {rank} can't connect with rank 0 at {host}:{port}: {err}",
-            "let the hosts of a peer's ranks reach each other by TCP",
-        ) from None
-    link = _Link(connection, "rank 0")
-    link.send(_GREETING.pack(theirs, rank), CONNECT_SECONDS)
-    answer = bytearray(_SECRET_BYTES)
-    link.receive(answer, CONNECT_SECONDS)
-    if not hmac.compare_digest(bytes(answer), ours):
+    limit = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            link, answer = _greet((host, port), _GREETING.pack(theirs, rank), limit)
+            break
+        except (OSError, RankLostError) as err:
+            if time.monotonic() + _AGAIN_SECONDS > limit:
+                raise RankLostError(
+                    f"rank {rank} can't connect with rank 0 at {host}:{port}: {getattr(err, 'message', err)}",
+                    _REACH_REMEDY,
+                ) from None
+        time.sleep(_AGAIN_SECONDS)
+    if not hmac.compare_digest(answer, ours):
         link.close()
         raise RankLostError(f"what answers at {host}:{port} is not rank 0", "find out what listens there")
     return Other(link, rank, size)
+
+
+def _greet(address: tuple[str, int], greeting: bytes, limit: float) -> tuple[_Link, bytes]:
+    """Show the key, and give the answer."""
+    link = _Link(socket.create_connection(address, timeout=max(limit - time.monotonic(), 0.001)), "rank 0")
+    link.send(greeting, max(limit - time.monotonic(), 0.001))
+    answer = bytearray(_SECRET_BYTES)
+    link.receive(answer, limit - time.monotonic())
+    return link, bytes(answer)
 
 
 class First:

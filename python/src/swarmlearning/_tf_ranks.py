@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 from swarmlearning import _hvd_ranks
 from swarmlearning._params import loopback
-from swarmlearning._rank_sockets import CONNECT_SECONDS, KEY_BYTES, Door, First, Other, enter
+from swarmlearning._rank_sockets import KEY_BYTES, LATE_SECONDS, Door, First, Other, enter
+from swarmlearning._ranks import hinting
 from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
 
@@ -53,11 +54,17 @@ class Workers:
             )
         if self.rank == 0:
             with Door(self._first) as door:
-                _from_rank_0(strategy, door.key)
+                self._key(strategy, door.key)
                 self._group = door.admit(self.size)
         else:
-            self._group = enter(self._first, _from_rank_0(strategy, bytes(KEY_BYTES)), self.rank, self.size)
+            self._group = enter(self._first, self._key(strategy, bytes(KEY_BYTES)), self.rank, self.size)
         return True
+
+    def _key(self, strategy: Any, own: bytes) -> bytes:
+        """Give rank 0's, as soon as all workers are here: they may have loaded their data for minutes."""
+        hint = f"rank {self.rank} begins its training and waits for all {self.size} ranks to begin theirs"
+        with hinting(self._logger, hint):
+            return _from_rank_0(strategy, own)
 
     def gather(self, row: Sequence[int]) -> list[list[int]]:
         """See Group."""
@@ -210,7 +217,7 @@ def _from_rank_0(strategy: Any, key: bytes) -> bytes:
     tf = sys.modules["tensorflow"]
     # Small whole numbers are the same on every device as float32.
     own, nothing = [float(byte) for byte in key], [0.0] * len(key)
-    options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=CONNECT_SECONDS)
+    options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=LATE_SECONDS)
 
     def share() -> Any:
         context = tf.distribute.get_replica_context()
