@@ -276,13 +276,19 @@ def _value(variable: Any) -> Array:
 
 def _path(variable: Any) -> str:
     """Give "model/layer/weight", with Keras 2 "layer/weight"."""
-    return str(getattr(variable, "path", "") or variable.name).split(":", 1)[0]
+    return str((_has_path(variable) and variable.path) or variable.name).split(":", 1)[0]
+
+
+def _has_path(variable: Any) -> bool:
+    # A variable of TensorFlow itself has none, and is not to be asked: one that each replica keeps for itself looks for
+    # what it does not know in its value, which is a collective.
+    return not callable(getattr(variable, "value", None)) and hasattr(variable, "path")
 
 
 def _names(variable: Any) -> tuple[str, ...]:
     """Give what localLayers may call a weight: "model/head/kernel" or "head/kernel", also with dots."""
     path = _path(variable)
-    inner = path.split("/", 1)[-1] if hasattr(variable, "path") else path
+    inner = path.split("/", 1)[-1] if _has_path(variable) else path
     return tuple(dict.fromkeys((inner, path, inner.replace("/", "."), path.replace("/", "."))))
 
 
