@@ -63,12 +63,33 @@ func (r *Runner) lateError() error {
 	return fmt.Errorf("program %s opened no session within --session-timeout %s and was stopped", r.cfg.Program, r.cfg.SessionTimeout)
 }
 
+// stopLinger bounds how long a node that is to stop serves the final model of a program that was started by hand. Whatever has started
+// that stops the node as soon as it ends, and Slurm and Kubernetes kill it 30 seconds later unless told otherwise.
+const stopLinger = 20 * time.Second
+
+// lingering is what a node asks its session engine at the end.
+type lingering interface {
+	Outcome() (session.Outcome, error)
+	Linger(ctx context.Context) error
+}
+
 // linger serves the final model until every peer has it, but not for ever.
-func (r *Runner) linger(ctx context.Context, engine *session.Engine) {
-	limited, cancel := context.WithTimeout(ctx, r.cfg.Linger)
+func (r *Runner) linger(ctx context.Context, engine lingering) {
+	r.lingerFor(ctx, engine, r.cfg.Linger)
+}
+
+// lingerStopped does what linger does on a node that is told to stop when its program may have just ended.
+func (r *Runner) lingerStopped(ctx context.Context, engine lingering) {
+	if outcome, _ := engine.Outcome(); outcome == session.Finished {
+		r.lingerFor(context.WithoutCancel(ctx), engine, min(r.cfg.Linger, stopLinger))
+	}
+}
+
+func (r *Runner) lingerFor(ctx context.Context, engine lingering, limit time.Duration) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := engine.Linger(limited); err != nil && ctx.Err() == nil {
-		r.cfg.Log.Warn("some peers may not have the final model", "linger", r.cfg.Linger.String(), "err", err)
+		r.cfg.Log.Warn("some peers may not have the final model", "linger", limit.String(), "err", err)
 	}
 }
 

@@ -19,7 +19,7 @@ const stopGrace = 5 * time.Second
 // ends the program is stopped, and its error is ctx's. One that is started by hand is never seen to end.
 func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	if r.how == nil {
-		return r.awaitHand(ctx)
+		return r.awaitHand(ctx, engine)
 	}
 	started, err := r.how.start(ctx)
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	return r.judge(ctx, engine, exit)
 }
 
-// awaitHand says how a program is started by hand, and stays until ctx ends.
-func (r *Runner) awaitHand(ctx context.Context) (int, error) {
+// awaitHand says how a program is started by hand, and stays until ctx ends and those who still want its final model have it.
+func (r *Runner) awaitHand(ctx context.Context, engine lingering) (int, error) {
 	var packageDir string
 	if !r.cfg.Contained {
 		var err error
@@ -51,6 +51,7 @@ func (r *Runner) awaitHand(ctx context.Context) (int, error) {
 	r.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", r.cfg.BridgeDir)
 	fmt.Fprintln(r.cfg.Stdout, launch.Exports(r.cfg.Node, r.cfg.BridgeDir, packageDir))
 	<-ctx.Done()
+	r.lingerStopped(ctx, engine)
 	return 0, ctx.Err()
 }
 
