@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -28,7 +29,7 @@ func TestProgramByHand(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if code, err := r.Run(ctx, session.New(session.Config{Peer: "sl-1", Log: slog.New(slog.DiscardHandler)})); code != 0 || err != context.Canceled {
+		if code, err := r.Run(ctx, session.New(session.Config{Peer: "sl-1", Log: slog.New(slog.DiscardHandler)})); code != 0 || !errors.Is(err, context.Canceled) {
 			t.Errorf("ended with %d, %v", code, err)
 		}
 		line := strings.TrimSuffix(out.String(), "\n")
@@ -84,7 +85,7 @@ func TestStoppedNodeServesTheFinalModel(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				began := time.Now()
-				if code, err := r.awaitHand(ctx, tt.engine); code != 0 || err != context.Canceled {
+				if code, err := r.awaitHand(ctx, tt.engine); code != 0 || !errors.Is(err, context.Canceled) {
 					t.Errorf("ended with %d, %v", code, err)
 				}
 				if stayed := time.Since(began); stayed != tt.stayed {
