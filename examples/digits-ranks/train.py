@@ -68,7 +68,7 @@ def train() -> None:
         syncFrequency=SYNC_FREQUENCY,
         minPeers=int(os.environ.get("MIN_PEERS", "2")),
         trainingContract=os.environ.get("CONTRACT", "digits"),
-        model=model,
+        model=module,  # the one inside, which has the same names with one rank and with many
         totalEpochs=epochs,
         checkinModelOnTrainEnd="snapshot",
         adsValData=test,
