@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 
 from fakeswarm import FakeSwarm
@@ -19,6 +20,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import swarm as v03
 from swarmlearning import _params, errors
+from swarmlearning._local import LocalLayers
+from swarmlearning._pyt_model import Module
+from swarmlearning._pyt_prox import Proximal
 from swarmlearning._pyt_score import Accuracy, Evaluator
 from swarmlearning.pyt import SwarmCallback
 
@@ -100,6 +104,27 @@ def test_optimizer_state_is_untouched(make_swarm: MakeSwarm) -> None:
     callback.on_batch_end(0)
     assert torch.equal(optimizer.state_dict()["state"][0]["exp_avg"], kept["exp_avg"])
     assert optimizer.param_groups[0]["params"][0] is model.weight
+
+
+class Kept(nn.Module):
+    """Keeps the tensor that it is given, as modules with buffers of changing sizes do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(3))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        self.seen = state_dict[prefix + "seen"]
+
+
+def test_a_module_that_keeps_what_it_is_given_has_its_own() -> None:
+    model = nn.Sequential(nn.Linear(2, 1), Kept())
+    module = Module(model, None, LocalLayers(None), Proximal(model, 0.0, False))
+    lent = [np.full(array.shape, 5, dtype=array.dtype) for _, array in module.snapshot()]
+    module.load(lent)
+    for array in lent:
+        array[...] = 7  # The slot holds the next round's model.
+    assert all((value == 5).all() for value in model.state_dict().values())
 
 
 def test_nan_names_the_tensor(make_swarm: MakeSwarm) -> None:

@@ -47,12 +47,10 @@ class Module:
         if len(shared) != len(arrays):
             raise ModelChangedError(f"model has {len(shared)} tensors, the merged one {len(arrays)}")
         state = {name: _to_torch(array, value) for (name, value), array in zip(shared.items(), arrays)}
-        # Strict: a tensor that does not fit is an error, whatever the module's own loading says. It copies in place, so
-        # optimizers keep their parameters.
-        try:
-            self._module.load_state_dict(state, strict=len(state) == len(present))
-        except RuntimeError as err:
-            raise ModelChangedError(f"load the merged model: {' '.join(str(err).split())}") from None
+        self._put(state, strict=len(state) == len(present))
+        if _same_memory(state, self._module.state_dict()):
+            # Some modules keep a tensor that they are given; the slot's memory is only lent.
+            self._put({name: value.clone() for name, value in state.items()}, strict=len(state) == len(present))
         if merged:
             self._proximal.anchor(shared)
 
@@ -65,6 +63,14 @@ class Module:
         """See base.Model."""
         state = self._module.state_dict(keep_vars=True)
         return [isinstance(state[name], torch.nn.Parameter) for name in self._shared(state)]
+
+    def _put(self, state: Mapping[str, torch.Tensor], strict: bool) -> None:
+        # Strict: a tensor that does not fit is an error, whatever the module's own loading says. It copies in place, so
+        # optimizers keep their parameters.
+        try:
+            self._module.load_state_dict(state, strict=strict)
+        except RuntimeError as err:
+            raise ModelChangedError(f"load the merged model: {' '.join(str(err).split())}") from None
 
     def _shared(self, state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """Give the entries that are merged."""
@@ -105,6 +111,15 @@ def _check_apart(shared: Mapping[str, torch.Tensor], local: Mapping[str, Any]) -
             )
 
 
+def _same_memory(some: Mapping[str, torch.Tensor], others: Mapping[str, Any]) -> bool:
+    """Report whether a tensor has its elements where the one of the same name has them."""
+    return any(
+        isinstance(others.get(name), torch.Tensor) and others[name].data_ptr() == value.data_ptr()
+        for name, value in some.items()
+        if value.numel()
+    )
+
+
 def _describe(name: str, value: torch.Tensor) -> Tensor:
     if value.layout is not torch.strided or value.is_quantized:
         raise DTypeError(f'tensor "{name}" is sparse or quantized, only dense tensors can be merged')
@@ -122,8 +137,8 @@ def _to_numpy(value: torch.Tensor) -> Array:
 
 
 def _to_torch(array: Array, like: torch.Tensor) -> torch.Tensor:
-    # A copy: the slot is read-only and torch knows no such tensors. Native byte order, which torch demands.
-    owned = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)
+    """View an array of the slot; copy it where its byte order is not the machine's, which torch demands."""
+    native = np.asarray(array, dtype=array.dtype.newbyteorder("="))
     if like.dtype == torch.bfloat16:
-        return torch.from_numpy(owned.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(owned)
+        return torch.from_numpy(native.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(native)

@@ -135,13 +135,13 @@ class Following:
         """Do nothing: the session is rank 0's, which sees that this rank leaves."""
 
     def slot(self, merged: Merged) -> mmap.mmap:
-        """Map what rank 0 gave, read-only; the caller closes it. Raises DigestError as Client does."""
+        """Map what rank 0 gave, as Client does. Raises DigestError as that does."""
         try:
             if merged.slot:
                 with open(merged.slot, "rb") as shared:
-                    mapped = mmap.mmap(shared.fileno(), self._nbytes, access=mmap.ACCESS_READ)
+                    mapped = mmap.mmap(shared.fileno(), self._nbytes, access=mmap.ACCESS_COPY)
             else:
-                mapped = mmap.mmap(self._file, self._nbytes, access=mmap.ACCESS_READ)
+                mapped = mmap.mmap(self._file, self._nbytes, access=mmap.ACCESS_COPY)
         except (OSError, ValueError) as err:
             raise DaemonGoneError(f"open slot {merged.slot}: {err}", GONE_REMEDY) from None
         check_sum(mapped, merged)

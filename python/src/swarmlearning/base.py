@@ -62,7 +62,7 @@ class Model(Protocol):
         """
 
     def load(self, arrays: Sequence[Array], merged: bool = True) -> None:
-        """Copy arrays, ordered as in snapshot and read-only, into the model; types and devices stay.
+        """Copy arrays, ordered as in snapshot, into the model, which keeps none of them; types and devices stay.
 
         Without merged they are no merged model, which FedProx's pull then keeps as it was.
         """

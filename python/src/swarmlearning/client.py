@@ -283,11 +283,11 @@ class Client:
             return
 
     def slot(self, merged: Merged) -> mmap.mmap:
-        """Map a merged slot read-only; the caller closes it.
+        """Map a merged slot; the caller closes it. What is written to the map stays in this process.
 
         Raises DigestError if it does not hold the model that the swarm committed, where the daemon gave a sum of that.
         """
-        mapped = self._map(merged.slot, mmap.ACCESS_READ)
+        mapped = self._map(merged.slot, mmap.ACCESS_COPY)
         check_sum(mapped, merged)
         return mapped
 
