@@ -32,11 +32,12 @@ func (cfg *AgentConfig) Paths() ([]string, error) {
 }
 
 // pathsIn are the paths that plugins are configured with: what they prove the agent's identity with, where they keep its keys, what they
-// believe of workloads, and what program they are. There are more plugins than can be known here, so each absolute path counts, whatever it is called; one that is relative
-// is told by its name.
+// believe of workloads, and what program they are. There are more plugins than can be known here, so each absolute path counts, whatever
+// it is called, also as a URL of a socket; one that is relative is told by its name.
 func pathsIn(name string, value any) (all []string) {
 	switch value := value.(type) {
 	case string:
+		value = strings.TrimPrefix(value, "unix://")
 		if filepath.IsAbs(value) || name == "directory" || name == "plugin_cmd" || strings.HasSuffix(name, "_path") {
 			all = append(all, value)
 		}

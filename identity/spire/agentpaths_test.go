@@ -46,7 +46,7 @@ plugins {
 	}{
 		{map[string]string{"serverAddress": "s", "joinToken": "t"}, nil},
 		{map[string]string{"serverAddress": "s", "socketPath": "/run/x/a.sock", "dataDir": "/data", "trustBundle": "/t.pem"}, []string{"/data", "/run/x/a.sock", "/t.pem"}},
-		{map[string]string{"config": conf}, []string{"/admin.sock", "/b", "/d", "/keys", "/opt/attests", "/opt/stores", "/svids", "unix:///engine.sock", conf}},
+		{map[string]string{"config": conf}, []string{"/admin.sock", "/b", "/d", "/engine.sock", "/keys", "/opt/attests", "/opt/stores", "/svids", conf}},
 		{map[string]string{"config": popConf}, []string{"/d", "/opt/pop", "/srv/k.pem", "/srv/seed", "/srv/t1", "/srv/t2", "c.pem", "keys.json", popConf}},
 		{map[string]string{"serverAddress": "s", "gen-join-token": "true", "spire-server-socket": "/server.sock", "join-file": "/join"}, []string{"/join", "/server.sock"}},
 	} {
