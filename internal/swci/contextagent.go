@@ -29,7 +29,7 @@ import (
 type KeptAgent struct {
 	State   string         `json:"state" doc:"name of its own state directory, in swarmctl/agents of the user's state"`
 	Options []AgentSetting `json:"options" doc:"it is started with these, by name; a join token is never among them"`
-	Own     bool           `json:"own_token,omitempty" doc:"it was created with a join token of its own, and takes none from the environment"`
+	Own     bool           `json:"own_token,omitempty" doc:"it was created with a join token of its own, so that in run-swci's container it takes none from the environment"`
 }
 
 // AgentSetting is an option of a SPIRE agent as a context keeps it.
