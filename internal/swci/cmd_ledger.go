@@ -269,6 +269,7 @@ type auditedJSON struct {
 	Recoveries    []recoveredJSON       `json:"recoveries" doc:"the group of SNs was founded anew, in order"`
 	Tasks         []taskStepJSON        `json:"tasks" doc:"who made, assigned, approved, refused and ended tasks, in order"`
 	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
+	MoreBackwards int                   `json:"more_backwards" doc:"beyond those"`
 	Problems      []ledgerProblemJSON   `json:"problems" doc:"what is wrong, at most 100"`
 	MoreProblems  int                   `json:"more_problems" doc:"beyond those"`
 }
@@ -375,7 +376,7 @@ func auditedToJSON(r *audit.Report, tasks []deeds.Deed) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Ungrouped: r.UngroupedMembers, Reused: []reusedJSON{}, MoreReused: r.MoreReused, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, UnsignedParts: r.UnsignedMembers, Ungrouped: r.UngroupedMembers, Reused: []reusedJSON{}, MoreReused: r.MoreReused, Recoveries: []recoveredJSON{}, Tasks: taskStepsToJSON(tasks), Backwards: []backwardsJSON{}, MoreBackwards: r.MoreBackwards, Problems: problemsToJSON(r), MoreProblems: r.More,
 	}
 	for _, x := range r.Reused {
 		out.Reused = append(out.Reused, reusedJSON(x))
@@ -514,6 +515,9 @@ func printVerified(w io.Writer, r *audit.Report, tasks []deeds.Deed) error {
 	}
 	for _, b := range r.Backwards {
 		fmt.Fprintf(w, "record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record\n", b.Record, dated(b.AtMS), dated(b.LatestMS))
+	}
+	if r.MoreBackwards > 0 {
+		fmt.Fprintf(w, "and %s more dated before an earlier one\n", many(r.MoreBackwards, "record"))
 	}
 	if printProblems(w, r); !r.Good() {
 		return nil

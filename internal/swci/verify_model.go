@@ -44,7 +44,8 @@ type found struct {
 	rules   []audit.RuleSet
 	signed  bool
 	// backwards are records that are dated before earlier ones, of the whole ledger.
-	backwards []audit.Backwards
+	backwards     []audit.Backwards
+	moreBackwards int
 }
 
 // inLedger holds all that a file says of its model to a copy of the ledger, and that to an audit. Without certificates it takes the
@@ -78,7 +79,7 @@ func inLedger(opts *cli.Context, getenv func(string) string, m modelfile.Meta) (
 	if err := differences(report, run, m); err != nil {
 		return nil, fmt.Errorf("ledger %s: %w", path, err)
 	}
-	out := &found{model: run.Model(m.Round), history: run.History(m.Round), signed: !o.Unsigned, backwards: report.Backwards}
+	out := &found{model: run.Model(m.Round), history: run.History(m.Round), signed: !o.Unsigned, backwards: report.Backwards, moreBackwards: report.MoreBackwards}
 	for _, c := range report.Contracts {
 		if c.Name == m.Contract {
 			out.rules = c.RulesAt(out.model.Record)
@@ -163,7 +164,7 @@ func (f *found) words(run uint64) []string {
 	if n := len(f.backwards); n > 0 {
 		b := f.backwards[0]
 		out = append(out, fmt.Sprintf("times: record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record", b.Record, dated(b.AtMS), dated(b.LatestMS)))
-		if n > 1 {
+		if n += f.moreBackwards; n > 1 {
 			out = append(out, fmt.Sprintf("times: and %s more: see swarmctl verify ledger", many(n-1, "such record")))
 		}
 	}

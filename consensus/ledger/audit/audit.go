@@ -75,10 +75,11 @@ type Report struct {
 	Recoveries       []Recovered // foundings of the group of SNs anew
 	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
 	// alone vouch for them, apart from what they carry signed themselves.
-	Unwitnessed uint64
-	Backwards   []Backwards // records whose time is before that of an earlier one
-	Problems    []Problem   // empty: the ledger is good
-	More        int         // problems beyond those
+	Unwitnessed   uint64
+	Backwards     []Backwards // records whose time is before that of an earlier one, at most 20
+	MoreBackwards int         // beyond those
+	Problems      []Problem   // empty: the ledger is good
+	More          int         // problems beyond those
 }
 
 // Good reports whether nothing is wrong.

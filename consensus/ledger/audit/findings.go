@@ -31,8 +31,12 @@ func (f *findings) bad(field, format string, args ...any) {
 // at takes the record's time, and looks whether it goes back. Clocks of SNs that lead in turn may differ a little.
 func (f *findings) at(ms int64) {
 	f.atMS = ms
-	if ms < f.latestMS-clockSlack.Milliseconds() && len(f.report.Backwards) < maxBackwards {
+	switch {
+	case ms >= f.latestMS-clockSlack.Milliseconds():
+	case len(f.report.Backwards) < maxBackwards:
 		f.report.Backwards = append(f.report.Backwards, Backwards{f.seq, ms, f.latestMS})
+	default:
+		f.report.MoreBackwards++
 	}
 	f.latestMS = max(f.latestMS, ms)
 }

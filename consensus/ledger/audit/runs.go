@@ -188,7 +188,7 @@ func (k *contracts) resumed(r *Run, l ledger.LostModel) {
 	r.LastRound = l.Round + 1
 }
 
-// maxBackwards bounds how many records that go back in time are named.
+// maxBackwards bounds how many records that go back in time are named; the rest is counted.
 const maxBackwards = 20
 
 // Backwards is a record whose time is before that of an earlier one: the clock of an SN was wrong, or the record.
