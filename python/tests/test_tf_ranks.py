@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import logging
 import os
@@ -181,6 +182,12 @@ def test_a_killed_worker_ends_its_peer(make_swarm: MakeSwarm, start: Start, tmp_
     assert first.returncode != 0, out
     assert when == "trains" or "RankLostError: rank 1 has ended or left" in out, out
     assert ("sl-0", "/v1/abort") in [entry[:2] for entry in swarm.log], "the swarm is told"
+
+
+def test_tensorflow_is_installed_once() -> None:
+    """tf-keras asks for tensorflow, whose files are those of tensorflow-cpu, with more of them for GPUs."""
+    names = {distribution.metadata["Name"].replace("_", "-") for distribution in importlib.metadata.distributions()}
+    assert len(names & {"tensorflow", "tensorflow-cpu"}) == 1
 
 
 def model_of(strategy: Any) -> Any:

@@ -4,8 +4,8 @@
 #   python/tools/env.sh dev|tf|tf-legacy|hf|horovod|ray|numpy
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
-# tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
-# tf-legacy: the same with Keras 2.
+# tf:  tensorflow-cpu, tf-keras and scikit-learn from PyPI, alone.
+# tf-legacy: the newest TensorFlow whose Keras is Keras 2, likewise.
 # numpy: what the package needs and pytest, alone, for other interpreters.
 # hf:  transformers and peft, without their dependencies, on top of the system's packages.
 # ray: Ray Train, likewise.
@@ -67,7 +67,8 @@ if [ ! -e "$target/.ready" ]; then
 			exit 1
 		}
 		pip="$target/bin/python -m pip --quiet --disable-pip-version-check"
-		grep -v "^${compiled:-#}" "$requirements" | $pip install $install --requirement /dev/stdin >&2
+		grep -v -e "^${compiled:-#}" -e '^tf-keras' "$requirements" | $pip install $install --requirement /dev/stdin >&2
+		[ "$kind" != tf ] || $pip install --no-deps --requirement "$requirements" >&2
 		if [ -n "$compiled" ]; then
 			# Against the packages that are there, not newer ones that pip would fetch for the build. g++ 12 wants cstdint named.
 			HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \

@@ -220,9 +220,10 @@ func TestMLImagesImportWhatTheyPromise(t *testing.T) {
 			print("sees", tuple(models.resnet18()(torch.zeros(2, 3, 32, 32)).shape), len(torchvision.ops.nms(torch.tensor([[0.0, 0.0, 2.0, 2.0]] * 2), torch.ones(2), 0.5)))
 			print("measures", float(torchmetrics.Accuracy(task="multiclass", num_classes=3)(torch.tensor([1, 2]), torch.tensor([1, 1]))))
 		`, []string{"sees (2, 1000) 1", "measures 0.5"}},
-		{engine.ImageTF, "tf", "swarmlearning.tf, swarm, tensorflow, sklearn", `
-			print("Keras", tensorflow.keras.version()[0])
-		`, []string{"Keras 3"}},
+		{engine.ImageTF, "tf", "swarmlearning.tf, swarm, tensorflow, tf_keras, sklearn, importlib.metadata", `
+			print("Keras", tensorflow.keras.version()[0], tf_keras.__version__[0])
+			print([d.name for d in importlib.metadata.distributions() if d.name in ("tensorflow", "tensorflow-cpu", "tensorflow_cpu")])
+		`, []string{"Keras 3 2", "['tensorflow_cpu']"}},
 		{enginetest.TestImage, "test", "swarm, numpy", "", nil},
 	} {
 		t.Run(test.name, test.check)
