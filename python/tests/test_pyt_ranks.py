@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import os
 import pathlib
@@ -23,6 +24,7 @@ torch = pytest.importorskip("torch")
 from swarmlearning import _pyt_ranks, errors
 from swarmlearning._pyt_ranks import unwrapped
 from swarmlearning._pyt_shards import Whole
+from swarmlearning._rank_weights import differs
 from swarmlearning.pyt import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
@@ -66,23 +68,52 @@ def test_ranks_are_one_peer(make_swarm: MakeSwarm, run: Run) -> None:
 
 
 def test_batch_norms_differ_between_merges_and_parameters_never(make_swarm: MakeSwarm, run: Run) -> None:
-    """Without the wrapper ranks are compared, and DistributedDataParallel keeps them the same."""
+    """DistributedDataParallel keeps them the same, but for the rounding of processors of other kinds."""
     swarm = make_swarm(1)
-    ended = run(swarm, (2,), callback={"minPeers": 1}, given="module")
+    ended = run(swarm, (2,), callback={"minPeers": 1}, given="module", noise=True)
     assert [rank.code for rank in ended] == [0, 0], ended
     assert ended[0].result == ended[1].result
 
 
-@pytest.mark.parametrize("how", ["plain", "apart"])
-def test_ranks_that_train_apart_are_refused(make_swarm: MakeSwarm, run: Run, how: str) -> None:
+@pytest.mark.parametrize(("how", "batches", "rate"), [("plain", "1 batch", 1e-4), ("apart", "3 batches", 0.1)])
+def test_ranks_that_train_apart_are_refused(
+    make_swarm: MakeSwarm, run: Run, how: str, batches: str, rate: float
+) -> None:
     """A program that forgot to wrap its model, or keeps the wrapper from averaging: every rank trains its own."""
     swarm = make_swarm(1)
-    ended = run(swarm, (2,), callback={"minPeers": 1}, **{how: True})
+    ended = run(swarm, (2,), callback={"minPeers": 1, "syncFrequency": int(batches[0])}, lr=rate, **{how: True})
     for rank in ended:
         assert rank.code == 1
-        assert "rank 1 merges in epoch 1 after 3 batches with other weights than rank 0" in rank.error
+        assert f"rank 1 merges in epoch 1 after {batches} with other weights than rank 0" in rank.error
         assert "DistributedDataParallel" in rank.error
     assert "UnevenRanksError" in swarm.aborted["sl-0"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_rounding_is_told_from_training(dtype: Any) -> None:
+    """Of the types that a model can have at once, what was frozen left out."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 50), torch.nn.Linear(50, 50).to(dtype), torch.nn.Linear(50, 5))
+    model[2].weight.requires_grad = False
+
+    def changed(change: Callable[[Any], Any]) -> int:
+        other = copy.deepcopy(model)
+        for parameter in other.parameters():
+            parameter.data = change(parameter.data)
+        rows = [_pyt_ranks.weight_sums(one.parameters(), 1).view("i8").tolist() for one in (model, other)]
+        return differs(rows)
+
+    def scaled(data: Any, factors: Any) -> Any:
+        return (data.double() * (1 + factors)).to(data.dtype)
+
+    step = max(1e-5, 20 * torch.finfo(dtype).eps)
+    for seed in range(20):
+        torch.manual_seed(seed)
+        # Half of what the type has between two values is rounded to one of them.
+        assert not changed(lambda data: scaled(data, torch.finfo(data.dtype).eps * torch.rand(data.shape)))
+        assert changed(lambda data: scaled(data, step * torch.randn(data.shape))) == 1
+    model.requires_grad_(False)
+    assert not changed(torch.zeros_like)
 
 
 def test_what_stays_local_is_equal_too(make_swarm: MakeSwarm, run: Run) -> None:

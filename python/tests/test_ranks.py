@@ -13,7 +13,7 @@ import pytest
 
 from fakeswarm import FakeSwarm
 from helpers import construct, together
-from swarmlearning import _params, _rank_links, _ranks, errors
+from swarmlearning import _params, _rank_links, _rank_weights, _ranks, errors
 from swarmlearning._ranks import Point, Progress, Ranks
 from swarmlearning.base import Engine
 from swarmlearning.errors import RankLostError, UnevenRanksError
@@ -195,7 +195,7 @@ def test_weights_that_differ_are_named(make_swarm: MakeSwarm) -> None:
 
     def program(rank: int) -> None:
         model, ranks = Weights(rank), Ranks(Member(room, rank), LOGGER)
-        ranks.watch(lambda: int(model.value[0]), "average the gradients")
+        ranks.watch(lambda batches: _rank_weights.sums([("float32", model.value)], batches), "average the gradients")
         e = engine(swarm, 0, ranks, model)
         e.train_begin()
         for _ in range(2):

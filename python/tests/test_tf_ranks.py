@@ -51,10 +51,10 @@ with strategy.scope():
     optimizer = keras.optimizers.SGD(0.1)
     model.compile(optimizer, loss="mse")
 if options["loop"]:
-    swarm = SwarmCallback(syncFrequency=3, minPeers=2, totalEpochs=2, model=model)
+    swarm = SwarmCallback(syncFrequency=3, minPeers=options["peers"], totalEpochs=2, model=model)
 else:
     with strategy.scope():
-        swarm = SwarmCallback(syncFrequency=3, minPeers=2, totalEpochs=2)
+        swarm = SwarmCallback(syncFrequency=3, minPeers=options["peers"], totalEpochs=2)
 random = np.random.default_rng(rank)
 x = random.normal(size=(7 * 4, 4)).astype("float32")
 y = x.sum(axis=1, keepdims=True)
@@ -72,6 +72,22 @@ def step(x, y):
         optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
     strategy.run(replica, (x, y))
 
+def mine(variable):
+    held = variable if callable(variable.value) else variable.value
+    return held.values[0]
+
+def nudge():
+    # This worker's own last bits.
+    for variable in model.trainable_weights:
+        up = random.random(variable.shape) < 0.5
+        mine(variable).assign(np.nextafter(mine(variable).numpy(), np.where(up, 9, -9).astype("float32")))
+
+def train_apart(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ mine(model.trainable_weights[0])) ** 2)
+    variable = mine(model.trainable_weights[0])
+    variable.assign_sub(1e-4 * tape.gradient(loss, variable))
+
 if options["loop"]:
     ready("waits")
     swarm.on_train_begin()
@@ -79,18 +95,16 @@ if options["loop"]:
     for epoch in range(2):
         for batch in range(7):
             part = slice(4 * batch, 4 * batch + 4)
-            step(tf.constant(x[part]), tf.constant(y[part]))
+            (train_apart if options.get("apart") else step)(tf.constant(x[part]), tf.constant(y[part]))
+            if options.get("noise"):
+                nudge()
             swarm.on_batch_end(samples=4)
         swarm.on_epoch_end(epoch)
     swarm.on_train_end()
 else:
     model.fit(x, y, batch_size=8, epochs=2, steps_per_epoch=3, verbose=0, callbacks=[swarm])
 
-def value(variable):
-    held = variable if callable(variable.value) else variable.value
-    return held.values[0].numpy().tobytes()
-
-digest = hashlib.sha256(b"".join(value(variable) for variable in model.weights)).hexdigest()
+digest = hashlib.sha256(b"".join(mine(variable).numpy().tobytes() for variable in model.weights)).hexdigest()
 with open(options["out"] + str(rank), "w") as out:
     json.dump({"digest": digest, "round": swarm.round, "samples": swarm.samples}, out)
 """
@@ -114,7 +128,13 @@ def start(tmp_path: pathlib.Path) -> Iterator[Start]:
 
     def workers(swarm: FakeSwarm, peer: int, count: int, loop: bool, **options: Any) -> list[subprocess.Popen[str]]:
         (tmp_path / "train.py").write_text(PROGRAM)
-        options = {"seed": peer, "out": str(tmp_path / f"peer-{peer}-"), "loop": loop, **options}
+        options = {
+            "seed": peer,
+            "peers": len(swarm.peers),
+            "out": str(tmp_path / f"peer-{peer}-"),
+            "loop": loop,
+            **options,
+        }
         cluster = {"worker": [f"localhost:{port}" for port in ports(count)]}
         mine = []
         for rank in range(count):
@@ -147,9 +167,9 @@ def start(tmp_path: pathlib.Path) -> Iterator[Start]:
 
 @pytest.mark.parametrize("loop", [True, False], ids=["loop", "fit"])
 def test_workers_are_one_peer(make_swarm: MakeSwarm, start: Start, tmp_path: pathlib.Path, loop: bool) -> None:
-    """A peer of two workers and one of one: all processes end with the same bytes."""
+    """A peer of two workers and one of one: all processes end with the same bytes, whatever processors round."""
     swarm = make_swarm(2, poll=0.2)
-    processes = start(swarm, 0, 2, loop) + start(swarm, 1, 1, loop)
+    processes = start(swarm, 0, 2, loop, noise=True) + start(swarm, 1, 1, loop)
     for process in processes:
         out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
@@ -163,6 +183,14 @@ def test_workers_are_one_peer(make_swarm: MakeSwarm, start: Start, tmp_path: pat
     opened = [entry[2] for entry in swarm.log if entry[1] == "/v1/session"]
     assert len(opened) == 2, "rank 0 alone opens a session"
     assert opened[0]["tensors"] == opened[1]["tensors"], "the names are those of a peer of one worker"
+
+
+def test_workers_that_train_apart_are_found(make_swarm: MakeSwarm, start: Start) -> None:
+    for worker in start(make_swarm(1), 0, 2, True, apart=True):
+        out, _ = worker.communicate(timeout=120)
+        assert worker.returncode != 0, out
+        assert "UnevenRanksError: rank 1 merges in epoch 1 after 3 batches with other weights than rank 0" in out
+        assert "inside strategy.run" in out
 
 
 @pytest.mark.parametrize("when", ["waits", "trains"])

@@ -146,6 +146,7 @@ class Do:
 
 def train(name: str, options: dict[str, Any]) -> None:
     """A training program as people write it."""
+    import numpy as np
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -167,14 +168,14 @@ def train(name: str, options: dict[str, Any]) -> None:
     torch.manual_seed(options.get("seed", 0))
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
     model = module if options.get("plain") else nn.parallel.DistributedDataParallel(module)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.get("lr", 0.1))
     do.at("callback")
     if options.get("early"):
         early.on_train_begin()
     settings = {"syncFrequency": 3, "minPeers": 2, "totalEpochs": 2, **options["callback"]}
     swarm = SwarmCallback(model=module if options.get("given") == "module" else model, **settings)
     if options.get("unwatched"):
-        swarm._engine._ranks.watch(lambda: 0, "")
+        swarm._engine._ranks.watch(lambda batches: np.zeros(8), "")
     do.at("begin")
     if do.told.get("begin") == "shard":
         # As FSDP does, which takes them into one of its own.
@@ -190,6 +191,10 @@ def train(name: str, options: dict[str, Any]) -> None:
             with model.no_sync() if options.get("apart") else contextlib.nullcontext():
                 nn.functional.cross_entropy(model(torch.randn(4, 4)), torch.arange(4) % 2).backward()
             optimizer.step()
+            for parameter in module.parameters() if options.get("noise") else ():
+                # Each rank's own last bit of every weight.
+                up = torch.rand(parameter.shape) < 0.5
+                parameter.data = torch.nextafter(parameter.data, torch.where(up, 9.0, -9.0))
             if options.get("nan") == step:
                 module[0].weight.data[0] = float("nan")
             swarm.on_batch_end(samples=4)

@@ -14,7 +14,7 @@ from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._pyt_model import Module
 from swarmlearning._pyt_prox import Proximal
-from swarmlearning._pyt_ranks import APART_REMEDY, digest, joined, spans_processes, unwrapped
+from swarmlearning._pyt_ranks import APART_REMEDY, joined, spans_processes, unwrapped, weight_sums
 from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loader
 from swarmlearning._pyt_shards import Whole, refuse
 from swarmlearning._ranks import Ranks
@@ -87,7 +87,7 @@ class TorchCallback(Attributes):
         merged = Module(model, evaluator, local, self._proximal, only)
         if ranks is not None:
             # Also of DistributedDataParallel, which a program can keep from averaging.
-            ranks.watch(lambda: digest(merged.parameters()), APART_REMEDY)
+            ranks.watch(lambda batches: weight_sums(merged.parameters(), batches), APART_REMEDY)
         self._engine = Engine(params, merged, self._framework, logger, ranks)
 
     def _only(self, model: torch.nn.Module, options: dict[str, Any]) -> Optional[Collection[str]]:

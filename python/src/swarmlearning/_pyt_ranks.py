@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import collections
 import datetime
-import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ import torch
 
 from swarmlearning import _hvd_ranks, _ranks
 from swarmlearning._pyt_shards import refuse_marked
+from swarmlearning._rank_weights import SAMPLED, stride, sums
 from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
 from swarmlearning.errors import RankLostError
 from swarmlearning.layout import Array
@@ -28,8 +28,6 @@ LIMIT = datetime.timedelta(minutes=30)
 # Words of rank 0 that a rank can miss before it takes rank 0 for lost.
 BEATS = 6
 
-# Elements of each parameter by which ranks compare their weights.
-SAMPLED = 1024
 APART_REMEDY = (
     "train with DistributedDataParallel and call that model, not the module inside; leave no_sync and averaging of "
     "models (post_localSGD) out; or average the gradients, as hvd.DistributedOptimizer does"
@@ -51,21 +49,22 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
             return model
 
 
-def digest(parameters: Iterable[torch.Tensor]) -> int:
-    """Give a number that differs, all but surely, where parameters were trained otherwise: of their first elements.
+def weight_sums(parameters: Iterable[torch.Tensor], batches: int) -> Array:
+    """Give the sums by which ranks compare what they have trained, after so many batches since it was equal.
 
     Buffers are left out: batch norm's are each rank's own from one forward pass to the next.
     """
-    firsts: dict[torch.device, list[torch.Tensor]] = {}
+    samples: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
     for parameter in parameters:
         refuse_marked(parameter)
-        first = parameter.detach().reshape(-1)[:SAMPLED].contiguous()
-        firsts.setdefault(first.device, []).append(first.view(torch.uint8))
-    found = hashlib.sha256()
-    for pieces in firsts.values():
-        # One copy from each device, not one for each parameter.
-        found.update(torch.cat(pieces).cpu().numpy().tobytes())
-    return int.from_bytes(found.digest()[:8], "big") >> 1
+        if parameter.requires_grad:
+            sample = parameter.detach().reshape(-1)[:: stride(parameter.numel())][:SAMPLED]
+            samples.setdefault((sample.device, sample.dtype), []).append(sample)
+    # One copy from each device, not one for each parameter.
+    return sums(
+        ((str(kind[1])[len("torch.") :], torch.cat(pieces).float().cpu().numpy()) for kind, pieces in samples.items()),
+        batches,
+    )
 
 
 def spans_processes() -> bool:

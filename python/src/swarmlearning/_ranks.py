@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Protocol
 
 import numpy as np
 
+from swarmlearning import _rank_weights
 from swarmlearning.errors import ProtocolError, RankLostError, SwarmError, UnevenRanksError, from_reason
 from swarmlearning.layout import Array, digest_number
 
@@ -91,8 +92,9 @@ class Ranks:
         self._logger = logger
         self._owes = False  # The others wait for rank 0's answer.
         self._beat: Optional[_Beat] = None
-        self._digest: Callable[[], int] = lambda: 0
+        self._sums: Callable[[int], Array] = lambda batches: np.zeros(_rank_weights.SUMS)
         self._watch_remedy = ""
+        self._compared = 0  # batches when the weights were compared last
 
     @property
     def leads(self) -> bool:
@@ -118,9 +120,12 @@ class Ranks:
         """Report whether something holds at every rank."""
         return all(row[0] for row in self._group.gather([int(holds)]))
 
-    def watch(self, digest: Callable[[], int], remedy: str) -> None:
-        """Compare a digest of all ranks' weights whenever rank 0's, which alone are merged, are handed in."""
-        self._digest, self._watch_remedy = digest, remedy
+    def watch(self, sums: Callable[[int], Array], remedy: str) -> None:
+        """Compare all ranks' weights whenever rank 0's, which alone are merged, are handed in.
+
+        sums gives those of _rank_weights, after so many batches.
+        """
+        self._sums, self._watch_remedy = sums, remedy
 
     def meet(self, point: Point, progress: Progress, layout: int = 0) -> Optional[int]:
         """Wait for all ranks, which must be at the same point; give the others' samples, None where not all are known.
@@ -128,25 +133,33 @@ class Ranks:
         layout is a digest of the model's tensors. Rank 0 then owes the others an answer.
         """
         doing = f"rank {self._group.rank} {point.words(progress.batches, progress.epochs)}"
-        # Before any training their weights may differ: the first merge is what makes them the same.
-        weights = self._digest() if progress.batches and point in (Point.MERGE, Point.END) else 0
-        row = [point, progress.batches, progress.epochs, progress.samples, layout, weights]
+        row = [point, progress.batches, progress.epochs, progress.samples, layout, *self._weights(point, progress)]
         with hinting(self._logger, f"{doing} and waits for the other ranks: {EQUAL_REMEDY}"):
             try:
                 rows = self._group.gather(row)
             except RankLostError as err:
                 raise RankLostError(f"{doing}, and another rank does not: {err.message}", LOST_REMEDY) from None
         _check_even(rows)
-        for rank, other in enumerate(rows):
-            if other[5] != rows[0][5]:
-                raise UnevenRanksError(
-                    f"rank {rank} {point.words(progress.batches, progress.epochs)} with other weights than rank 0, "
-                    "and rank 0's alone would be merged",
-                    self._watch_remedy,
-                )
+        apart = _rank_weights.differs([other[5:] for other in rows])
+        if apart:
+            raise UnevenRanksError(
+                f"rank {apart} {point.words(progress.batches, progress.epochs)} with other weights than rank 0, "
+                "and rank 0's alone would be merged",
+                self._watch_remedy,
+            )
         self._owe()
         others = [row[3] for rank, row in enumerate(rows) if rank != self._group.rank]
         return None if min(others) < 0 else sum(others)
+
+    def _weights(self, point: Point, progress: Progress) -> list[int]:
+        if point is Point.BEGIN:
+            self._compared = 0
+        # Before any training they may differ: the first merge is what makes them the same.
+        if not progress.batches or point not in (Point.MERGE, Point.END):
+            return [0] * _rank_weights.SUMS
+        since, self._compared = progress.batches - self._compared, progress.batches
+        bits: list[int] = self._sums(since).view(np.int64).tolist()
+        return bits
 
     def check(self) -> None:
         """Raise RankLostError where rank 0, which waits for the swarm, has seen that another rank is gone."""

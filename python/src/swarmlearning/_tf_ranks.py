@@ -23,6 +23,7 @@ from swarmlearning.errors import ParameterError, RankLostError
 from swarmlearning.layout import Array
 
 _STRATEGY = "MultiWorkerMirroredStrategy"
+APART_REMEDY = "train with fit, or with an optimizer inside strategy.run, which averages the gradients of all workers"
 
 
 class _Place(NamedTuple):

@@ -12,9 +12,10 @@ from swarmlearning import _params
 from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning._rank_weights import SAMPLED, stride, sums
 from swarmlearning._ranks import Ranks
 from swarmlearning._tf_prox import Proximal
-from swarmlearning._tf_ranks import joined, own, refuse_unmet, refuse_what_is_shared
+from swarmlearning._tf_ranks import APART_REMEDY, joined, own, refuse_unmet, refuse_what_is_shared
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import ModelChangedError, ParameterError, SwarmError
 from swarmlearning.layout import Array, Tensor
@@ -141,6 +142,7 @@ class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
             refuse_unmet(self._adapter.model)
         elif self._workers.connect(self._adapter.model):
             try:
+                self._ranks.watch(lambda batches: sums(self._adapter.samples(), batches), APART_REMEDY)
                 self._ranks.agree(self._alike)
             except BaseException:
                 self._workers.leave()
@@ -200,6 +202,13 @@ class _KerasModel:
         # Not the variables' own mark: Keras 2 leaves it as it is when a layer is frozen.
         trained = {id(variable) for variable in self.model.trainable_weights}
         return [id(variable) in trained for variable in self._shared()]
+
+    def samples(self) -> Iterator[tuple[str, Array]]:
+        """Give what ranks compare of the weights that are trained, with its type."""
+        for variable, trained in zip(self._shared(), self.learned()):
+            if trained:
+                flat = _value(variable).ravel()
+                yield flat.dtype.name, flat[:: stride(flat.size)][:SAMPLED]
 
     def _shared(self) -> list[Any]:
         """Give the weights that are merged."""
