@@ -55,8 +55,9 @@ def make(swarm: FakeSwarm, peer: int, model: Any, metrics: Any = "", **kwargs: A
 
 
 def loader(count: int = 10, batch: int = 4) -> Any:
-    torch.manual_seed(0)
-    return DataLoader(TensorDataset(torch.randn(count, 4), torch.arange(count) % 4), batch_size=batch)
+    # Of its own: threads that make one at once would take turns with torch's.
+    random = torch.Generator().manual_seed(0)
+    return DataLoader(TensorDataset(torch.randn(count, 4, generator=random), torch.arange(count) % 4), batch_size=batch)
 
 
 def test_odd_models_become_equal(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
