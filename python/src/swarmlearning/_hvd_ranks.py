@@ -13,8 +13,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from swarmlearning._ranks import LOST_REMEDY
-from swarmlearning.errors import ParameterError, RankLostError
+from swarmlearning._ranks import LOST_REMEDY, MAX_ERROR
+from swarmlearning.errors import ParameterError, RankLostError, one_line
 from swarmlearning.layout import Array
 
 _GATHER, _BROADCAST = "swarmlearning.gather", "swarmlearning.broadcast"
@@ -63,7 +63,7 @@ class Horovod:
         try:
             rows = self._horovod.allgather(own, name=_GATHER)
         except (RuntimeError, ValueError) as err:
-            raise RankLostError(f"it has ended or does not answer: {_line(err)}", LOST_REMEDY) from None
+            raise RankLostError(f"it has ended or does not answer: {one_line(err, MAX_ERROR)}", LOST_REMEDY) from None
         return [[int(number) for number in other] for other in rows]
 
     def broadcast(self, data: Array) -> None:
@@ -73,13 +73,9 @@ class Horovod:
             self._horovod.broadcast_(tensor, 0, name=_BROADCAST)
         except (RuntimeError, ValueError) as err:
             lost = "rank 0" if self.rank else "another rank"
-            raise RankLostError(f"rank {self.rank} has lost {lost}: {_line(err)}", LOST_REMEDY) from None
+            raise RankLostError(f"rank {self.rank} has lost {lost}: {one_line(err, MAX_ERROR)}", LOST_REMEDY) from None
 
     def leave(self) -> None:
         """See Group. Ends Horovod altogether: it has no smaller end that the other ranks would notice."""
         with suppress(Exception):
             self._horovod.shutdown()
-
-
-def _line(err: Exception) -> str:
-    return " ".join(str(err).split())[:300]

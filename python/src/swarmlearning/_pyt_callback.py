@@ -19,7 +19,7 @@ from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loa
 from swarmlearning._pyt_shards import Whole, refuse
 from swarmlearning._ranks import Ranks
 from swarmlearning.base import Engine
-from swarmlearning.errors import ParameterError
+from swarmlearning.errors import ParameterError, RankLostError
 
 _SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs")
 
@@ -31,7 +31,7 @@ def _left_on_failure(ranks: Optional[Ranks]) -> Iterator[None]:
         yield
     except BaseException as err:
         if ranks is not None:
-            ranks.give_up("RANK_LOST", str(err))
+            ranks.give_up(RankLostError.reason, str(err))
         raise
 
 

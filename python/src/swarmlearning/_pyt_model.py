@@ -12,7 +12,7 @@ from swarmlearning._local import LocalLayers
 from swarmlearning._pyt_prox import Proximal
 from swarmlearning._pyt_score import Evaluator
 from swarmlearning.base import Score
-from swarmlearning.errors import DTypeError, ModelChangedError, ParameterError
+from swarmlearning.errors import DTypeError, ModelChangedError, ParameterError, one_line
 from swarmlearning.layout import Array, Tensor
 
 
@@ -70,7 +70,7 @@ class Module:
         try:
             self._module.load_state_dict(state, strict=strict)
         except RuntimeError as err:
-            raise ModelChangedError(f"load the merged model: {' '.join(str(err).split())}") from None
+            raise ModelChangedError(f"load the merged model: {one_line(err)}") from None
 
     def _shared(self, state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """Give the entries that are merged."""

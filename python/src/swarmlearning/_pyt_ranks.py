@@ -16,8 +16,8 @@ import torch
 from swarmlearning import _hvd_ranks, _ranks
 from swarmlearning._pyt_shards import refuse_marked
 from swarmlearning._rank_weights import SAMPLED, stride, sums
-from swarmlearning._ranks import LOST_REMEDY, Ranks, hinting
-from swarmlearning.errors import RankLostError
+from swarmlearning._ranks import LOST_REMEDY, MAX_ERROR, Ranks, hinting
+from swarmlearning.errors import RankLostError, one_line
 from swarmlearning.layout import Array
 
 # Tensors of so many collectives are kept: gloo's threads let go of them a moment after the collective, and should not
@@ -100,7 +100,7 @@ class _Gloo:
             atexit.register(self.leave)
         except (RuntimeError, ValueError) as err:
             raise RankLostError(
-                f"rank {self.rank} can't reach all {self.size} ranks: {_line(err)}",
+                f"rank {self.rank} can't reach all {self.size} ranks: {one_line(err, MAX_ERROR)}",
                 "make a SwarmCallback on every rank; across hosts GLOO_SOCKET_IFNAME names the network interface",
             ) from None
 
@@ -113,7 +113,7 @@ class _Gloo:
         try:
             torch.distributed.all_gather(rows, own, group=self._present())
         except (RuntimeError, ValueError) as err:
-            raise RankLostError(f"it has ended or does not answer: {_line(err)}", LOST_REMEDY) from None
+            raise RankLostError(f"it has ended or does not answer: {one_line(err, MAX_ERROR)}", LOST_REMEDY) from None
         return [[int(number) for number in other] for other in rows]
 
     def broadcast(self, data: Array) -> None:
@@ -123,7 +123,7 @@ class _Gloo:
             torch.distributed.broadcast(tensor, 0, group=self._present())
         except (RuntimeError, ValueError) as err:
             lost = "rank 0" if self.rank else "another rank"
-            raise RankLostError(f"rank {self.rank} has lost {lost}: {_line(err)}", LOST_REMEDY) from None
+            raise RankLostError(f"rank {self.rank} has lost {lost}: {one_line(err, MAX_ERROR)}", LOST_REMEDY) from None
 
     def leave(self) -> None:
         atexit.unregister(self.leave)
@@ -161,7 +161,3 @@ def _backends(group: Any) -> Iterator[Any]:
         with suppress(AttributeError, RuntimeError):
             yield group._get_backend(torch.device(kind))
     yield group
-
-
-def _line(err: Exception) -> str:
-    return " ".join(str(err).split())[:300]

@@ -14,7 +14,7 @@ import torch
 
 from swarmlearning._params import near
 from swarmlearning.base import Score
-from swarmlearning.errors import ParameterError, SwarmError
+from swarmlearning.errors import ParameterError, SwarmError, one_line
 
 LossFunction = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def loader(data: Any, batch_size: int, collate: Optional[Callable[[Any], Any]] =
         next(iter(made), None)
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as err:
         raise ParameterError(
-            f"adsValData: no batch can be made of this {type(data).__name__}: {' '.join(str(err).split())}",
+            f"adsValData: no batch can be made of this {type(data).__name__}: {one_line(err)}",
             "give a torch.utils.data.DataLoader with a collate_fn of its own",
         ) from None
     return made
@@ -113,7 +113,7 @@ class Evaluator:
         except (RuntimeError, ValueError, TypeError, IndexError) as err:
             if not self._lenient:
                 raise SwarmError(
-                    f"measure loss on adsValData: {' '.join(str(err).split())}",
+                    f"measure loss on adsValData: {one_line(err)}",
                     "check lossFunction, metricFunction and that adsValData yields (input, target)",
                     reason="EVALUATION",
                 ) from err

@@ -26,6 +26,8 @@ BEAT_SECONDS = 5.0
 HINT_SECONDS = 30.0
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_REASON = 500
+# Characters of what a framework says of a lost rank, within such a reason.
+MAX_ERROR = 300
 # Bytes of a model that are broadcast at a time.
 PIECE_BYTES = 32 << 20
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, NoReturn, Optional, Union
 from swarmlearning import _hvd_ranks
 from swarmlearning._params import loopback
 from swarmlearning._rank_sockets import KEY_BYTES, LATE_SECONDS, Door, First, Other, enter
-from swarmlearning._ranks import hinting
-from swarmlearning.errors import ParameterError, RankLostError
+from swarmlearning._ranks import MAX_ERROR, hinting
+from swarmlearning.errors import ParameterError, RankLostError, one_line
 from swarmlearning.layout import Array
 
 _STRATEGY = "MultiWorkerMirroredStrategy"
@@ -230,6 +230,6 @@ def _from_rank_0(strategy: Any, key: bytes) -> bytes:
         return bytes(int(number) for number in shared.numpy())
     except (tf.errors.OpError, ValueError, RuntimeError) as err:
         raise RankLostError(
-            f"not all workers have begun the training: {' '.join(str(err).split())[:300]}",
+            f"not all workers have begun the training: {one_line(err, MAX_ERROR)}",
             "call on_train_begin on every rank",
         ) from None

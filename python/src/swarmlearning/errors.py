@@ -252,3 +252,8 @@ def from_reason(reason: str, message: str, remedy: str = "") -> SwarmError:
     """Make the error for a reason that the daemon sent; an unknown reason is kept in a plain SwarmError."""
     cls = Registry.by_reason.get(reason, SwarmError)
     return cls(message, remedy, reason=reason)
+
+
+def one_line(err: BaseException, most: Optional[int] = None) -> str:
+    """Give another package's error as part of a message: in one line, of so many characters at most; None: all."""
+    return " ".join(str(err).split())[:most]

@@ -17,7 +17,7 @@ from swarmlearning._ranks import Ranks
 from swarmlearning._tf_prox import Proximal
 from swarmlearning._tf_ranks import APART_REMEDY, joined, own, refuse_unmet, refuse_what_is_shared
 from swarmlearning.base import Engine, Score
-from swarmlearning.errors import ModelChangedError, ParameterError, SwarmError
+from swarmlearning.errors import ModelChangedError, ParameterError, SwarmError, one_line
 from swarmlearning.layout import Array, Tensor
 
 try:
@@ -238,7 +238,7 @@ class _KerasModel:
         except (ValueError, TypeError, RuntimeError) as err:
             if not self._lenient:
                 raise SwarmError(
-                    f"measure loss on adsValData: {' '.join(str(err).split())}",
+                    f"measure loss on adsValData: {one_line(err)}",
                     "check adsValData against the model's inputs",
                     reason="EVALUATION",
                 ) from err
