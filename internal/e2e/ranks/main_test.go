@@ -50,6 +50,9 @@ func newSwarm(t *testing.T, peers int) *swarm {
 	return w
 }
 
+// unfit is the exit code of python/tools/env.sh where the system must be changed first.
+const unfit = 3
+
 // environment is the interpreter of one that python/tools/env.sh makes. Its packages are the system's, beside its own.
 func environment(t *testing.T, kind string) string {
 	t.Helper()
@@ -57,8 +60,11 @@ func environment(t *testing.T, kind string) string {
 	var why strings.Builder
 	cmd.Stderr = &why
 	out, err := cmd.Output()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == unfit {
+		t.Skipf("needs the Python environment %s: %s", kind, e2etest.Last(why.String(), 3))
+	}
 	if err != nil {
-		t.Skipf("needs the Python environment %s: %v\n%s", kind, err, e2etest.Last(why.String(), 3))
+		t.Fatalf("the Python environment %s can not be made: %v\n%s", kind, err, e2etest.Last(why.String(), 30))
 	}
 	return strings.TrimSpace(string(out))
 }
