@@ -12,7 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/doctor"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swop"
-	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // doctorSWOP looks at a SWOP to be. Its profile is read with its options.
@@ -63,7 +63,7 @@ func (p *patient) profile(o *start.SWOP, err error) (more bool) {
 	if unread != nil {
 		return true // which err says
 	}
-	add := func(status doctor.Status, all []*taskfile.Finding) {
+	add := func(status doctor.Status, all []*yamlfile.Finding) {
 		for _, f := range all {
 			p.out.Add(doctor.Line("profile", status, fmt.Sprintf("%s:%d: ", f.File, f.Line), f.Text, "see docs/reference/tasks.md"))
 		}
@@ -73,7 +73,7 @@ func (p *patient) profile(o *start.SWOP, err error) (more bool) {
 	if len(wrong)+len(odd) == 0 {
 		p.out.Add(doctor.Well("profile", o.ProfilePath()+" is read as it stands there"))
 	}
-	var first *taskfile.Finding
+	var first *yamlfile.Finding
 	if len(wrong) == 0 || !errors.As(err, &first) {
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 func lintCommands() []*Command {
@@ -32,7 +33,7 @@ func lintCommands() []*Command {
 }
 
 // lint checks the files that a command names; valid is what it says of one without fault.
-func lint(valid string, check func(file string, data []byte) []*taskfile.Finding) func(context.Context, *Session, Args) error {
+func lint(valid string, check func(file string, data []byte) []*yamlfile.Finding) func(context.Context, *Session, Args) error {
 	return func(_ context.Context, s *Session, args Args) error {
 		if len(args.Rest) == 0 {
 			return exit.New(exit.Usage, "name one file or more", "FILE is missing")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // head is a task file's without its body.
@@ -36,7 +37,7 @@ func TestRefusesBadTasks(t *testing.T) {
 		{"a field for anchors", "x-env: &env [A: 1]\n" + pull, "f:1: unknown field x-env: use Author, Body, Name, Outcome, Prereq or TaskType"},
 		{"a variable that is a list", runSwarm("Command: a.py", "Entrypoint: e", "WorkingDir: /w", "Envvars: [H: [1, 2]]"), "f:10: H of Body.Envvars is a list: write text"},
 		{"a name that is no word", strings.Replace(pull, "Name: x", "Name: tâche", 1), `f:1: Name is "tâche": use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit`},
-		{"two documents", pull + "  Tag: t\n  Auth: null\n---\nName: y\n", "f:11: a second document begins: give each task a file of its own"},
+		{"two documents", pull + "  Tag: t\n  Auth: null\n---\nName: y\n", "f:11: a second document begins: give each a file of its own"},
 		{"unknown type", strings.Replace(pull, "PULL_IMAGE", "PULL_IMAGES", 1), `f:2: TaskType "PULL_IMAGES" is not known: did you mean PULL_IMAGE?`},
 		{"a type of the documents alone", strings.Replace(pull, "PULL_IMAGE", "BUILD_SWARM", 1), `f:2: TaskType "BUILD_SWARM" is not known: did you mean MAKE_USER_CONTAINER?`},
 		{"no type", strings.Replace(pull, "PULL_IMAGE", "", 1), `f:2: TaskType is empty: use MAKE_SWARM_USER_CONTENT, MAKE_USER_CONTAINER, PULL_IMAGE or RUN_SWARM`},
@@ -77,8 +78,8 @@ func TestRefusesBadTasks(t *testing.T) {
 // What costs more than a task file can be worth is refused before it costs it.
 func TestBoundsFiles(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"size", strings.Repeat("#", taskfile.MaxFile+1), "f:1: the file has 1048577 bytes, at most 1048576 are read"},
-		{"values", "[" + strings.Repeat("a,", 1<<16) + "]", "f:1: the file has more lists, maps and lines than a task or profile can need"},
+		{"size", strings.Repeat("#", yamlfile.MaxFile+1), "f:1: the file has 1048577 bytes, at most 1048576 are read"},
+		{"values", "[" + strings.Repeat("a,", 1<<16) + "]", "f:1: the file has more lists, maps and lines than anything that is read needs"},
 		{"depth", strings.Repeat("[", 100) + strings.Repeat("]", 100), "f:1: more than 32 values are nested here"},
 		{"great depth", strings.Repeat("[", 60000), "f:1: it is no YAML: exceeded max depth of 10000"},
 		{"fields", "{" + strings.Repeat("a: b, ", 2000) + "}", "f:1: the file has 2000 fields, at most 1024 are read"},

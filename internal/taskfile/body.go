@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // Body is what a task is to do: PullImage, MakeUserContainer, MakeSwarmUserContent or RunSwarm.
@@ -124,159 +125,159 @@ func (RunSwarm) Type() string { return task.RunSwarm }
 // ReadBody reads the definition of a task, as ReadTask makes it or as an operator has typed it line by line. Its error is one line and names
 // the definition's line, from 1. A body that still has placeholders is refused: nobody can carry it out.
 func ReadBody(taskType string, definition []byte) (Body, error) {
-	d := &document{}
+	d := &yamlfile.Document{}
 	var body Body
-	if root := d.parse(definition); root != nil {
-		body = d.at(root, "").body(taskType)
+	if root := d.Parse(definition); root != nil {
+		body = readBody(d.At(root, ""), taskType)
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
-	if err := asError(d.first(unfilled)); err != nil {
+	if err := asError(d.First(yamlfile.Unfilled)); err != nil {
 		return nil, err
 	}
 	return body, nil
 }
 
 // body reads a body of a type; nil, with a finding, if it is none.
-func (v value) body(taskType string) Body {
+func readBody(v yamlfile.Value, taskType string) Body {
 	switch taskType {
 	case task.PullImage:
-		return v.pullImage()
+		return pullImage(v)
 	case task.MakeUserContainer:
-		return v.makeUserContainer()
+		return makeUserContainer(v)
 	case task.MakeSwarmUserContent:
-		return v.makeContent()
+		return makeContent(v)
 	case task.RunSwarm:
-		return v.runSwarm()
+		return runSwarm(v)
 	}
-	v.find(broken, "task type %q is not known%s", clip(taskType), meant(taskType, Types))
+	v.Find(yamlfile.Broken, "task type %q is not known%s", yamlfile.Excerpt(taskType), yamlfile.Meant(taskType, Types))
 	return nil
 }
 
-func (v value) pullImage() Body {
-	f := v.fields(broken, "OrgAndReg", "RepoName", "Tag", "Auth")
+func pullImage(v yamlfile.Value) Body {
+	f := v.Fields(yamlfile.Broken, "OrgAndReg", "RepoName", "Tag", "Auth")
 	if f == nil {
 		return nil
 	}
-	p := PullImage{OrgAndReg: f.may("OrgAndReg", rule{}), RepoName: f.want("RepoName", rule{}), Tag: f.may("Tag", rule{})}
-	switch auth := f.get("Auth", odd); {
-	case auth.null():
-	case strings.HasPrefix(auth.kind(), "a "): // a map, or a mistake
-		a := auth.fields(broken, "Username", "Password")
+	p := PullImage{OrgAndReg: f.May("OrgAndReg", yamlfile.Rule{}), RepoName: f.Want("RepoName", yamlfile.Rule{}), Tag: f.May("Tag", yamlfile.Rule{})}
+	switch auth := f.Get("Auth", yamlfile.Odd); {
+	case auth.Null():
+	case strings.HasPrefix(auth.Kind(), "a "): // a map, or a mistake
+		a := auth.Fields(yamlfile.Broken, "Username", "Password")
 		if a == nil {
 			return nil
 		}
-		p.Auth = Auth{Username: a.want("Username", rule{free: true}), Password: a.want("Password", rule{free: true})}
-		auth.find(noted, "%s has a password, which every node of the swarm will hold and every operator can read: give the path of a config.json on the hosts", auth.name)
+		p.Auth = Auth{Username: a.Want("Username", yamlfile.Rule{Free: true}), Password: a.Want("Password", yamlfile.Rule{Free: true})}
+		auth.Find(yamlfile.Noted, "%s has a password, which every node of the swarm will hold and every operator can read: give the path of a config.json on the hosts", auth.Name)
 	default:
-		p.Auth.Config = auth.text(rule{})
+		p.Auth.Config = auth.Text(yamlfile.Rule{})
 	}
 	return p
 }
 
-func (v value) makeUserContainer() Body {
-	f := v.fields(broken, "BuildContext", "BuildType", "BuildSteps")
+func makeUserContainer(v yamlfile.Value) Body {
+	f := v.Fields(yamlfile.Broken, "BuildContext", "BuildType", "BuildSteps")
 	if f == nil {
 		return nil
 	}
-	m := MakeUserContainer{BuildContext: f.may("BuildContext", rule{least: 3})}
-	switch kind := f.get("BuildType", odd); {
-	case kind.null():
-	case strings.EqualFold(kind.n.Value, "REMOTE"):
-		kind.find(broken, "%s REMOTE was never made: use INLINE", kind.name)
+	m := MakeUserContainer{BuildContext: f.May("BuildContext", yamlfile.Rule{Least: 3})}
+	switch kind := f.Get("BuildType", yamlfile.Odd); {
+	case kind.Null():
+	case strings.EqualFold(kind.Node.Value, "REMOTE"):
+		kind.Find(yamlfile.Broken, "%s REMOTE was never made: use INLINE", kind.Name)
 	default:
-		kind.oneOf("INLINE")
+		kind.OneOf("INLINE")
 	}
-	steps := f.get("BuildSteps", broken)
-	items := steps.list()
+	steps := f.Get("BuildSteps", yamlfile.Broken)
+	items := steps.List()
 	for _, s := range items {
-		m.BuildSteps = append(m.BuildSteps, s.text(rule{least: -1, lines: true, free: true}))
+		m.BuildSteps = append(m.BuildSteps, s.Text(yamlfile.Rule{Least: -1, Lines: true, Free: true}))
 	}
 	switch {
-	case f.has("BuildSteps") && len(items) == 0:
-		steps.find(broken, "%s is empty: write lines of a Dockerfile", steps.name)
+	case f.Has("BuildSteps") && len(items) == 0:
+		steps.Find(yamlfile.Broken, "%s is empty: write lines of a Dockerfile", steps.Name)
 	case len(items) > 80:
-		steps.find(strict, "%s has %d lines: the original takes 80", steps.name, len(items))
+		steps.Find(yamlfile.Strict, "%s has %d lines: the original takes 80", steps.Name, len(items))
 	}
 	return m
 }
 
-func (v value) makeContent() Body {
-	f := v.fields(broken, "ContentType", "OpsList")
+func makeContent(v yamlfile.Value) Body {
+	f := v.Fields(yamlfile.Broken, "ContentType", "OpsList")
 	if f == nil {
 		return nil
 	}
 	m := MakeSwarmUserContent{}
-	if kind := f.get("ContentType", broken); f.has("ContentType") {
-		m.ContentType = kind.oneOf(BuildContent, SwarmContent)
+	if kind := f.Get("ContentType", yamlfile.Broken); f.Has("ContentType") {
+		m.ContentType = kind.OneOf(BuildContent, SwarmContent)
 	}
-	ops := f.get("OpsList", broken)
-	items := ops.list()
+	ops := f.Get("OpsList", yamlfile.Broken)
+	items := ops.List()
 	for _, item := range items {
-		o := item.fields(broken, "Operation", "Target", "Options")
+		o := item.Fields(yamlfile.Broken, "Operation", "Target", "Options")
 		if o == nil {
 			continue
 		}
-		x := Operation{Target: o.want("Target", rule{}), Out: o.get("Options", 0).out()}
-		if op := o.get("Operation", broken); o.has("Operation") {
-			x.Operation = op.oneOf(Download, Extract)
+		x := Operation{Target: o.Want("Target", yamlfile.Rule{}), Out: out(o.Get("Options", 0))}
+		if op := o.Get("Operation", yamlfile.Broken); o.Has("Operation") {
+			x.Operation = op.OneOf(Download, Extract)
 		}
 		m.Ops = append(m.Ops, x)
 	}
 	switch {
-	case f.has("OpsList") && len(items) == 0:
-		ops.find(broken, "%s is empty: write what is to be done", ops.name)
+	case f.Has("OpsList") && len(items) == 0:
+		ops.Find(yamlfile.Broken, "%s is empty: write what is to be done", ops.Name)
 	case len(items) > 20:
-		ops.find(strict, "%s has %d items: the original takes 20", ops.name, len(items))
+		ops.Find(yamlfile.Strict, "%s has %d items: the original takes 20", ops.Name, len(items))
 	}
 	return m
 }
 
 // out reads the options of an operation, of which there is one.
-func (v value) out() (out string) {
-	if v.null() {
+func out(v yamlfile.Value) (out string) {
+	if v.Null() {
 		return ""
 	}
-	items := []value{v}
-	if v.kind() == "a map" {
-		v.find(strict, "%s is a map: write a list, as - Out : FILE", v.name)
+	items := []yamlfile.Value{v}
+	if v.Kind() == "a map" {
+		v.Find(yamlfile.Strict, "%s is a map: write a list, as - Out : FILE", v.Name)
 	} else {
-		items = v.list()
+		items = v.List()
 	}
 	for _, item := range items {
-		if o := item.fields(broken, "Out"); o != nil {
-			out = o.may("Out", rule{})
+		if o := item.Fields(yamlfile.Broken, "Out"); o != nil {
+			out = o.May("Out", yamlfile.Rule{})
 		}
 	}
 	return out
 }
 
-func (v value) runSwarm() Body {
-	f := v.fields(broken, "Entrypoint", "Command", "WorkingDir", "Envvars", "PrivateContent", "SharedContent")
+func runSwarm(v yamlfile.Value) Body {
+	f := v.Fields(yamlfile.Broken, "Entrypoint", "Command", "WorkingDir", "Envvars", "PrivateContent", "SharedContent")
 	if f == nil {
 		return nil
 	}
 	r := RunSwarm{
-		Entrypoint:     strings.TrimRight(f.want("Entrypoint", rule{free: true, lines: true}), "\n"), // > in a file ends a text with one
-		Command:        strings.TrimRight(f.want("Command", rule{free: true, lines: true}), "\n"),
-		WorkingDir:     f.want("WorkingDir", rule{least: 2}),
-		Env:            f.get("Envvars", odd).pairs(),
-		PrivateContent: f.may("PrivateContent", rule{}),
+		Entrypoint:     strings.TrimRight(f.Want("Entrypoint", yamlfile.Rule{Free: true, Lines: true}), "\n"), // > in a file ends a text with one
+		Command:        strings.TrimRight(f.Want("Command", yamlfile.Rule{Free: true, Lines: true}), "\n"),
+		WorkingDir:     f.Want("WorkingDir", yamlfile.Rule{Least: 2}),
+		Env:            pairs(f.Get("Envvars", yamlfile.Odd)),
+		PrivateContent: f.May("PrivateContent", yamlfile.Rule{}),
 	}
-	shared := f.get("SharedContent", odd)
-	items := shared.list()
+	shared := f.Get("SharedContent", yamlfile.Odd)
+	items := shared.List()
 	for _, item := range items {
-		if s := item.fields(broken, "Src", "Tgt", "MType"); s != nil {
-			x := Shared{Src: s.want("Src", rule{}), Tgt: s.want("Tgt", rule{})}
-			if kind := s.get("MType", broken); s.has("MType") {
-				x.MountType = kind.oneOf(Bind, Volume)
+		if s := item.Fields(yamlfile.Broken, "Src", "Tgt", "MType"); s != nil {
+			x := Shared{Src: s.Want("Src", yamlfile.Rule{}), Tgt: s.Want("Tgt", yamlfile.Rule{})}
+			if kind := s.Get("MType", yamlfile.Broken); s.Has("MType") {
+				x.MountType = kind.OneOf(Bind, Volume)
 			}
 			r.SharedContent = append(r.SharedContent, x)
 		}
 	}
-	if len(items) > 10 || !shared.null() && len(items) == 0 {
-		shared.find(strict, "%s has %d items: the original takes 1 to 10, or null", shared.name, len(items))
+	if len(items) > 10 || !shared.Null() && len(items) == 0 {
+		shared.Find(yamlfile.Strict, "%s has %d items: the original takes 1 to 10, or null", shared.Name, len(items))
 	}
 	return r
 }

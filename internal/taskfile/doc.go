@@ -3,6 +3,4 @@
 //
 // Reading is lenient. What the original refuses too is an error; what it lets pass and nobody meant is a warning. Lint reports everything
 // that the original's schemas do not allow. All of them say where: file:line: what is wrong, and what to do.
-//
-// A file is bounded before it is parsed, and so is the work that its aliases make.
 package taskfile

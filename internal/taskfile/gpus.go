@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxGPUs are counted of a program.
+const maxGPUs = 1024
+
 // GPUs is how many GPUs of the host its profile gives to the programs of its nodes, each counted once; all says that it names no number, or
 // devices that could be any.
 func (p *Profile) GPUs() (count int, all bool) {
@@ -25,7 +28,7 @@ func (o ContainerOptions) gpus(named map[string]bool) (all bool) {
 		for name := range strings.SplitSeq(list, ",") {
 			named[strings.TrimSpace(name)] = true
 		}
-	case err == nil && n >= 0 && n <= maxItems:
+	case err == nil && n >= 0 && n <= maxGPUs:
 		for i := range n { // the first ones
 			named[strconv.Itoa(i)] = true
 		}

@@ -5,24 +5,26 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // labels are pairs, of which a map is as good as a list. In a list a name may stand alone, as for Docker: its label is empty.
-func (v value) labels() []Var {
-	if v.n.Kind == yaml.MappingNode {
-		v.n = &yaml.Node{Kind: yaml.SequenceNode, Line: v.n.Line, Content: alone(v.entries())}
+func labels(v yamlfile.Value) []Var {
+	if v.Node.Kind == yaml.MappingNode {
+		v.Node = &yaml.Node{Kind: yaml.SequenceNode, Line: v.Node.Line, Content: alone(v.Entries())}
 	}
-	if v.n.Kind == yaml.SequenceNode {
-		list := *v.n
+	if v.Node.Kind == yaml.SequenceNode {
+		list := *v.Node
 		list.Content = slices.Clone(list.Content)
 		for i, item := range list.Content {
 			if item.Kind == yaml.ScalarNode && item.ShortTag() != "!!null" && !strings.Contains(item.Value, "=") {
 				list.Content[i] = labelled(item)
 			}
 		}
-		v.n = &list
+		v.Node = &list
 	}
-	return v.pairs()
+	return pairs(v)
 }
 
 // labelled is a label that is only a name, written as a map with an empty value.

@@ -3,6 +3,8 @@ package taskfile
 import (
 	"slices"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // Profile is what a SWOP's profile says of its host.
@@ -17,7 +19,7 @@ type Profile struct {
 	DNS        []string
 	Nodes      []Node // SL components that RUN_SWARM starts, by Index, which counts from 0
 
-	unfilled *Finding
+	unfilled *yamlfile.Finding
 }
 
 // Locator is where a service is. Empty fields, and port 0, were not given.

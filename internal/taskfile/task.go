@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/suggest"
 	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // Task is what a task file says.
@@ -24,8 +25,8 @@ type Task struct {
 	Definition []byte
 	Body       Body // what Definition says
 
-	unfilled *Finding
-	prereq   Finding // where Prereq stands
+	unfilled *yamlfile.Finding
+	prereq   yamlfile.Finding // where Prereq stands
 }
 
 // Unfilled returns the first placeholder that the file still has, such as <CURRENT-PATH>, as an error; nil if there is none.
@@ -40,7 +41,7 @@ func (t *Task) Missing(tasks []string) error {
 	if near := suggest.Word(t.Prereq, tasks); near != "" {
 		remedy = ": did you mean " + near + "?"
 	}
-	f.Text = text.Line(fmt.Sprintf("Prereq %q is no task of the swarm%s", clip(t.Prereq), remedy))
+	f.Text = text.Line(fmt.Sprintf("Prereq %q is no task of the swarm%s", yamlfile.Excerpt(t.Prereq), remedy))
 	return &f
 }
 
@@ -52,7 +53,7 @@ func (t *Task) Digest(before string) string {
 	return x.Sum()
 }
 
-func asError(f *Finding) error {
+func asError(f *yamlfile.Finding) error {
 	if f == nil {
 		return nil
 	}
@@ -64,76 +65,76 @@ var Types = []string{task.RunSwarm, task.MakeSwarmUserContent, task.MakeUserCont
 
 // ReadTask reads a task file leniently. file is its name, for what is said of it. The error is one line and names the file's line; what is
 // odd and was read all the same is returned beside the task.
-func ReadTask(file string, data []byte) (*Task, []*Finding, error) {
-	d := &document{file: file}
-	t := d.task(data)
-	if err := d.err(); err != nil {
-		return nil, d.all(noted, odd), err
+func ReadTask(file string, data []byte) (*Task, []*yamlfile.Finding, error) {
+	d := &yamlfile.Document{File: file}
+	t := readTask(d, data)
+	if err := d.Err(); err != nil {
+		return nil, d.All(yamlfile.Noted, yamlfile.Odd), err
 	}
-	return t, d.all(noted, odd), nil
+	return t, d.All(yamlfile.Noted, yamlfile.Odd), nil
 }
 
 // LintTask returns everything in which a task file deviates from what the original's schema allows, by line; none: it is valid.
-func LintTask(file string, data []byte) []*Finding {
-	d := &document{file: file}
-	d.task(data)
-	return d.all(strict, odd, unfilled, broken)
+func LintTask(file string, data []byte) []*yamlfile.Finding {
+	d := &yamlfile.Document{File: file}
+	readTask(d, data)
+	return d.All(yamlfile.Strict, yamlfile.Odd, yamlfile.Unfilled, yamlfile.Broken)
 }
 
-func (d *document) task(data []byte) *Task {
-	root := d.parse(data)
+func readTask(d *yamlfile.Document, data []byte) *Task {
+	root := d.Parse(data)
 	if root == nil {
 		return nil
 	}
-	f := d.at(root, "").fields(broken, "Name", "TaskType", "Author", "Prereq", "Outcome", "Body")
+	f := d.At(root, "").Fields(yamlfile.Broken, "Name", "TaskType", "Author", "Prereq", "Outcome", "Body")
 	if f == nil {
 		return nil
 	}
 	t := &Task{
-		Name:    f.named("Name"),
-		Type:    f.kindOfTask(),
-		Author:  f.want("Author", rule{free: true}),
-		Prereq:  f.named("Prereq"),
-		Outcome: f.want("Outcome", rule{}),
+		Name:    namedBy(f, "Name"),
+		Type:    kindOfTask(f),
+		Author:  f.Want("Author", yamlfile.Rule{Free: true}),
+		Prereq:  namedBy(f, "Prereq"),
+		Outcome: f.Want("Outcome", yamlfile.Rule{}),
 	}
-	t.prereq = Finding{File: d.file, Line: f.get("Prereq", 0).n.Line}
+	t.prereq = yamlfile.Finding{File: d.File, Line: f.Get("Prereq", 0).Node.Line}
 	if t.Name == task.Root {
-		f.get("Name", 0).find(broken, "Name is %s, which every swarm has: choose another", task.Root)
+		f.Get("Name", 0).Find(yamlfile.Broken, "Name is %s, which every swarm has: choose another", task.Root)
 	}
 	if t.Prereq == t.Name && t.Name != "" {
-		f.get("Prereq", 0).find(broken, "Prereq is the task itself: name another, or %s", task.Root)
+		f.Get("Prereq", 0).Find(yamlfile.Broken, "Prereq is the task itself: name another, or %s", task.Root)
 	}
 	for _, x := range []string{"Author", "Outcome"} {
-		if v := f.get(x, 0); len(v.n.Value) > 160 {
-			v.find(broken, "%s has %d bytes, at most 160 are kept", x, len(v.n.Value))
+		if v := f.Get(x, 0); len(v.Node.Value) > 160 {
+			v.Find(yamlfile.Broken, "%s has %d bytes, at most 160 are kept", x, len(v.Node.Value))
 		}
 	}
-	if body := f.get("Body", broken); t.Type != "" && f.has("Body") {
-		t.Body = body.body(t.Type)
+	if body := f.Get("Body", yamlfile.Broken); t.Type != "" && f.Has("Body") {
+		t.Body = readBody(body, t.Type)
 	}
 	if t.Body != nil {
 		if t.Definition = definition(t.Body); len(t.Definition) > task.MaxDefinition {
-			f.get("Body", 0).find(broken, "Body has %d bytes when it is written out, at most %d are kept", len(t.Definition), task.MaxDefinition)
+			f.Get("Body", 0).Find(yamlfile.Broken, "Body has %d bytes when it is written out, at most %d are kept", len(t.Definition), task.MaxDefinition)
 		}
 	}
-	t.unfilled = d.first(unfilled)
+	t.unfilled = d.First(yamlfile.Unfilled)
 	return t
 }
 
-func (f *fields) kindOfTask() string {
-	v := f.get("TaskType", broken)
+func kindOfTask(f *yamlfile.Fields) string {
+	v := f.Get("TaskType", yamlfile.Broken)
 	switch {
-	case !f.has("TaskType"):
+	case !f.Has("TaskType"):
 		return ""
-	case v.null():
-		v.find(broken, "%s is empty%s", v.name, meant("", Types))
-		return ""
-	}
-	if v.n.Kind == yaml.ScalarNode && strings.EqualFold(v.n.Value, buildSwarm) {
-		v.find(broken, "%s %q is not known: did you mean %s?", v.name, v.n.Value, NearType(v.n.Value))
+	case v.Null():
+		v.Find(yamlfile.Broken, "%s is empty%s", v.Name, yamlfile.Meant("", Types))
 		return ""
 	}
-	return v.oneOf(Types...)
+	if v.Node.Kind == yaml.ScalarNode && strings.EqualFold(v.Node.Value, buildSwarm) {
+		v.Find(yamlfile.Broken, "%s %q is not known: did you mean %s?", v.Name, v.Node.Value, NearType(v.Node.Value))
+		return ""
+	}
+	return v.OneOf(Types...)
 }
 
 // buildSwarm is a type that the original's documents name in places and its releases never had. What they say there is about builds.
@@ -144,14 +145,14 @@ func NearType(typed string) string {
 	if strings.EqualFold(typed, buildSwarm) {
 		return task.MakeUserContainer
 	}
-	return suggest.Word(clip(typed), Types)
+	return suggest.Word(yamlfile.Excerpt(typed), Types)
 }
 
-// named returns the name of a task or taskrunner.
-func (f *fields) named(name string) string {
-	s := f.want(name, rule{})
-	if v := f.get(name, 0); s != "" && placeholders.FindString(s) == "" && !naming.ValidContract(s) {
-		v.find(broken, "%s is %q: use 1 to %d of A-Z a-z 0-9 . _ - and begin with a letter or digit", v.name, clip(s), naming.MaxContract)
+// namedBy returns the name of a task or taskrunner.
+func namedBy(f *yamlfile.Fields, name string) string {
+	s := f.Want(name, yamlfile.Rule{})
+	if v := f.Get(name, 0); s != "" && yamlfile.Placeholder(s) == "" && !naming.ValidContract(s) {
+		v.Find(yamlfile.Broken, "%s is %q: use 1 to %d of A-Z a-z 0-9 . _ - and begin with a letter or digit", v.Name, yamlfile.Excerpt(s), naming.MaxContract)
 	}
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -52,7 +53,7 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-func say(w *bytes.Buffer, title string, found []*taskfile.Finding) {
+func say(w *bytes.Buffer, title string, found []*yamlfile.Finding) {
 	for _, f := range found {
 		fmt.Fprintf(w, "%s: %s\n", title, f)
 	}
@@ -181,7 +182,7 @@ func TestAnSLInTheNetworkBridgeNeedsAPort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := slices.ContainsFunc(found, func(f *taskfile.Finding) bool {
+			got := slices.ContainsFunc(found, func(f *yamlfile.Finding) bool {
 				return f.Line == 10 && strings.Contains(f.Text, "write slport : 30305, or make a network of your own")
 			})
 			if got != want {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 const (
@@ -24,8 +25,8 @@ func (o *SWOP) profile() (file string, raw []byte, err error) {
 	if file, err = HostFile("profile-file-name", o.ProfilePath()); err != nil {
 		return "", nil, err
 	}
-	if info, err := os.Stat(file); err == nil && info.Size() > taskfile.MaxFile {
-		return "", nil, fmt.Errorf("--profile-file-name: %s: bad file: it has %d bytes, at most %d are read", file, info.Size(), taskfile.MaxFile)
+	if info, err := os.Stat(file); err == nil && info.Size() > yamlfile.MaxFile {
+		return "", nil, fmt.Errorf("--profile-file-name: %s: bad file: it has %d bytes, at most %d are read", file, info.Size(), yamlfile.MaxFile)
 	}
 	if raw, err = os.ReadFile(file); err != nil {
 		return "", nil, fmt.Errorf("--profile-file-name: %w", err)
@@ -34,7 +35,7 @@ func (o *SWOP) profile() (file string, raw []byte, err error) {
 }
 
 // ReadProfile reads the host's profile, and what is odd in it.
-func (o *SWOP) ReadProfile() (*taskfile.Profile, []*taskfile.Finding, error) {
+func (o *SWOP) ReadProfile() (*taskfile.Profile, []*yamlfile.Finding, error) {
 	file, raw, err := o.profile()
 	if err != nil {
 		return nil, nil, err
@@ -47,7 +48,7 @@ func (o *SWOP) ReadProfile() (*taskfile.Profile, []*taskfile.Finding, error) {
 }
 
 // LookAtProfile says all that keeps the SWOP from starting with its profile, and all that it would warn of, each by line.
-func (o *SWOP) LookAtProfile() (wrong, odd []*taskfile.Finding, err error) {
+func (o *SWOP) LookAtProfile() (wrong, odd []*yamlfile.Finding, err error) {
 	file, raw, err := o.profile()
 	if err != nil {
 		return nil, nil, err

@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // contents returns the bytes of a file: one more than may be in one at most.
@@ -23,7 +23,7 @@ func contents(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, taskfile.MaxFile+1)) // its error says that it reads, and what
+	return io.ReadAll(io.LimitReader(f, yamlfile.MaxFile+1)) // its error says that it reads, and what
 }
 
 // Linted is what lint says of files.
@@ -46,7 +46,7 @@ type Finding struct {
 }
 
 // Lint reads files and says in what they deviate, as lint finds it.
-func Lint(paths []string, lint func(file string, data []byte) []*taskfile.Finding) (Linted, error) {
+func Lint(paths []string, lint func(file string, data []byte) []*yamlfile.Finding) (Linted, error) {
 	l := Linted{Valid: true, Files: []LintedFile{}}
 	for _, path := range paths {
 		raw, err := contents(path)

@@ -11,10 +11,11 @@ import (
 	"github.com/swarmd/swarmd/internal/suggest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // Read reads a task file of which a task is to be made. warned is what is odd in it. A file that still has placeholders is refused.
-func Read(path string) (task *taskfile.Task, warned []*taskfile.Finding, err error) {
+func Read(path string) (task *taskfile.Task, warned []*yamlfile.Finding, err error) {
 	raw, err := contents(path)
 	if err != nil {
 		return nil, nil, err

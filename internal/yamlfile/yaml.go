@@ -1,4 +1,4 @@
-package taskfile
+package yamlfile
 
 import (
 	"bytes"
@@ -81,7 +81,7 @@ func notUTF8(data []byte) int {
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
 
 // notYAML says that a file can't be parsed, and what is probably the reason.
-func (d *document) notYAML(err error, data []byte) {
+func (d *Document) notYAML(err error, data []byte) {
 	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
 	line, _ := strconv.Atoi(m[1])
 	hint := ""
@@ -97,7 +97,7 @@ func (d *document) notYAML(err error, data []byte) {
 	case strings.Contains(m[2], "control characters"):
 		line, hint = controlLine(data), "; leave it out"
 	}
-	d.find(broken, line, "it is no YAML: %s%s", m[2], hint)
+	d.Find(Broken, line, "it is no YAML: %s%s", m[2], hint)
 }
 
 // controlLine returns the line of the first control character that no YAML may have, or else 1.
