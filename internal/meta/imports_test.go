@@ -81,10 +81,10 @@ var pure = map[string][]string{
 		"bytes", "cmp", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "slices", "strconv", "strings", "unicode/utf8", "consensus/ledger", "identity/naming",
 	},
 	"internal/taskfile": {
-		"bytes", "cmp", "errors", "fmt", "regexp", "slices", "strconv", "strings", "unicode", "go.yaml.in/yaml/v3", "consensus/task", "identity/naming", "internal/suggest", "internal/text", "internal/yamlfile",
+		"bytes", "cmp", "errors", "fmt", "slices", "strconv", "strings", "go.yaml.in/yaml/v3", "consensus/task", "identity/naming", "internal/suggest", "internal/text", "internal/yamlfile",
 	},
 	"internal/yamlfile": {
-		"bytes", "cmp", "errors", "fmt", "io", "regexp", "slices", "strconv", "strings", "go.yaml.in/yaml/v3", "internal/suggest", "internal/text",
+		"bytes", "cmp", "errors", "fmt", "io", "regexp", "slices", "strconv", "strings", "unicode", "go.yaml.in/yaml/v3", "internal/suggest", "internal/text",
 	},
 	"internal/dockerfile":           {"errors", "fmt", "regexp", "slices", "strconv", "strings", "internal/suggest"},
 	"internal/round":                {"slices", "consensus/state", "merge"},

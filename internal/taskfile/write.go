@@ -3,9 +3,8 @@ package taskfile
 import (
 	"bytes"
 	"fmt"
-	"regexp"
-	"strings"
-	"unicode"
+
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // writer writes a body as the original keeps it: each field and each item on a line of its own.
@@ -24,7 +23,7 @@ func (w *writer) field(name, s string) {
 		fmt.Fprintf(w, "%s : null\n", name)
 		return
 	}
-	fmt.Fprintf(w, "%s : %s\n", name, scalar(s))
+	fmt.Fprintf(w, "%s : %s\n", name, yamlfile.Scalar(s))
 }
 
 // head writes the name of a list, which follows; null for one that is empty.
@@ -34,51 +33,6 @@ func (w *writer) head(name string, items int) {
 		return
 	}
 	fmt.Fprintf(w, "%s :\n", name)
-}
-
-// plain is what YAML takes as it is, in lists and maps, as nothing but text, a number, or a truth value.
-var plain = regexp.MustCompile(`^[A-Za-z0-9/._$(][^\x00-\x1f\x7f-\x{a0}\x{2000}-\x{206f}\x{fff0}-\x{ffff}]*$`)
-
-// scalar writes a text in one line.
-func scalar(s string) string {
-	bare := plain.MatchString(s) && !strings.Contains(s, ": ") && !strings.Contains(s, " #") && !strings.HasSuffix(s, ":") && s == strings.TrimSpace(s) &&
-		!strings.HasPrefix(s, "...")
-	switch strings.ToLower(s) {
-	case "null", "y", "n":
-		bare = false
-	}
-	switch {
-	case bare:
-		return s
-	case !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' && !unicode.IsLetter(r) }):
-		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	}
-	return doubleQuoted(s)
-}
-
-// doubleQuoted writes a text in double quotes, with escapes that YAML knows.
-func doubleQuoted(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r >= ' ' && r <= '~' || unicode.IsLetter(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }
 
 func (p PullImage) put(w *writer) {
@@ -98,7 +52,7 @@ func (m MakeUserContainer) put(w *writer) {
 	w.field("BuildContext", m.BuildContext)
 	w.head("BuildSteps", len(m.BuildSteps))
 	for _, s := range m.BuildSteps {
-		fmt.Fprintf(w, "- %s\n", scalar(s))
+		fmt.Fprintf(w, "- %s\n", yamlfile.Scalar(s))
 	}
 	w.field("BuildType", "INLINE")
 }
@@ -123,7 +77,7 @@ func (r RunSwarm) put(w *writer) {
 	w.field("Entrypoint", r.Entrypoint)
 	w.head("Envvars", len(r.Env))
 	for _, v := range r.Env {
-		fmt.Fprintf(w, "- %s : %s\n", scalar(v.Name), scalar(v.Value))
+		fmt.Fprintf(w, "- %s : %s\n", yamlfile.Scalar(v.Name), yamlfile.Scalar(v.Value))
 	}
 	w.field("PrivateContent", r.PrivateContent)
 	w.head("SharedContent", len(r.SharedContent))
