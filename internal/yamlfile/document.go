@@ -22,7 +22,10 @@ const (
 
 // Document is a file while it is read.
 type Document struct {
-	File    string
+	File string
+	// Once: a field that stands twice can't be read. Otherwise the last one holds.
+	Once bool
+
 	found   []*Finding
 	visited int
 	tooMuch bool // more than maxVisits, which was said

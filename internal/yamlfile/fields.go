@@ -42,7 +42,11 @@ func (v Value) Fields(stranger Weight, known ...string) *Fields {
 			k.Find(stranger, "unknown field %s%s%s", Excerpt(name), within(v.Name), Meant(name, known))
 			continue
 		}
-		if before := lines[name]; before > 0 {
+		switch before := lines[name]; {
+		case before == 0:
+		case v.Doc.Once:
+			v.Doc.Find(Broken, entries[i].Line, "%s stands in line %d too: write it once", name, before)
+		default:
 			v.Doc.Find(Odd, entries[i].Line, "%s stands in line %d too: this one holds", name, before)
 		}
 		lines[name] = entries[i].Line
