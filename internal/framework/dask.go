@@ -1,0 +1,135 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// Dask's own ports and page.
+const (
+	daskPort  = 8786
+	daskPages = 8787
+	daskCount = "/json/counts.json"
+
+	daskWorkerPorts = "8700:8800" // several workers may share an address
+	daskNannyPorts  = "3000:3100"
+)
+
+// Groups of Dask.
+const (
+	scheduler = "scheduler"
+	worker    = "worker"
+	entry     = "entry"
+)
+
+// dask has a scheduler, then workers, then the program, which a bare Client() connects. The first two serve it: they end when it has.
+func dask() kind {
+	return kind{
+		start: jobfile.InOrder, doneWhen: jobfile.Main,
+		groups: daskGroups,
+		vars: func(_ *World, p Placement, _ Member) []jobfile.Var {
+			return []jobfile.Var{
+				{Name: "SCHEDULER_IP", Value: p.Members[0].reachable()},
+				{Name: "SCHEDULER_PORT", Value: strconv.Itoa(daskPort)},
+				{Name: "DASK_SCHEDULER_ADDRESS", Value: daskAddress(p)},
+			}
+		},
+		command: daskCommand,
+		ready:   daskReady,
+	}
+}
+
+// daskAddress is where the scheduler is, which has rank 0.
+func daskAddress(p Placement) string {
+	return fmt.Sprintf("tcp://%s:%d", p.Members[0].reachable(), daskPort)
+}
+
+func daskGroups(j *jobfile.Job) (all []Group, err error) {
+	program := j.Settings
+	serving := j.Settings
+	serving.Command, serving.Args, serving.Ready = nil, nil, jobfile.Ready{}
+	all = []Group{
+		{Settings: serving, Name: scheduler, Replicas: 1},
+		{Settings: serving, Name: worker, Replicas: j.Replicas},
+		{Settings: program, Name: entry, Replicas: 1, Least: 1},
+	}
+	for _, g := range j.Groups {
+		at := -1
+		for i := range all {
+			if all[i].Name == g.Name {
+				at = i
+			}
+		}
+		switch {
+		case at < 0:
+			return nil, fmt.Errorf("group %s: dask has the groups scheduler, worker and entry, which is its program", g.Name)
+		case g.Name != worker && g.Replicas != 1:
+			return nil, fmt.Errorf("group %s: dask has one: leave replicas out", g.Name)
+		case g.Name != entry && len(g.Command) > 0:
+			return nil, fmt.Errorf("group %s runs dask's own program: write the command of yours above the groups, and options of dask as args", g.Name)
+		case g.Name != entry && g.MinSuccess > 0:
+			return nil, fmt.Errorf("group %s serves the program and has no success of its own: leave min_success out", g.Name)
+		}
+		all[at].Settings, all[at].Replicas = daskSettings(g, j.Settings), g.Replicas
+	}
+	if all[1].Replicas == 0 {
+		return nil, errors.New("the job has no workers: write a group worker with its replicas")
+	}
+	if len(all[2].Command) == 0 {
+		all = all[:2] // a cluster for others, until its time is over
+	}
+	return all, nil
+}
+
+// daskSettings are those of a group of the file. What stands above the groups of the command, its arguments and its readiness is the program's alone.
+func daskSettings(g jobfile.Group, above jobfile.Settings) jobfile.Settings {
+	s := g.Settings
+	if g.Name != entry {
+		return s
+	}
+	if len(s.Command) == 0 {
+		s.Command = above.Command
+	}
+	if len(s.Args) == 0 {
+		s.Args = above.Args
+	}
+	if !s.Ready.Set() {
+		s.Ready = above.Ready
+	}
+	return s
+}
+
+// daskCommand runs Dask's programs as modules, which all releases have; as commands some have dask-worker and others dask worker.
+func daskCommand(w *World, p Placement, m Member) []string {
+	switch w.Groups[m.group].Name {
+	case scheduler:
+		return []string{"python3", "-m", "distributed.cli.dask_scheduler", "--port", strconv.Itoa(daskPort), "--dashboard-address", ":" + strconv.Itoa(daskPages)}
+	case worker:
+		command := []string{
+			"python3", "-m", "distributed.cli.dask_worker", daskAddress(p), "--name", fmt.Sprintf("worker-%d", m.Index),
+			"--worker-port", daskWorkerPorts, "--nanny-port", daskNannyPorts, "--death-timeout", strconv.Itoa(int(w.job.ReadyTimeout.Seconds())),
+		}
+		if m.Rank < len(p.Members) && p.Members[m.Rank].Address != "" {
+			command = append(command, "--host", p.Members[m.Rank].Address) // else it would take the interface of the way out
+		}
+		return command
+	}
+	return nil
+}
+
+// daskReady asks the scheduler's page, also for how many workers it has.
+func daskReady(w *World, _ Placement, m Member) Ready {
+	page := Page{Port: daskPages, Path: daskCount}
+	switch w.Groups[m.group].Name {
+	case scheduler:
+	case worker:
+		page.Count, page.AtLeast = "workers", w.Groups[m.group].Replicas
+	default:
+		return Ready{}
+	}
+	return Ready{Page: page, Period: time.Second, Timeout: jobfile.DefaultPeriod}
+}

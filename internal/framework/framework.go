@@ -1,0 +1,138 @@
+// Package framework turns a job into its members: which there are, in which order they start and when the job is done, and for each that is
+// placed the command, the variables of its environment, and how it is asked whether it is ready. It is pure, and a framework is a file of it;
+// what is launched is the framework's own, unchanged.
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// Group is a number of members of a job that run the same.
+type Group struct {
+	jobfile.Settings
+	Name     string
+	Replicas int
+	// Least is how many have to end with success for the group's success; 0: it serves the others. A member of such a group that ends before
+	// the job is done has failed, whatever its exit code; after that it is ended.
+	Least int
+}
+
+// Serves reports whether the group is to run until the others are done.
+func (g Group) Serves() bool { return g.Least == 0 }
+
+// World is a job with its members, not placed yet.
+type World struct {
+	Groups   []Group // ranks count through them
+	Start    string  // as the words of jobfile
+	DoneWhen string
+
+	job  *jobfile.Job
+	kind kind
+}
+
+// kind is a framework.
+type kind struct {
+	start, doneWhen string
+	// groups are those of a job.
+	groups func(*jobfile.Job) ([]Group, error)
+	// vars are the variables of a member, beside those that every member has.
+	vars func(w *World, p Placement, m Member) []jobfile.Var
+	// command is the program of a member, and ready how it is asked, if its group does not say so.
+	command func(w *World, p Placement, m Member) []string
+	ready   func(w *World, p Placement, m Member) Ready
+}
+
+// kindOf returns the framework of a name.
+func kindOf(name string) (kind, bool) {
+	switch name {
+	case jobfile.None:
+		return none(), true
+	case jobfile.PyTorch:
+		return pytorch(), true
+	case jobfile.Dask:
+		return dask(), true
+	}
+	return kind{}, false
+}
+
+// WorldOf returns the world of a job, and refuses one that the framework can't run.
+func WorldOf(j *jobfile.Job) (*World, error) {
+	k, ok := kindOf(j.Framework)
+	if !ok {
+		return nil, fmt.Errorf("the framework %.40q is not known here: update swarmd", j.Framework)
+	}
+	groups, err := k.groups(j)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Groups: groups, Start: j.Start, DoneWhen: j.DoneWhen, job: j, kind: k}
+	if w.Start == "" {
+		w.Start = k.start
+	}
+	if w.DoneWhen == "" {
+		w.DoneWhen = k.doneWhen
+	}
+	return w, w.check()
+}
+
+func (w *World) check() error {
+	if n := w.Size(); n > jobfile.MaxMembers {
+		return fmt.Errorf("the job has %d members, at most %d are placed", n, jobfile.MaxMembers)
+	}
+	if !slices.ContainsFunc(w.Groups, func(g Group) bool { return !g.Serves() }) && w.job.TTL == 0 {
+		return errors.New("nothing of the job ends by itself: write a command, or ends: {ttl: 4h}")
+	}
+	for _, m := range w.members() {
+		g := w.Groups[m.group]
+		if len(g.Command) == 0 && len(w.kind.command(w, Placement{Members: []Place{{}}}, m)) == 0 && g.Image == "" {
+			return fmt.Errorf("group %s has neither a command nor an image whose own it runs: write command", g.Name)
+		}
+	}
+	return nil
+}
+
+// Expanded returns the job with all that its framework adds written out. It has the same world.
+func (w *World) Expanded() *jobfile.Job {
+	j := *w.job
+	j.Replicas, j.Groups, j.Start, j.DoneWhen = 0, nil, w.Start, w.DoneWhen
+	for _, g := range w.Groups {
+		x := jobfile.Group{Settings: g.Settings, Name: g.Name, Replicas: g.Replicas}
+		if g.Least < g.Replicas {
+			x.MinSuccess = g.Least
+		}
+		j.Groups = append(j.Groups, x)
+	}
+	return &j
+}
+
+// Size is how many members there are.
+func (w *World) Size() (n int) {
+	for _, g := range w.Groups {
+		n += g.Replicas
+	}
+	return n
+}
+
+// Main is the index of the group whose end is the job's, if it is done when that is: the first that does not serve; 0 where all do.
+func (w *World) Main() int {
+	return max(0, slices.IndexFunc(w.Groups, func(g Group) bool { return !g.Serves() }))
+}
+
+// declared are the groups that a file has, or one of the name for its replicas; all are to end.
+func declared(j *jobfile.Job, name string) (all []Group) {
+	if len(j.Groups) == 0 {
+		return []Group{{Settings: j.Settings, Name: name, Replicas: j.Replicas, Least: j.Replicas}}
+	}
+	for _, g := range j.Groups {
+		least := g.MinSuccess
+		if least == 0 {
+			least = g.Replicas
+		}
+		all = append(all, Group{Settings: g.Settings, Name: g.Name, Replicas: g.Replicas, Least: least})
+	}
+	return all
+}

@@ -1,0 +1,181 @@
+package framework
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// Program is what a member runs.
+type Program struct {
+	Member
+	Group   string
+	Command []string // empty: that of its image, with Args
+	Args    []string // only where Command is empty; else they are part of it
+	Env     []jobfile.Var
+	Ready   Ready
+}
+
+// Ready is how a member is asked whether it is ready. The zero value: it is when it runs.
+type Ready struct {
+	Command []string // that ends with 0, in the member
+	Page    Page     // of a member, which says so
+	Port    int      // that the member listens to
+	Period  time.Duration
+	Timeout time.Duration // of one question
+}
+
+// Page is a page in JSON in which a number counts what is there. The zero value is none.
+type Page struct {
+	Rank    int // of the member that has it
+	Port    int
+	Path    string
+	Count   string // the number's name; empty: that there is a page is enough
+	AtLeast int
+}
+
+// Programs are those of the members of a world that are placed, by rank.
+func (w *World) Programs(p Placement) ([]Program, error) {
+	if len(p.Members) != w.Size() {
+		return nil, fmt.Errorf("the job has %d members, and %d are placed", w.Size(), len(p.Members))
+	}
+	var all []Program
+	for _, m := range w.members() {
+		x, err := w.program(p, m)
+		if err != nil {
+			return nil, fmt.Errorf("group %s: %w", w.Groups[m.group].Name, err)
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+func (w *World) program(p Placement, m Member) (Program, error) {
+	g := w.Groups[m.group]
+	x := Program{Member: m, Group: g.Name}
+	fill, err := w.environment(&x, p, m)
+	if err != nil {
+		return x, err
+	}
+	command := w.kind.command(w, p, m)
+	if len(command) == 0 {
+		command = interpreted(g.Command)
+	}
+	if x.Command, err = fill.all("command", command); err != nil {
+		return x, err
+	}
+	args, err := fill.all("args", g.Args)
+	if err != nil {
+		return x, err
+	}
+	if len(x.Command) > 0 {
+		x.Command = append(x.Command, args...)
+	} else {
+		x.Args = args
+	}
+	if !g.Ready.Set() {
+		x.Ready = w.kind.ready(w, p, m)
+		return x, nil
+	}
+	x.Ready = Ready{Port: g.Ready.Port, Period: g.Ready.Period, Timeout: g.Ready.Timeout}
+	x.Ready.Command, err = fill.all("ready.command", g.Ready.Command)
+	return x, err
+}
+
+// environment gives a program its variables. The job's own come before all others, and may have those in them.
+func (w *World) environment(x *Program, p Placement, m Member) (filler, error) {
+	base := filler(jobfile.WithVars(w.common(p, m), sorted(w.kind.vars(w, p, m))))
+	var own []jobfile.Var
+	for _, v := range w.Groups[m.group].Env {
+		value, err := base.one("env."+v.Name, v.Value)
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, jobfile.Var{Name: v.Name, Value: value})
+	}
+	x.Env = jobfile.WithVars(base, own)
+	return filler(x.Env), nil
+}
+
+// common are the variables that every member has.
+func (w *World) common(p Placement, m Member) []jobfile.Var {
+	me, g := p.Members[m.Rank], w.Groups[m.group]
+	first := p.Members[0]
+	var addresses []string
+	for _, x := range p.Members {
+		addresses = append(addresses, x.Address)
+	}
+	return sorted([]jobfile.Var{
+		{Name: "SWARM_JOB_NAME", Value: w.job.Name},
+		{Name: "SWARM_RUN_ID", Value: p.Run},
+		{Name: "SWARM_EPOCH", Value: strconv.Itoa(p.Epoch)},
+		{Name: "SWARM_GROUP", Value: g.Name},
+		{Name: "SWARM_GROUP_RANK", Value: strconv.Itoa(m.Index)},
+		{Name: "SWARM_NODE_RANK", Value: strconv.Itoa(m.Rank)},
+		{Name: "SWARM_NUM_NODES", Value: strconv.Itoa(len(p.Members))},
+		{Name: "SWARM_NODE_IP", Value: me.Address},
+		{Name: "SWARM_NODE_IPS", Value: strings.Join(addresses, "\n")},
+		{Name: "SWARM_NODE_FQDN", Value: me.Name},
+		{Name: "SWARM_MAIN_IP", Value: first.Address},
+		{Name: "SWARM_MAIN_FQDN", Value: first.Name},
+		{Name: "SWARM_WORK_DIR", Value: me.WorkDir},
+		{Name: "SWARM_ARTIFACTS", Value: me.Artifacts},
+		{Name: "CLUSTER_NODES_METADATA_FILE", Value: p.Metadata},
+		{Name: "FQDN", Value: me.Name},
+		{Name: "NODE_RANK", Value: strconv.Itoa(m.Rank)},
+		{Name: "NODE_COUNT", Value: strconv.Itoa(len(p.Members))},
+		{Name: "PYTHONUNBUFFERED", Value: "1"}, // so that a line of a log is there when it was written
+	})
+}
+
+// sorted are variables by name, without those that have no value.
+func sorted(all []jobfile.Var) []jobfile.Var {
+	all = slices.DeleteFunc(all, func(v jobfile.Var) bool { return v.Value == "" })
+	return jobfile.WithVars(nil, all)
+}
+
+// interpreted is a command that can be run: a Python program that is named alone is run by Python.
+func interpreted(command []string) []string {
+	if len(command) > 0 && path.Ext(command[0]) == ".py" {
+		return append([]string{"python3"}, command...)
+	}
+	return command
+}
+
+// filler has the variables that a text may name.
+type filler []jobfile.Var
+
+func (f filler) value(name string) (string, bool) {
+	i := slices.IndexFunc(f, func(v jobfile.Var) bool { return v.Name == name })
+	if i < 0 {
+		return "", false
+	}
+	return f[i].Value, true
+}
+
+func (f filler) one(field, s string) (string, error) {
+	filled, unknown, err := jobfile.Fill(s, f.value)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", field, err)
+	case unknown != "":
+		return "", fmt.Errorf("%s has ${%s}, which nothing sets here: add it to env, or write $${%s} for the program's own", field, unknown, unknown)
+	}
+	return filled, nil
+}
+
+func (f filler) all(field string, words []string) (filled []string, err error) {
+	for _, w := range words {
+		x, err := f.one(field, w)
+		if err != nil {
+			return nil, err
+		}
+		filled = append(filled, x)
+	}
+	return filled, nil
+}

@@ -1,0 +1,49 @@
+package framework
+
+import (
+	"strconv"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// torchPort is where rank 0 of torch.distributed listens.
+const torchPort = 29400
+
+// pytorch is for torch.distributed. A program that is started as it is finds what init_method env:// wants, and counts as one rank; torchrun
+// finds its options as PET_*, and starts as many ranks as the member has GPUs.
+func pytorch() kind {
+	return kind{
+		start: jobfile.Parallel, doneWhen: jobfile.All,
+		groups:  func(j *jobfile.Job) ([]Group, error) { return declared(j, "node"), nil },
+		vars:    torchVars,
+		command: ownCommand,
+		ready:   whenItRuns,
+	}
+}
+
+func torchVars(w *World, p Placement, m Member) []jobfile.Var {
+	world, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), strconv.Itoa(torchPort)
+	address := p.Members[0].reachable()
+	vars := []jobfile.Var{
+		{Name: "MASTER_ADDR", Value: address},
+		{Name: "MASTER_PORT", Value: port},
+		{Name: "WORLD_SIZE", Value: world},
+		{Name: "RANK", Value: rank},
+		{Name: "GROUP_RANK", Value: rank},
+		{Name: "LOCAL_RANK", Value: "0"},
+		{Name: "LOCAL_WORLD_SIZE", Value: "1"},
+		{Name: "PET_NNODES", Value: world},
+		{Name: "PET_NODE_RANK", Value: rank},
+		{Name: "PET_NPROC_PER_NODE", Value: strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))},
+		{Name: "PET_MASTER_ADDR", Value: address},
+		{Name: "PET_MASTER_PORT", Value: port},
+		// Without them torchrun of torch 1.13 ends at once with an AttributeError under Python 3.11.
+		{Name: "PET_REDIRECTS", Value: "1"},
+		{Name: "PET_TEE", Value: "1"},
+	}
+	// In the host's network a name may lead to any of its interfaces.
+	if dev := p.Members[m.Rank].Interface; dev != "" {
+		vars = append(vars, jobfile.Var{Name: "GLOO_SOCKET_IFNAME", Value: dev}, jobfile.Var{Name: "NCCL_SOCKET_IFNAME", Value: dev}, jobfile.Var{Name: "TP_SOCKET_IFNAME", Value: dev})
+	}
+	return vars
+}
