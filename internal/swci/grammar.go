@@ -55,7 +55,7 @@ func (g *Grammar) Commands() []*Command { return g.commands }
 // NewGrammar compiles the command table of swarmctl. An error is a mistake in the table.
 func NewGrammar() (*Grammar, error) {
 	g := &Grammar{global: globalFlags()}
-	for _, group := range [][]*Command{nodeCommands(), admitCommands(), inviteCommands(), banCommands(), healthCommands(), logCommands(), portCommands(), doctorCommands(), identityCommands(), contractCommands(), perfdataCommands(), haltCommands(), taskCommands(), approveCommands(), lintCommands(), taskrunnerCommands(), assignCommands(), assignmentCommands(), modelCommands(), ledgerCommands(), auditCommands(), rightsCommands(), backupCommands(), contextCommands(), contextInfoCommands(), waitCommands(), shellCommands(), hostCommands()} {
+	for _, group := range [][]*Command{nodeCommands(), admitCommands(), inviteCommands(), banCommands(), healthCommands(), logCommands(), portCommands(), doctorCommands(), identityCommands(), contractCommands(), perfdataCommands(), haltCommands(), taskCommands(), approveCommands(), lintCommands(), jobCommands(), taskrunnerCommands(), assignCommands(), assignmentCommands(), modelCommands(), ledgerCommands(), auditCommands(), rightsCommands(), backupCommands(), contextCommands(), contextInfoCommands(), waitCommands(), shellCommands(), hostCommands()} {
 		for _, c := range group {
 			p, err := compilePattern(c.Pattern)
 			if err != nil {
@@ -126,7 +126,11 @@ func (g *Grammar) suggest(words []string) string {
 		return "did you mean \"swarmctl " + near + "\"?" // list context means list contexts, though list context env goes on
 	}
 	if len(begun) > 0 {
-		return "it goes on: swarmctl " + strings.Join(begun, ", swarmctl ")
+		on := "it goes on: swarmctl " + strings.Join(begun, ", swarmctl ")
+		if near := neighbour(words[0], names); len(words) == 1 && near != "" {
+			return on + "; " + near // who types init need not mean a job
+		}
+		return on
 	}
 	if near := nearestCommand(words, names, 2); near != "" {
 		return "did you mean \"swarmctl " + near + "\"?"

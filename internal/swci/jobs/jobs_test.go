@@ -1,0 +1,250 @@
+package jobs_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/jobs"
+)
+
+func write(t *testing.T, path, body string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func explain(t *testing.T, file string, said jobfile.Overrides) *jobs.Explained {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	write(t, path, file)
+	j, err := jobs.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := jobs.Preview(j, said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Where members are is an example that keeps to what the file says.
+func TestPlacesMembers(t *testing.T) {
+	for _, tt := range []struct{ name, file, want string }{
+		{"private", "name: x\nimage: i\nreplicas: 3\n", "h-1 h-1 h-1"},
+		{"host", "name: x\nimage: i\nreplicas: 3\nnetwork: host\n", "h-1 h-2 h-3"},
+		{"named", "name: x\nimage: i\nnetwork: host\ngroups: [{name: a, hosts: [mine]}, {name: b, replicas: 3, hosts: [y, z]}, {name: c}]\n", "mine y z y h-1"},
+		{"private and named", "name: x\nimage: i\nhosts: [mine]\nreplicas: 2\n", "mine mine"},
+	} {
+		var hosts []string
+		for _, m := range explain(t, tt.file, jobfile.Overrides{}).Members {
+			hosts = append(hosts, m.Host)
+		}
+		if got := strings.Join(hosts, " "); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestSaysWhatIsWaitedFor(t *testing.T) {
+	e := explain(t, `name: x
+command: a
+image: i:1
+network: fast
+work_dir: scratch
+secrets: [TOKEN]
+volumes: ["mnist:/mnt/data", "out:/mnt/out:rw"]
+resources: {gpu: 1, memory: 4GB}
+artifacts: {dir: /opt/ml, to: bucket}
+ready_timeout: 5m
+groups: [{name: a, hosts: [z, y]}]
+`, jobfile.Overrides{Replicas: []string{"a=2"}})
+	want := []string{
+		"hosts with room for 2 members", "on each of them: a policy that allows network fast", "for each member of a: image i:1", "for each member of a: gpu=1, memory=4GB",
+		"for each member of a: a host of y, z", "for each member of a: volume mnist to read", "for each member of a: volume out to write", "for each member of a: secret TOKEN",
+		"on each of them: volume scratch to write, as WORK_DIR", "on each of them: target bucket for artifacts", "all members to be ready within 5m",
+	}
+	if d := cmp.Diff(want, e.WaitsFor); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]jobs.Change{{Field: "a.replicas", File: "1", Start: "2"}}, e.Changes); d != "" {
+		t.Error(d)
+	}
+}
+
+// What is printed is the whole job: each value that was said beside the file's, each member's command, and nothing that moves a terminal.
+func TestPrints(t *testing.T) {
+	e := explain(t, "name: x\nframework: dask\nimage: i:1\ncommand: [grid.py, 'two words']\nreplicas: 2\nenv: {A: \"1\\n2\"}\n", jobfile.Overrides{Image: "i:2", Env: []string{"B=\u202ex"}})
+	var out bytes.Buffer
+	e.Print(&out)
+	for _, want := range []string{
+		"job x: 4 members, ", "changed: image is i:2; the file has i:1\n", "changed: env.B is ", "; the file has nothing\n", "ready_timeout: 10m\n",
+		"worker: 2 members, serving the others: an exit before the end is a failure\n", "entry: 1 member, which has to succeed\n",
+		"rank 1, worker on h-1: python3 -m distributed.cli.dask_worker tcp://198.18.0.1:8786 ", "    ready when workers of node-0's page http://198.18.0.1:8787/json/counts.json is 2 or more\n",
+		"rank 3, entry on h-1: python3 grid.py 'two words'\n", "    A=1 2\n", "one host with room for all 4 members: network private reaches no other host\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not printed:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "\u202e") {
+		t.Error("it prints what turns the line around")
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	job := filepath.Join(dir, "job.yaml")
+	for _, tt := range []struct {
+		name, source, want string
+		code               int
+	}{
+		{"missing", "none", "source none: there is no such folder", exit.NotFound},
+		{"empty", "empty", "source empty: it has no files", exit.Failed},
+		{"a way out", "link", "source link: a.py is a link", exit.Failed},
+	} {
+		write(t, job, "name: x\nsource: "+tt.source+"\n")
+		if err := os.MkdirAll(filepath.Join(dir, "empty"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if tt.source == "link" {
+			if err := os.Mkdir(filepath.Join(dir, "link"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link", "a.py")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := jobs.Load(job); err == nil || !strings.Contains(err.Error(), tt.want) || exit.Code(err) != tt.code {
+			t.Errorf("%s: %v, exit code %d", tt.name, err, exit.Code(err))
+		}
+	}
+	if _, err := jobs.Load(filepath.Join(dir, "no.yaml")); exit.Code(err) != exit.NotFound {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// Each job that is written is one that can be explained, and a second time nothing is written over.
+func TestInit(t *testing.T) {
+	for name, files := range map[string][]string{
+		"none": {"Dockerfile", "job.yaml", "source/work.py"}, "pytorch": {"Dockerfile", "job.yaml", "source/train.py"}, "dask": {"Dockerfile", "source/grid.py", "job.yaml"},
+	} {
+		dir := filepath.Join(t.TempDir(), "My Job!")
+		w, err := jobs.Init(dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(files)
+		slices.Sort(w.Files)
+		if d := cmp.Diff(files, w.Files); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		j, err := jobs.Load(filepath.Join(dir, "job.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := jobs.Preview(j, jobfile.Overrides{})
+		if err != nil || e.Name != "my-job" || j.Framework != name || len(e.Source) != 1 || len(e.Members) < 2 {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+		if err := os.Remove(filepath.Join(dir, "Dockerfile")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jobs.Init(dir, name); exit.Code(err) != exit.Conflict {
+			t.Errorf("%s, again: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "Dockerfile")); err == nil {
+			t.Errorf("%s: some files were written", name)
+		}
+	}
+	if _, err := jobs.Init(t.TempDir(), "pytorhc"); exit.Code(err) != exit.Usage || fmt.Sprint(err) != "--framework pytorhc is not known" {
+		t.Errorf("framework: %v", err)
+	}
+}
+
+// The program of `init job --framework none` runs with what its members are given, on addresses of this host.
+func TestNewJobRuns(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3")
+	}
+	dir := t.TempDir()
+	if _, err := jobs.Init(dir, jobfile.None); err != nil {
+		t.Fatal(err)
+	}
+	j, err := jobs.Load(filepath.Join(dir, "job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := framework.WorldOf(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := framework.Placement{Run: "x-1"}
+	for i := range w.Size() {
+		p.Members = append(p.Members, framework.Place{Name: framework.NameOf(i), Address: fmt.Sprintf("127.77.%d.%d", os.Getpid()%250, i+1)})
+	}
+	programs, err := w.Programs(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make([]bytes.Buffer, len(programs))
+	var running []*exec.Cmd
+	for i, x := range programs {
+		c := exec.CommandContext(t.Context(), x.Command[0], x.Command[1:]...) //nolint:gosec // the job's own
+		c.Dir, c.Stdout, c.Stderr, c.Env = filepath.Join(dir, "source"), &said[i], &said[i], os.Environ()
+		for _, v := range x.Env {
+			c.Env = append(c.Env, v.Name+"="+v.Value)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, c)
+	}
+	for i, c := range running {
+		if err := c.Wait(); err != nil {
+			t.Errorf("rank %d: %v, %s", i, err, said[i].String())
+		}
+	}
+	if !strings.Contains(said[0].String(), "primes below 100000: 9592\n") {
+		t.Errorf("rank 0 says %s", said[0].String())
+	}
+}
+
+// The files of the document are jobs.
+func TestDocumentsJobs(t *testing.T) {
+	raw, err := os.ReadFile("../../../docs/reference/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(raw), "```yaml\n")[1:]
+	if len(blocks) < 2 {
+		t.Fatalf("%d files", len(blocks))
+	}
+	for _, b := range blocks {
+		file, _, _ := strings.Cut(b, "```")
+		j, err := jobfile.Read("jobs.md", []byte(file))
+		if err != nil {
+			t.Errorf("%v\n%s", err, file)
+			continue
+		}
+		j.Folder = ""
+		if _, err := jobs.Preview(j, jobfile.Overrides{}); err != nil {
+			t.Errorf("%v\n%s", err, file)
+		}
+	}
+}

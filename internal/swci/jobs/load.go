@@ -1,0 +1,61 @@
+// Package jobs is what swarmctl does with jobs and their files, beside the rows of its commands.
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Load reads a job file and the folder of its source, which the file names from where it is itself.
+func Load(path string) (*jobfile.Job, error) {
+	raw, err := contents(path)
+	if err != nil {
+		return nil, err
+	}
+	j, err := jobfile.Read(path, raw)
+	if err != nil || j.Folder == "" {
+		return j, err
+	}
+	folder := j.Folder
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(filepath.Dir(path), folder)
+	}
+	if j.Source, err = packed(folder); err != nil {
+		return nil, fmt.Errorf("%s: source %s: %w", text.Line(path), text.Line(j.Folder), err)
+	}
+	j.Folder = ""
+	return j, nil
+}
+
+func contents(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.New(exit.NotFound, "", "%w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, jobfile.MaxBody+1)) // its error says that it reads, and what
+}
+
+// packed reads a folder, out of which nothing leads.
+func packed(folder string) ([]jobfile.File, error) {
+	root, err := os.OpenRoot(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.New(exit.NotFound, "", "there is no such folder")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return jobfile.Pack(root.FS())
+}
