@@ -23,7 +23,7 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name: x\nreplicas: 0", `f:2: replicas is a number "0": give a number from 1 to 1024`},
 		{"name: x\nreplicas: 2..4", `f:2: replicas is text "2..4": give a number from 1 to 1024`},
 		{"name: x\nreplicas: 2\ngroups: [{name: a}]", "f:2: replicas and groups stand both here: give each group its replicas"},
-		{"name: x\ngroups: []", "f:2: groups has 0 items: write 1 to 32"},
+		{"name: x\ngroups: []", "f:2: groups has 0 items: write 1 to 16"},
 		{"name: x\ngroups: [{name: a}, {name: a}]", "f:2: groups[1] has the name a, which another group has: choose another"},
 		{"name: x\ngroups:\n- {name: a, replicas: 1000}\n- {name: b, replicas: 1000}", "f:3: the groups have 2000 replicas together, at most 1024 are placed"},
 		{"name: x\ngroups:\n- {name: a, min_success: 2}", `f:3: groups[0].min_success is a number "2": give a number from 1 to 1`},

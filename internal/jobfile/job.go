@@ -8,7 +8,7 @@ import (
 // Bounds of a job.
 const (
 	MaxBody    = 1 << 20 // bytes of a job that is written out, with its source
-	MaxGroups  = 32
+	MaxGroups  = 16
 	MaxMembers = 1024 // of all groups
 	MaxTimeout = 30 * 24 * time.Hour
 
