@@ -41,8 +41,8 @@ func (j *Job) Override(o Overrides) (*Job, []Change, error) {
 	// What is said here is held to what a file's is.
 	d := &yamlfile.Document{Once: true}
 	again := readJob(d, []byte(over.Text()))
-	if first := d.First(yamlfile.Broken); first != nil {
-		return nil, nil, fmt.Errorf("with what was said: %s", first.Text)
+	if wrong := d.All(yamlfile.Odd, yamlfile.Unfilled, yamlfile.Broken); len(wrong) > 0 {
+		return nil, nil, fmt.Errorf("with what was said: %s", wrong[0].Text)
 	}
 	again.Source = j.Source
 	return again, over.changes, nil
