@@ -86,6 +86,9 @@ func (w *World) check() error {
 	if !slices.ContainsFunc(w.Groups, func(g Group) bool { return !g.Serves() }) && w.job.TTL == 0 {
 		return errors.New("nothing of the job ends by itself: write a command, or ends: {ttl: 4h}")
 	}
+	if _, is := w.Common(); w.job.Network == jobfile.Private && !is {
+		return errors.New("network private is on one host, and no host may have members of all groups: name a host in each hosts, or another network")
+	}
 	for _, m := range w.members() {
 		g := w.Groups[m.group]
 		if len(g.Command) == 0 && len(w.kind.command(w, Placement{Members: []Place{{}}}, m)) == 0 && g.Image == "" {
@@ -93,6 +96,23 @@ func (w *World) check() error {
 		}
 	}
 	return nil
+}
+
+// Common are the hosts that may have members of all groups. None is any host, and it is false if there is no such host.
+func (w *World) Common() (hosts []string, is bool) {
+	for _, g := range w.Groups {
+		switch {
+		case len(g.Hosts) == 0:
+		case hosts == nil:
+			hosts = slices.Clone(g.Hosts)
+		default:
+			hosts = slices.DeleteFunc(hosts, func(h string) bool { return !slices.Contains(g.Hosts, h) })
+			if len(hosts) == 0 {
+				return nil, false
+			}
+		}
+	}
+	return hosts, true
 }
 
 // Expanded returns the job with all that its framework adds written out. It has the same world.

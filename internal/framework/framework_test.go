@@ -75,6 +75,7 @@ func TestGroups(t *testing.T) {
 		{"groups", []string{"command: a", "groups: [{name: r}, {name: s, replicas: 3, min_success: 2}]", "start: in-order"}, "r 1/1, s 2/3", "in-order", "all", 0},
 		{"dask", []string{"framework: dask", "command: a", "replicas: 4"}, "scheduler 0/1, worker 0/4, entry 1/1", "in-order", "main", 2},
 		{"dask with groups", []string{"framework: dask", "command: a", "ready: {port: 1}", "groups: [{name: worker, replicas: 2}]"}, "scheduler 0/1, worker 0/2, entry 1/1", "in-order", "main", 2},
+		{"on one host", []string{"image: i", "hosts: [a, b]", "groups: [{name: r, hosts: [b, c]}, {name: s}]"}, "r 1/1, s 1/1", "parallel", "all", 0},
 		{"dask for others", []string{"framework: dask", "replicas: 2", "ends: {ttl: 1h}"}, "scheduler 0/1, worker 0/2", "in-order", "main", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,6 +195,7 @@ func TestImagesCommand(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
 		{"replicas: 2", "group node has neither a command nor an image whose own it runs: write command"},
+		{"image: i\nhosts: [a, b]\ngroups: [{name: x}, {name: y, hosts: [c]}]", "network private is on one host, and no host may have members of all groups: name a host in each hosts, or another network"},
 		{"framework: dask\nreplicas: 2", "nothing of the job ends by itself: write a command, or ends: {ttl: 4h}"},
 		{"framework: dask\ncommand: a\nreplicas: 1023", "the job has 1025 members, at most 1024 are placed"},
 		{"framework: dask\ncommand: a\ngroups: [{name: workers}]", "group workers: dask has the groups scheduler, worker and entry, which is its program"},

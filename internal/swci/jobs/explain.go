@@ -139,14 +139,17 @@ func whenReady(r framework.Ready, p framework.Placement) string {
 // example places members where a swarm might: each on a host of its own, or all on one if they share a network that no other host has.
 func example(w *framework.World, j *jobfile.Job) framework.Placement {
 	p := framework.Placement{Run: j.Name + "-1", Metadata: "/run/swarm/cluster_metadata.json"}
-	unnamed := 0
+	unnamed, together := 0, "h-1"
+	if hosts, _ := w.Common(); len(hosts) > 0 {
+		together = hosts[0]
+	}
 	for _, g := range w.Groups {
 		for i := range g.Replicas {
 			rank := len(p.Members)
 			at := framework.Place{Name: framework.NameOf(rank), Address: fmt.Sprintf("198.18.%d.%d", rank/250, rank%250+1)}
 			switch {
-			case j.Network == jobfile.Private && rank > 0:
-				at.Host = p.Members[0].Host
+			case j.Network == jobfile.Private:
+				at.Host = together
 			case len(g.Hosts) > 0:
 				at.Host = g.Hosts[i%len(g.Hosts)]
 			default:

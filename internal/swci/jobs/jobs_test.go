@@ -50,6 +50,7 @@ func TestPlacesMembers(t *testing.T) {
 		{"host", "name: x\nimage: i\nreplicas: 3\nnetwork: host\n", "h-1 h-2 h-3"},
 		{"named", "name: x\nimage: i\nnetwork: host\ngroups: [{name: a, hosts: [mine]}, {name: b, replicas: 3, hosts: [y, z]}, {name: c}]\n", "mine y z y h-1"},
 		{"private and named", "name: x\nimage: i\nhosts: [mine]\nreplicas: 2\n", "mine mine"},
+		{"private, and one host that all may have", "name: x\nimage: i\nhosts: [a, b]\ngroups: [{name: x}, {name: y, hosts: [b, c]}]\n", "b b"},
 	} {
 		var hosts []string
 		for _, m := range explain(t, tt.file, jobfile.Overrides{}).Members {
