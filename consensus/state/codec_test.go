@@ -206,6 +206,8 @@ var everyCommand = []state.Command{
 	state.AssignTask{Assignment: task.Request{
 		ID: "11", Task: "pull", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "peers", Peers: 1, Least: 1}}, ExpiresMS: 99,
 	}, AtMS: 79, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
+	// A task may be a job.
+	state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root, CreatedBy: "spiffe://a.example/swarm/swci", AtMS: 80, Order: anOrder("CreateTask"), Jobs: true},
 }
 
 // pullDigest is what the task of everyCommand comes to.

@@ -56,12 +56,17 @@ type CreateTask struct {
 	CreatedBy string        `json:"by,omitempty"` // SPIFFE ID
 	AtMS      int64         `json:"at_ms"`
 	Order     *ledger.Order `json:"order,omitempty"`
+	// Jobs has RUN_JOB be a type of tasks. Entries of before have it not, and a task of that type was refused.
+	Jobs bool `json:"jobs,omitempty"`
 }
 
 // Type implements Command.
 func (CreateTask) Type() string { return "create_task" }
 
 func (c CreateTask) apply(s *State) (Result, error) {
+	if c.TaskType == task.RunJob && !c.Jobs {
+		return Result{}, reject(ReasonBadCommand, "", "task %s has the unknown type %s", clip(c.Task, 128), c.TaskType)
+	}
 	return onBoard(s, func(b *task.Board) (*task.Board, error) {
 		return b.CreateTask(task.Task{
 			Name: c.Task, Type: c.TaskType, Author: c.Author, Prereq: c.Prereq, Outcome: c.Outcome, By: c.CreatedBy, CreatedMS: c.AtMS,

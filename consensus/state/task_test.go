@@ -264,6 +264,19 @@ func bigText() []byte {
 	return text
 }
 
+// TestJobsAreTasksOfNewEntries: one of before that made a task of a type that nobody knew was refused, and stays so.
+func TestJobsAreTasksOfNewEntries(t *testing.T) {
+	s, _, _ := chained(t, assigned()...)
+	c := state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root}
+	if _, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonBadCommand {
+		t.Errorf("an entry of before: %v", err)
+	}
+	c.Jobs = true
+	if made := mustApply(t, s, c).Tasks.Task("job"); made == nil || made.Type != task.RunJob {
+		t.Errorf("it is %+v", made)
+	}
+}
+
 // TestFullStateTakesNoTasks, and lets what runs go on.
 func TestFullStateTakesNoTasks(t *testing.T) {
 	s, _, _ := chained(t, append(assigned(), state.CreateTask{Task: "more", TaskType: task.RunSwarm, Prereq: task.Root})...)

@@ -15,12 +15,13 @@ import (
 // Root is the task that is there from the start: the prerequisite of tasks that need none.
 const Root = "ROOTTASK"
 
-// Types of tasks, as the original names them.
+// Types of tasks, as the original names them, and RunJob, which it has not.
 const (
 	RunSwarm             = "RUN_SWARM"
 	MakeUserContainer    = "MAKE_USER_CONTAINER"
 	PullImage            = "PULL_IMAGE"
 	MakeSwarmUserContent = "MAKE_SWARM_USER_CONTENT"
+	RunJob               = "RUN_JOB"
 	rootType             = "ROOT_TASK"
 )
 
@@ -128,14 +129,14 @@ func (b *Board) openTask(name string) (*Task, error) {
 
 // check holds what names a task to its bounds.
 func (t *Task) check() error {
-	types := []string{RunSwarm, MakeUserContainer, PullImage, MakeSwarmUserContent}
+	types := []string{RunSwarm, MakeUserContainer, PullImage, MakeSwarmUserContent, RunJob}
 	switch {
 	case !naming.ValidContract(t.Name):
 		return illegal(Bad, "use 1 to 128 of A-Z a-z 0-9 . _ -", "bad task name %s", clipped(t.Name))
 	case t.Name == Root:
 		return illegal(Taken, "choose another name", "task %s is there from the start", Root)
 	case !slices.Contains(types, t.Type):
-		return illegal(Bad, "use RUN_SWARM, MAKE_USER_CONTAINER, PULL_IMAGE or MAKE_SWARM_USER_CONTENT", "task %s has the unknown type %s", t.Name, clipped(t.Type))
+		return illegal(Bad, "use RUN_SWARM, MAKE_USER_CONTAINER, PULL_IMAGE, MAKE_SWARM_USER_CONTENT or RUN_JOB", "task %s has the unknown type %s", t.Name, clipped(t.Type))
 	case !naming.ValidContract(t.Prereq):
 		return illegal(Bad, "name another task, or "+Root, "task %s has the bad prerequisite %s", t.Name, clipped(t.Prereq))
 	case !text(t.Author, maxField) || !text(t.Outcome, maxField) || !visible(t.By, maxSPIFFEID):

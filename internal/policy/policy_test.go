@@ -271,6 +271,7 @@ func TestErrors(t *testing.T) {
 		"sentences:\n\n- Allow spiffe://h.org/** to use hots":                             `p.yaml:3: "hots" is no resource: did you mean host?`,
 		"sentences:\n- Allow spiffe://h.org/** to manage host":                            `p.yaml:2: "manage" is no verb: want use`,
 		"sentences:\n- Allow spiffe://h.org/** to use host where task.type=RUN_SWARN":     "p.yaml:2: 'RUN_SWARN' is no task.type: did you mean RUN_SWARM?",
+		"sentences:\n- Allow spiffe://h.org/** to use host where task.type=RUN_JOBS":      "p.yaml:2: 'RUN_JOBS' is no task.type: did you mean RUN_JOB?",
 		"sentences:\n- Allow spiffe://h.org/** to use host where runtime='vm'":            "'vm' is no runtime: want docker, podman, process",
 		"sentences:\n- Allow spiffe://h.org/** to use host where image.digest='sha256:1'": "'sha256:1' is no digest of an image",
 		"sentences:\n- Allow spiffe://h.org/** to use host where task.digest='sha256:1'":  "is no digest of a task: want 64 hex digits",

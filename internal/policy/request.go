@@ -108,7 +108,7 @@ func repository(reference string) string {
 func checkValue(fact, value string) error {
 	switch fact {
 	case "task.type":
-		return oneOf(fact, value, "RUN_SWARM", "MAKE_USER_CONTAINER", "PULL_IMAGE", "MAKE_SWARM_USER_CONTENT")
+		return oneOf(fact, value, "RUN_SWARM", "MAKE_USER_CONTAINER", "PULL_IMAGE", "MAKE_SWARM_USER_CONTENT", "RUN_JOB")
 	case "runtime":
 		return oneOf(fact, value, "docker", "podman", Process)
 	case "task.digest":

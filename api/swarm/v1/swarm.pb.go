@@ -8799,7 +8799,7 @@ func (x *EndContractResponse) GetContract() *ContractView {
 type Task struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type            string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // RUN_SWARM, MAKE_USER_CONTAINER, PULL_IMAGE or MAKE_SWARM_USER_CONTENT; ROOT_TASK of the root task alone
+	Type            string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // RUN_SWARM, MAKE_USER_CONTAINER, PULL_IMAGE, MAKE_SWARM_USER_CONTENT or RUN_JOB; ROOT_TASK of the root task alone
 	Author          string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	Prereq          string                 `protobuf:"bytes,4,opt,name=prereq,proto3" json:"prereq,omitempty"`   // another task, or ROOTTASK
 	Outcome         string                 `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"` // what it makes, such as the name of an image

@@ -26,6 +26,7 @@ func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 	case *swarmv1.CreateTaskRequest:
 		return state.CreateTask{
 			Task: m.GetName(), TaskType: m.GetType(), Author: m.GetAuthor(), Prereq: m.GetPrereq(), Outcome: m.GetOutcome(), CreatedBy: o.By, AtMS: atMS, Order: o,
+			Jobs: m.GetType() == task.RunJob, // others keep their bytes
 		}, nil
 	case *swarmv1.EditTaskRequest:
 		return state.EditTask{Task: m.GetName(), Line: m.GetLine(), Text: []byte(m.GetText()), AtMS: atMS, Order: o}, nil

@@ -62,6 +62,16 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 	}
 }
 
+// TestTypesOfTasks: a job's entry says that there are jobs, and those of other tasks keep the form that they had.
+func TestTypesOfTasks(t *testing.T) {
+	for taskType, jobs := range map[string]bool{task.RunJob: true, task.RunSwarm: false, task.PullImage: false, "": false} {
+		made, err := tasks.Command(&swarmv1.CreateTaskRequest{Name: "a", Type: taskType}, &ledger.Order{}, 7)
+		if c, ok := made.(state.CreateTask); !ok || err != nil || c.TaskType != taskType || c.Jobs != jobs {
+			t.Errorf("a task of type %q becomes %+v: %v", taskType, made, err)
+		}
+	}
+}
+
 // TestAssignTaskKeepsAllThatWasSigned: every field reaches the command, and those that hosts go by must be given.
 func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 	asked := func() *swarmv1.AssignTaskRequest {
