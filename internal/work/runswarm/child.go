@@ -8,27 +8,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
-	"github.com/swarmd/swarmd/internal/child"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
 const (
-	endGrace   = 30 * time.Second // that an SL has to leave the swarm and to end its program
-	killWithin = 10 * time.Second
-	busyLimit  = endGrace + killWithin // for SLs of the assignment before
-	busyPause  = 200 * time.Millisecond
+	endGrace  = 30 * time.Second          // that an SL has to leave the swarm and to end its program
+	busyLimit = endGrace + 10*time.Second // for SLs of the assignment before
+	busyPause = 200 * time.Millisecond
 
 	optionsOption = "config-file"
 )
@@ -52,18 +49,11 @@ func (p *Processes) startSL(ctx context.Context, m member, n slNode, x process) 
 	if err != nil {
 		return fmt.Errorf("node %d of the profile: %w", n.Index, err)
 	}
-	log, err := os.OpenFile(m.file(n, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	cmd := exec.Command(p.Swarmd, "run-sl", "--runtime=process", "--"+optionsOption+"="+m.file(n, optionsFile)) //nolint:noctx // it outlives this process
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = m.dir, env, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a terminal's Ctrl-C is not for it
-	if err := cmd.Start(); err != nil {
+	cmd.Dir, cmd.Env = m.dir, env
+	if err := p.children.Start(cmd, m.file(n, outputFile), exit, p.Log); err != nil {
 		return fmt.Errorf("start SL %s: %w", x.sl.Name, err)
 	}
-	p.await(cmd, exit)
 	// It does so itself, but only when it has read its options.
 	if _, err := registry.Add(registry.Entry{PID: cmd.Process.Pid, Role: naming.RoleSL, Name: x.sl.Name, Platform: x.sl.Platform, StateDir: n.StateDir, Scope: p.Scope}); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -72,78 +62,16 @@ func (p *Processes) startSL(ctx context.Context, m member, n slNode, x process) 
 	return nil
 }
 
-// awaited is a child that has not been seen to end.
-type awaited struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
-// await notes the end of a child that could not do so itself, and keeps it from being a zombie.
-func (p *Processes) await(cmd *exec.Cmd, exit string) {
-	a := &awaited{cmd, make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waiting == nil {
-		p.waiting = map[string]*awaited{}
-	}
-	p.waiting[exit] = a
-	go func() { // until the SL ends, which Clean sees to; a SWOP that ends leaves it
-		defer close(a.done)
-		_ = cmd.Wait() // its error repeats the state
-		code, _ := child.ExitCode(cmd.ProcessState)
-		if _, err := os.Stat(exit); err != nil {
-			if err := atomicfile.Replace(exit, []byte(strconv.Itoa(code)), 0o600); err != nil {
-				p.Log.Warn("could not note the exit code of an SL", "err", err)
-			}
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.waiting, exit)
-	}()
-}
-
-// awaits returns the child whose end is to be noted in a file, nil if there is none, or it has ended.
-func (p *Processes) awaits(exit string) *awaited {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.waiting[exit]
-}
-
-// gone blocks until the end of a child was noted. One that is not in the registry is killed: nobody else could find it.
-func (p *Processes) gone(ctx context.Context, exit string) error {
-	a := p.awaits(exit)
-	if a == nil {
-		return nil
-	}
-	_ = a.cmd.Process.Kill() // it has ended, or is to
-	select {
-	case <-a.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("an SL (process %d) does not end: %w", a.cmd.Process.Pid, ctx.Err())
-	}
-}
-
 // live are the SLs that run, by the files with their options, of which each member has its own. State directories, which hold the SLs' keys, are
 // the same for all members.
 func (p *Processes) live() (map[string]registry.Entry, error) {
-	entries, err := registry.List(p.Scope)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]registry.Entry{}
-	for _, e := range entries {
-		if e.Role == naming.RoleSL {
-			all[e.Option(optionsOption)] = e
-		}
-	}
-	return all, nil
+	return detached.Registered(p.Scope, naming.RoleSL, optionsOption)
 }
 
 // runs reports whether an SL of a member lives, or has been started and not been seen to end.
 func (p *Processes) runs(live map[string]registry.Entry, m *member, n slNode) bool {
 	_, lives := live[m.file(n, optionsFile)]
-	return lives || p.awaits(m.file(n, exitFile)) != nil
+	return lives || p.children.Awaits(m.file(n, exitFile))
 }
 
 // free blocks until nothing is left of other members that has the state directories of a member's: they may be about to end. An SL of the same
@@ -183,31 +111,4 @@ func (p *Processes) inTheWay(m *member) (string, error) {
 		}
 	}
 	return "", err
-}
-
-// end ends an SL and its program.
-func end(ctx context.Context, e registry.Entry) error {
-	c, err := e.Open()
-	if errors.Is(err, registry.ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for _, step := range []struct {
-		signal syscall.Signal
-		within time.Duration
-	}{{syscall.SIGTERM, endGrace}, {syscall.SIGKILL, killWithin}} {
-		if err := c.Signal(step.signal); err != nil {
-			return err
-		}
-		waitCtx, cancel := context.WithTimeout(ctx, step.within)
-		err = c.Wait(waitCtx)
-		cancel()
-		if err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("SL %s (process %d) does not end: %w", e.Name, e.PID, err)
 }

@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/launch/start"
-	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/detached"
 )
 
 // damaged is the error of a member of which no label can be read.
@@ -70,7 +69,7 @@ func readLabel(dir, name string) (m member, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &m)
 	}
-	if err == nil && (m.Swarm == "" || dirName(m.Label) != filepath.Base(dir)) {
+	if err == nil && (m.Swarm == "" || detached.DirName(m.Label) != filepath.Base(dir)) {
 		err = errors.New("it is not of the member that its directory is named for")
 	}
 	if err != nil {
@@ -78,18 +77,6 @@ func readLabel(dir, name string) (m member, err error) {
 	}
 	m.dir = dir
 	return m, nil
-}
-
-// labelOf is the label of the member that a directory is named for.
-func (p *Processes) labelOf(dir string) (l work.Label, ok bool) {
-	l = work.Label{Swarm: p.SwarmID(), Node: p.Host.Name}
-	var epoch, index string
-	l.Assignment, epoch, _ = strings.Cut(filepath.Base(dir), "-")
-	epoch, index, _ = strings.Cut(epoch, "-")
-	e, err1 := strconv.ParseUint(epoch, 10, 32)
-	i, err2 := strconv.ParseUint(index, 10, 32)
-	l.Epoch, l.Member = uint32(e), uint32(i)
-	return l, err1 == nil && err2 == nil && task.ValidID(l.Assignment) && dirName(l) == filepath.Base(dir)
 }
 
 // slNode is what the SL of a node of the profile has, if that is as it was when the SL was started.

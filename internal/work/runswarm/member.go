@@ -3,15 +3,14 @@ package runswarm
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/detached"
 )
 
 // The files of a member: what it is, whether all of it was started, and of each SL its options, what it printed, and its exit code.
@@ -23,12 +22,7 @@ const (
 	exitFile    = ".exit"
 )
 
-const (
-	maxLabel = 64 << 10 // bytes of labelFile
-	maxTail  = 16 << 10 // bytes at the end of a log that are looked at
-	// unknownExit is the code of an SL that is gone and has said nothing: it was killed.
-	unknownExit = 137
-)
+const maxLabel = 64 << 10 // bytes of labelFile
 
 // member is what there is of a member on disk. Whoever starts anew finds it by its label.
 type member struct {
@@ -92,35 +86,6 @@ func (m *member) whole() bool {
 	return err == nil
 }
 
-// exit returns the exit code of an SL that has ended; noted is false if nobody has noted one.
-func (m *member) exit(n slNode) (code int, noted bool) {
-	raw, err := os.ReadFile(m.file(n, exitFile))
-	if err != nil {
-		return unknownExit, false
-	}
-	if code, err = strconv.Atoi(strings.TrimSpace(string(raw))); err != nil {
-		return unknownExit, true
-	}
-	return code, true
-}
-
-// lastLines are the last ones that an SL and its program have printed.
-func (m *member) lastLines(n slNode) []string {
-	f, err := os.Open(m.file(n, outputFile))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(size-maxTail, 0), io.SeekStart) // else all of it is read, up to the bound
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxTail))
-	if err != nil {
-		return nil
-	}
-	return strings.Split(strings.TrimSpace(string(raw)), "\n")
-}
-
 // members are all that were begun with: one damaged file hides no other member, nor its own, which is known by the name of its directory. A
 // directory without a label is one that was not begun with; Clean removes it.
 func (p *Processes) members() (all []member, err error) {
@@ -136,7 +101,7 @@ func (p *Processes) members() (all []member, err error) {
 			all = append(all, m)
 		case !errors.Is(err, fs.ErrNotExist):
 			p.tellOnce(m.dir, err)
-			if m.Label, m.damaged = p.labelOf(m.dir); m.damaged {
+			if m.Label, m.damaged = detached.LabelOf(m.dir, p.SwarmID(), p.Host.Name); m.damaged {
 				all = append(all, m)
 			}
 		}

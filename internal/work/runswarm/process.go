@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
@@ -33,9 +34,10 @@ type Processes struct {
 	Paths  hostpaths.Resolver // of this host
 	Log    *slog.Logger
 
-	mu      sync.Mutex
-	waiting map[string]*awaited // for the ends of children, by the files that these are noted in
-	told    []string            // directories of members with a damaged label that the log has
+	children detached.Children
+
+	mu   sync.Mutex
+	told []string // directories of members with a damaged label that the log has
 }
 
 var _ work.Executor = (*Processes)(nil)
@@ -109,7 +111,7 @@ func (p *Processes) Start(ctx context.Context, j work.Job) (work.Status, error) 
 		return work.Status{}, err
 	}
 	for i, n := range m.Nodes {
-		if _, ended := m.exit(n); ended || p.runs(live, &m, n) {
+		if _, ended := detached.ExitNoted(m.file(n, exitFile)); ended || p.runs(live, &m, n) {
 			continue
 		}
 		if err := p.startSL(ctx, m, n, sls[i]); err != nil {
@@ -140,7 +142,7 @@ func (p *Processes) Find(ctx context.Context) ([]work.Found, error) {
 // status is what has become of a member. It fails with the first of its SLs, and succeeds with the last.
 func (p *Processes) status(ctx context.Context, m member, live map[string]registry.Entry) work.Status {
 	if m.damaged {
-		return work.Status{State: task.Exited, Code: unknownExit, Text: "what this host kept of it is damaged: see its SWOP's log, and assign the task again"}
+		return work.Status{State: task.Exited, Code: detached.UnknownExit, Text: "what this host kept of it is damaged: see its SWOP's log, and assign the task again"}
 	}
 	if !m.whole() {
 		return work.Status{State: task.Prepared}
@@ -153,8 +155,8 @@ func (p *Processes) status(ctx context.Context, m member, live map[string]regist
 			ready = ready && err == nil && h.Ready
 			continue
 		}
-		if code, _ := m.exit(n); code != 0 {
-			return work.Status{State: task.Exited, Code: int32(code), Said: work.LastLines(m.lastLines(n))} //nolint:gosec // an exit code
+		if code, _ := detached.ExitNoted(m.file(n, exitFile)); code != 0 {
+			return work.Status{State: task.Exited, Code: int32(code), Said: work.LastLines(detached.LastLines(m.file(n, outputFile)))} //nolint:gosec // an exit code
 		}
 	}
 	switch {
@@ -184,9 +186,9 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	for i, n := range m.Nodes {
 		ends.Go(func() {
 			if e, lives := live[m.file(n, optionsFile)]; lives {
-				failed[i] = end(ctx, e)
+				failed[i] = detached.Terminate(ctx, e, endGrace)
 			}
-			failed[i] = errors.Join(failed[i], p.gone(ctx, m.file(n, exitFile)))
+			failed[i] = errors.Join(failed[i], p.children.Gone(ctx, m.file(n, exitFile)))
 		})
 	}
 	ends.Wait()
@@ -224,8 +226,5 @@ func (p *Processes) stateDir(index int) string {
 
 // memberDir keeps what there is of a member.
 func (p *Processes) memberDir(l work.Label) string {
-	return filepath.Join(p.Dir, "members", dirName(l))
+	return filepath.Join(p.Dir, "members", detached.DirName(l))
 }
-
-// dirName is what the directory of a member is called.
-func dirName(l work.Label) string { return fmt.Sprintf("%s-%d-%d", l.Assignment, l.Epoch, l.Member) }

@@ -1,4 +1,4 @@
-package runswarm
+package detached_test
 
 import (
 	"context"
@@ -10,9 +10,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/work/detached"
 )
 
-// TestPrinted holds which lines of a file are handed out, and that one that is followed ends with its SL.
+// TestPrinted holds which lines of a file are handed out, and that one that is followed ends when it is over.
 func TestPrinted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "0.log")
 	write := func(text string) {
@@ -33,13 +35,13 @@ func TestPrinted(t *testing.T) {
 		got = append(got, line)
 		return nil
 	}
-	if err := printed(t.Context(), file, 3, false, never, emit); err != nil || len(got) > 0 {
+	if err := detached.Printed(t.Context(), file, 3, false, never, emit); err != nil || len(got) > 0 {
 		t.Errorf("of none: %q, %v", got, err)
 	}
 	write("one\ntwo\n\nfour\nfi")
 	for tail, want := range map[int]string{0: "", 1: "fi", 2: "four fi", 4: "two  four fi", 100: "one two  four fi"} {
 		got = nil
-		if err := printed(t.Context(), file, tail, false, never, emit); err != nil || strings.Join(got, " ") != want {
+		if err := detached.Printed(t.Context(), file, tail, false, never, emit); err != nil || strings.Join(got, " ") != want {
 			t.Errorf("the last %d: %q, %v", tail, got, err)
 		}
 	}
@@ -51,18 +53,18 @@ func TestPrinted(t *testing.T) {
 			over.Store(true)
 		})
 		got = nil
-		if err := printed(t.Context(), file, 1, true, over.Load, emit); err != nil || !slices.Equal(got, []string{"five", "six", "seven"}) {
+		if err := detached.Printed(t.Context(), file, 1, true, over.Load, emit); err != nil || !slices.Equal(got, []string{"five", "six", "seven"}) {
 			t.Errorf("followed: %q, %v", got, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := printed(ctx, file, 0, true, never, emit); err != nil {
+		if err := detached.Printed(ctx, file, 0, true, never, emit); err != nil {
 			t.Error(err)
 		}
 	})
 	write("\n" + strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000))
 	got = nil
-	if err := printed(t.Context(), file, 100_000, false, never, emit); err != nil || len(got) < 10_000 || len(got) > 1<<20/100+1 {
+	if err := detached.Printed(t.Context(), file, 100_000, false, never, emit); err != nil || len(got) < 10_000 || len(got) > 1<<20/100+1 {
 		t.Errorf("of much: %d lines, %v", len(got), err)
 	}
 }
