@@ -1,0 +1,126 @@
+package runjob
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// member is a member of a job as its host runs it.
+type member struct {
+	job     *jobfile.Job
+	group   framework.Group
+	program framework.Program
+	placed  framework.Placement // with all members, by rank
+}
+
+// ground is what members stand on: what is one host's, and not the job's.
+type ground struct {
+	addresses []netip.Addr // of all members, by rank
+	device    string       // of this host's members, if they are in its network
+	metadata  string       // where the member finds the file that names all
+}
+
+// jobOf reads the job of a task, and finds that where its members were placed is where it wants some.
+func jobOf(j work.Job) (*jobfile.Job, *framework.World, error) {
+	job, err := jobfile.Decode(j.Task.Definition)
+	if err != nil {
+		return nil, nil, fmt.Errorf("task %s: %w", j.Task.Name, err)
+	}
+	w, err := framework.WorldOf(job)
+	if err != nil {
+		return nil, nil, fmt.Errorf("job %s: %w", job.Name, err)
+	}
+	rank := 0
+	for _, g := range w.Groups {
+		for range g.Replicas {
+			if rank >= len(j.World) || j.World[rank].Group != g.Name {
+				return nil, nil, fmt.Errorf("job %s: its members were not placed in the order of its groups: assign it anew", job.Name)
+			}
+			rank++
+		}
+	}
+	switch own := int(j.Member); {
+	case rank != len(j.World):
+		return nil, nil, fmt.Errorf("job %s has %d members, and %d were placed: assign it anew", job.Name, rank, len(j.World))
+	case own >= rank || j.World[own].Node != j.Node || j.World[own].Group != j.Group:
+		return nil, nil, fmt.Errorf("job %s: by what its SN says now, member %d is not of this host: assign it anew", job.Name, own)
+	}
+	return job, w, nil
+}
+
+// memberOf is a job's member on this host.
+func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m member, err error) {
+	if len(g.addresses) != len(j.World) {
+		return m, errors.New("the addresses are of other members")
+	}
+	m.job, m.placed = job, framework.Placement{Run: job.Name + "-" + j.Label.Assignment, Epoch: int(j.Epoch) - 1, Metadata: g.metadata}
+	for rank, p := range j.World {
+		x := framework.Place{Host: p.Node, Name: framework.NameOf(rank), Address: g.addresses[rank].String()}
+		if p.Node == j.Node {
+			x.Interface = g.device
+		}
+		m.placed.Members = append(m.placed.Members, x)
+	}
+	all, err := w.Programs(m.placed)
+	if err != nil {
+		return m, fmt.Errorf("job %s: %w", job.Name, err)
+	}
+	m.program = all[j.Member]
+	for _, group := range w.Groups {
+		if group.Name == m.program.Group {
+			m.group = group
+		}
+	}
+	return m, unserved(job, m.group)
+}
+
+// unserved says what of a job no host gives its members.
+func unserved(job *jobfile.Job, g framework.Group) error {
+	for _, x := range []struct {
+		asks bool
+		what string
+	}{
+		{job.WorkDir != "", "work_dir"}, {job.Artifacts.Dir != "", "artifacts"}, {len(g.Secrets) > 0, "secrets"}, {len(g.Volumes) > 0, "volumes"},
+		{g.Resources.GPU > 0, "GPUs under resources"},
+	} {
+		if x.asks {
+			return fmt.Errorf("job %s asks for %s, which this version of swarmd gives to no member: leave that out, and have it in the image", job.Name, x.what)
+		}
+	}
+	return nil
+}
+
+// address reads where a node is reached. names are what resolvers said of those that are names.
+func address(p work.Place, names map[string]netip.Addr) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(p.Address); err == nil {
+		return a.Unmap().WithZone(""), nil
+	}
+	if a, found := names[p.Address]; found {
+		return a, nil
+	}
+	return netip.Addr{}, fmt.Errorf("this host finds no address of host %s, which is reached at %q: have that name resolved here, or start that SWOP with --host-ip and an IP address",
+		text.Line(text.Clip(p.Node, maxSaid)), text.Clip(p.Address, maxSaid))
+}
+
+// maxSaid bounds what is said of words that an SN has given, in bytes.
+const maxSaid = 160
+
+// apart refuses addresses by which members on several hosts can't reach each other.
+func apart(world []work.Place, addresses []netip.Addr) error {
+	for rank, a := range addresses {
+		if a.IsLoopback() == addresses[0].IsLoopback() {
+			continue
+		}
+		if !a.IsLoopback() {
+			rank = 0
+		}
+		return fmt.Errorf("host %s is known to the swarm by the address %s, where members on other hosts find themselves: start its SWOP with --host-ip and an address that they reach", world[rank].Node, addresses[rank])
+	}
+	return nil
+}
