@@ -1,0 +1,91 @@
+// Package jobrequest says with which request a job is assigned. The operator signs the request, and the leader places members by it; hosts alone
+// read the job, and hold the request to it. So an SN, or a client that is wrong, can't make the two differ.
+package jobrequest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// Request is what a job asks of the swarm: its groups, and what the leader starts and ends them by. Hosts are those that may have members of all
+// groups; none means that the job names none, and who assigns it does. Who asks, when, and for which task is not of the job.
+func Request(w *framework.World) task.Request {
+	j := w.Expanded()
+	q := task.Request{InOrder: w.Start == jobfile.InOrder, Retries: uint32(j.Restarts), TimeoutMS: j.Timeout.Milliseconds()} //nolint:gosec // bounded by the job file
+	for _, g := range w.Groups {
+		q.Groups = append(q.Groups, task.Group{Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least)}) //nolint:gosec // likewise
+	}
+	hosts, _ := w.Common()
+	q.Hosts = slices.Sorted(slices.Values(hosts))
+	return q
+}
+
+// errNoHost is of a job whose groups name hosts of which none is in all of them.
+var errNoHost = errors.New("no host may have members of all groups, and members are placed on such hosts alone: name one in each hosts")
+
+// Hold refuses a request that was signed for a task whose body is not the job that was asked for. The error is one line.
+func Hold(signed task.Request, body []byte) error {
+	j, err := jobfile.Decode(body)
+	if err != nil {
+		return fmt.Errorf("the task's job can't be read: %w", err)
+	}
+	w, err := framework.WorldOf(j)
+	if err != nil {
+		return fmt.Errorf("the task's job can't be run: %w", err)
+	}
+	if _, is := w.Common(); !is {
+		return errNoHost
+	}
+	job := Request(w)
+	if what := differs(signed, job); what != "" {
+		return fmt.Errorf("what was signed is not the job of task %.72s: %s: start jobs with swarmctl run job", signed.Task, what)
+	}
+	return nil
+}
+
+// differs names the first thing in which a request is another than its job's.
+func differs(signed, job task.Request) string {
+	switch {
+	case signed.Taskrunner != "" || signed.Joins != "":
+		return "it names a taskrunner or joins another assignment, which jobs don't"
+	case len(signed.Hosts) == 0:
+		return "it names no hosts"
+	case len(job.Hosts) > 0 && !slices.Equal(signed.Hosts, job.Hosts):
+		return fmt.Sprintf("it names %d hosts, and the job %d, or others", len(signed.Hosts), len(job.Hosts))
+	case !slices.Equal(signed.Groups, job.Groups):
+		return groupDiffers(signed.Groups, job.Groups)
+	}
+	for _, x := range []struct {
+		name        string
+		signed, job any
+	}{
+		{"groups start in order", signed.InOrder, job.InOrder},
+		{"restarts", signed.Retries, job.Retries},
+		{"timeout in ms", signed.TimeoutMS, job.TimeoutMS},
+	} {
+		if x.signed != x.job {
+			return fmt.Sprintf("%s: it says %v, and the job %v", x.name, x.signed, x.job)
+		}
+	}
+	return ""
+}
+
+// groupDiffers names the first group that is another than the job's.
+func groupDiffers(signed, job []task.Group) string {
+	if len(signed) != len(job) {
+		return fmt.Sprintf("it has %d groups, and the job %d", len(signed), len(job))
+	}
+	for i, g := range signed {
+		if g != job[i] {
+			return fmt.Sprintf("group %d is %s, and the job's %s", i+1, counted(g), counted(job[i]))
+		}
+	}
+	return ""
+}
+
+func counted(g task.Group) string { return fmt.Sprintf("%.31s, %d of %d", g.Name, g.Least, g.Peers) }

@@ -1,0 +1,171 @@
+package jobrequest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
+)
+
+const day = 24 * 3600 * 1000
+
+// sent is the world of a job file and the body of its task.
+func sent(t *testing.T, file string) (*framework.World, []byte) {
+	t.Helper()
+	j, err := jobfile.Read("f", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := framework.WorldOf(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := w.Expanded().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, body
+}
+
+func TestRequest(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		want       task.Request
+	}{
+		{"replicas", "name: x\ncommand: a\nreplicas: 3\n", task.Request{Groups: []task.Group{{Name: "node", Peers: 3, Least: 3}}, TimeoutMS: 30 * day}},
+		{"what leaders decide by", "name: x\ncommand: a\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: r}, {name: s, replicas: 3, min_success: 2}]\n", task.Request{
+			Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 3, Least: 2}}, InOrder: true, Retries: 2, TimeoutMS: day / 24,
+		}},
+		{"dask", "name: x\nframework: dask\ncommand: a\nreplicas: 2\n", task.Request{
+			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}, {Name: "entry", Peers: 1, Least: 1}}, InOrder: true, TimeoutMS: 30 * day,
+		}},
+		{"hosts", "name: x\ncommand: a\nhosts: [h-2, h-1]\nnetwork: host\n", task.Request{Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day}},
+		{"hosts of groups", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [h-3, h-2, h-1]}, {name: s}, {name: t, hosts: [h-0, h-1, h-3]}]\n", task.Request{
+			Hosts: []string{"h-1", "h-3"}, Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 1, Least: 1}, {Name: "t", Peers: 1, Least: 1}}, TimeoutMS: 30 * day,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, body := sent(t, tt.file)
+			got := jobrequest.Request(w)
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Error(d)
+			}
+			if len(got.Hosts) == 0 {
+				got.Hosts = []string{"any"}
+			}
+			got.ID, got.Task, got.By, got.ExpiresMS = "7", "x.0123abcd", "spiffe://a.example/swarm/swci", 1
+			if err := jobrequest.Hold(got, body); err != nil {
+				t.Error(err)
+			}
+			if err := got.Check(); err != nil {
+				t.Errorf("the swarm would not take it: %v", err)
+			}
+		})
+	}
+}
+
+func TestHoldRefuses(t *testing.T) {
+	const file = "name: x\ncommand: a\nreplicas: 2\nhosts: [a, b]\nnetwork: host\n"
+	for _, tt := range []struct {
+		name   string
+		body   string // empty: that of the file
+		change func(*task.Request)
+		want   string
+	}{
+		{"no job", "nam: x\n", nil, "the task's job can't be read: line 1: unknown field nam: did you mean name?"},
+		{"nothing to run", "name: x\n", nil, "the task's job can't be run: group node has neither a command nor an image whose own it runs: write command"},
+		{"no common host", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [a]}, {name: s, hosts: [b]}]\n", nil, "no host may have members of all groups"},
+		{"a taskrunner", "", func(q *task.Request) { q.Taskrunner = "tr" }, "it names a taskrunner"},
+		{"joined", "", func(q *task.Request) { q.Joins = "6" }, "it names a taskrunner or joins"},
+		{"no hosts", "", func(q *task.Request) { q.Hosts = nil }, "it names no hosts"},
+		{"another host", "", func(q *task.Request) { q.Hosts = []string{"a", "c"} }, "it names 2 hosts, and the job 2, or others"},
+		{"more members", "", func(q *task.Request) { q.Groups[0].Peers = 3 }, "group 1 is node, 2 of 3, and the job's node, 2 of 2: start jobs with"},
+		{"fewer that succeed", "", func(q *task.Request) { q.Groups[0].Least = 1 }, "group 1 is node, 1 of 2"},
+		{"another group", "", func(q *task.Request) { q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1}) }, "it has 2 groups, and the job 1"},
+		{"in order", "", func(q *task.Request) { q.InOrder = true }, "groups start in order: it says true, and the job false"},
+		{"restarts", "", func(q *task.Request) { q.Retries = 4 }, "restarts: it says 4, and the job 0"},
+		{"no timeout", "", func(q *task.Request) { q.TimeoutMS = 0 }, "timeout in ms: it says 0, and the job 2592000000"},
+	} {
+		w, body := sent(t, file)
+		q := jobrequest.Request(w)
+		q.Task = "x.0123abcd"
+		if tt.body != "" {
+			body = []byte(tt.body)
+		}
+		if tt.change != nil {
+			tt.change(&q)
+		}
+		err := jobrequest.Hold(q, body)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+}
+
+// Long names are told in a line that is kept whole: a host's words have 256 bytes.
+func TestHoldIsShort(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("name: x\ncommand: a\ngroups:\n")
+	for _, c := range "abcdefghijklmnop" {
+		file.WriteString("- {name: " + strings.Repeat(string(c), 31) + ", replicas: 64}\n")
+	}
+	w, body := sent(t, file.String())
+	q := jobrequest.Request(w)
+	q.Task, q.Hosts, q.Groups[0].Name = strings.Repeat("x", 63)+".0123abcd", []string{"a"}, strings.Repeat("z", 64)
+	if err := jobrequest.Hold(q, body); err == nil || len(err.Error()) > task.MaxText {
+		t.Errorf("%d bytes: %v", len(err.Error()), err)
+	}
+}
+
+// Whatever body a task has: it is refused, or the request that its job comes to is held, and none that differs from that.
+func FuzzHold(f *testing.F) {
+	f.Add([]byte("name: x\ncommand: a\nreplicas: 3\n"), uint8(0))
+	f.Add([]byte("name: x\nframework: dask\ncommand: a\nreplicas: 2\nrestarts: 3\n"), uint8(3))
+	f.Add([]byte("name: x\ncommand: a\nnetwork: host\nstart: in-order\ngroups: [{name: r, hosts: [a, b]}, {name: s, hosts: [b]}]\n--- source\n644 text 2 a\nb\n"), uint8(5))
+	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
+		j, err := jobfile.Decode(body)
+		if err != nil {
+			if jobrequest.Hold(task.Request{Hosts: []string{"a"}}, body) == nil {
+				t.Fatal("it holds what is no job")
+			}
+			return
+		}
+		w, err := framework.WorldOf(j)
+		if err != nil {
+			return
+		}
+		q := jobrequest.Request(w)
+		if len(q.Hosts) == 0 {
+			q.Hosts = []string{"any"}
+		}
+		_, common := w.Common()
+		if err := jobrequest.Hold(q, body); (err == nil) != common {
+			t.Fatalf("its own request, with common hosts %v: %v", common, err)
+		}
+		q.ID, q.Task, q.By = "1", "x.0123abcd", "spiffe://a.example/swarm/swci"
+		if err := q.Check(); err != nil && common {
+			t.Fatalf("the swarm does not take what it asks for: %v", err)
+		}
+		changes := []func(){
+			func() { q.Groups[0].Peers++ },
+			func() { q.Groups[0].Least++ },
+			func() { q.Groups[0].Name += "x" },
+			func() { q.Groups = q.Groups[1:] },
+			func() { q.InOrder = !q.InOrder },
+			func() { q.Retries++ },
+			func() { q.TimeoutMS++ },
+			func() { q.Hosts = nil },
+			func() { q.Taskrunner = "t" },
+			func() { q.Joins = "2" },
+		}
+		changes[int(which)%len(changes)]()
+		if jobrequest.Hold(q, body) == nil {
+			t.Fatalf("it holds another request (change %d): %+v", int(which)%len(changes), q)
+		}
+	})
+}
