@@ -6,6 +6,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 )
 
 // Explained is what a job would be.
@@ -17,6 +18,7 @@ type Explained struct {
 	Source   []Source `json:"source" doc:"files that travel in the task"`
 	Groups   []Group  `json:"groups" doc:"in the order of ranks"`
 	DoneWhen string   `json:"done_when" doc:"main, all or any of the groups that end"`
+	Signed   Signed   `json:"signed" doc:"what is signed of it when it is started: hosts hold it to the job"`
 	Members  []Member `json:"members" doc:"by rank, as they would be placed"`
 	WaitsFor []string `json:"waits_for" doc:"what the hosts must have before anything starts"`
 }
@@ -39,6 +41,28 @@ type Group struct {
 	Name     string `json:"name" doc:"the group's"`
 	Replicas int    `json:"replicas" doc:"members"`
 	Least    int    `json:"least" doc:"how many have to succeed; 0: they serve the other groups"`
+}
+
+// Signed is what the swarm decides by, which an operator signs.
+type Signed struct {
+	Hosts     []string `json:"hosts" doc:"that may have members, of any group; none: those that take jobs when it is started"`
+	InOrder   bool     `json:"in_order" doc:"each group starts when the one before is ready"`
+	Retries   uint32   `json:"retries" doc:"how often all members may be placed anew"`
+	TimeoutMS int64    `json:"timeout_ms" doc:"from the request to the verdict"`
+	Refused   string   `json:"refused" doc:"why hosts would not carry it out; empty: they would, as far as the job goes"`
+}
+
+// signedOf is what would be signed of a job, and what hosts would make of it.
+func signedOf(w *framework.World, body []byte) Signed {
+	q := jobrequest.Request(w)
+	s := Signed{Hosts: append([]string{}, q.Hosts...), InOrder: q.InOrder, Retries: q.Retries, TimeoutMS: q.TimeoutMS}
+	if len(q.Hosts) == 0 {
+		q.Hosts = []string{"any"}
+	}
+	if err := jobrequest.Hold(q, body); err != nil {
+		s.Refused = err.Error()
+	}
+	return s
 }
 
 // Member is a member with what it would run.
@@ -77,7 +101,7 @@ func Preview(file *jobfile.Job, said jobfile.Overrides) (*Explained, error) {
 	}
 	e := &Explained{
 		Name: j.Name, Expanded: w.Expanded().Text(), Bytes: len(body), DoneWhen: w.DoneWhen, WaitsFor: needs(w, w.Expanded()),
-		Changes: []Change{}, Source: []Source{},
+		Changes: []Change{}, Source: []Source{}, Signed: signedOf(w, body),
 	}
 	for _, c := range changes {
 		e.Changes = append(e.Changes, Change{c.Field, c.Was, c.Is})

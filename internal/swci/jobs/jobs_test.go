@@ -88,6 +88,27 @@ groups: [{name: a, hosts: [z, y]}]
 	}
 }
 
+// What would be signed is shown, or why no host would go by it.
+func TestShowsWhatIsSigned(t *testing.T) {
+	for _, tt := range []struct{ name, file, want string }{
+		{"whoever takes jobs", "name: x\ncommand: a\nreplicas: 2\n", "groups, each with how many have to succeed of how many: node 2/2\ngroups start: together\nhosts: those that take jobs then\nrestarts: 0\nends at the latest after: 30d\n"},
+		{
+			"named", "name: x\ncommand: a\nnetwork: host\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: a, hosts: [y, x]}, {name: b, replicas: 2, min_success: 1}]\n",
+			"groups, each with how many have to succeed of how many: a 1/1, b 1/2\ngroups start: each when the one before is ready\nhosts: x, y\nrestarts: 2\nends at the latest after: 1h\n",
+		},
+		{
+			"on hosts apart", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: a, hosts: [x]}, {name: b, hosts: [y]}]\n",
+			"nothing, as hosts would not carry it out: no host may have members of all groups, and members are placed on such hosts alone: name one in each hosts\n",
+		},
+	} {
+		var out bytes.Buffer
+		explain(t, tt.file, jobfile.Overrides{}).Print(&out)
+		if !strings.Contains(out.String(), "\nSigned when it is started\n"+tt.want+"\n") {
+			t.Errorf("%s:\n%s", tt.name, out.String())
+		}
+	}
+}
+
 // What is printed is the whole job: each value that was said beside the file's, each member's command, and nothing that moves a terminal.
 func TestPrints(t *testing.T) {
 	e := explain(t, "name: x\nframework: dask\nimage: i:1\ncommand: [grid.py, 'two words']\nreplicas: 2\nenv: {A: \"1\\n2\"}\n", jobfile.Overrides{Image: "i:2", Env: []string{"B=\u202ex"}})

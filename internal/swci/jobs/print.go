@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -35,6 +37,10 @@ func (e *Explained) Print(w io.Writer) {
 		p.line("%s: %s", g.Name, g.words())
 	}
 	p.line("done: %s", doneWords(e.DoneWhen))
+	p.head("Signed when it is started")
+	for _, l := range e.signed() {
+		p.line("%s", l)
+	}
 	p.head("Members (hosts and addresses are examples: no swarm was asked)")
 	for i := range e.Members {
 		p.member(&e.Members[i], i > 0 && e.Members[i-1].Group == e.Members[i].Group)
@@ -68,6 +74,31 @@ func (g Group) words() string {
 		return members + ", which has to succeed"
 	}
 	return members + ", which all have to succeed"
+}
+
+// signed are the lines of what the swarm decides by.
+func (e *Explained) signed() []string {
+	var groups []string
+	for _, g := range e.Groups {
+		groups = append(groups, fmt.Sprintf("%s %d/%d", g.Name, g.Least, g.Replicas))
+	}
+	if e.Signed.Refused != "" {
+		return []string{"nothing, as hosts would not carry it out: " + e.Signed.Refused}
+	}
+	hosts, order := "those that take jobs then", "together"
+	if len(e.Signed.Hosts) > 0 {
+		hosts = strings.Join(e.Signed.Hosts, ", ")
+	}
+	if e.Signed.InOrder {
+		order = "each when the one before is ready"
+	}
+	return []string{
+		"groups, each with how many have to succeed of how many: " + strings.Join(groups, ", "),
+		"groups start: " + order,
+		"hosts: " + hosts,
+		fmt.Sprintf("restarts: %d", e.Signed.Retries),
+		"ends at the latest after: " + jobfile.Duration(time.Duration(e.Signed.TimeoutMS)*time.Millisecond),
+	}
 }
 
 func doneWords(when string) string {
