@@ -1,6 +1,7 @@
 package jobfile_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -105,6 +106,23 @@ func TestBoundsBody(t *testing.T) {
 	}
 	j.Source = []jobfile.File{{Path: "a", Data: []byte(strings.Repeat("\n", 70_000))}}
 	if _, err := j.Encode(); err == nil || !strings.Contains(err.Error(), "more than 65536 lines") {
+		t.Error(err)
+	}
+}
+
+// Tasks are written in requests that have room for short lines: a file with a long one travels in base64, and a value that is one is refused.
+func TestBoundsLines(t *testing.T) {
+	j := read(t, "name: x\nenv: {A: b}\n")
+	j.Source = []jobfile.File{{Path: "a.json", Data: []byte(strings.Repeat("<", 16<<10) + "\n")}}
+	body, err := j.Encode()
+	if err != nil || !strings.Contains(string(body), "644 base64 16385 a.json\n") {
+		t.Fatal(err)
+	}
+	if again, err := jobfile.Decode(body); err != nil || !bytes.Equal(again.Source[0].Data, j.Source[0].Data) {
+		t.Error(err)
+	}
+	j.Env[0].Value = strings.Repeat("<", 16<<10)
+	if _, err := j.Encode(); err == nil || !strings.Contains(err.Error(), "more than 16384 bytes in one line: put it into a file of the source") {
 		t.Error(err)
 	}
 }

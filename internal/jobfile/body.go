@@ -19,6 +19,9 @@ const sourceBegins = "--- source"
 // base64Line is how many characters a line of a file has that is no text.
 const base64Line = 76
 
+// maxLine is how many bytes a line of a body has: tasks are written line by line, and a request has room for no longer one.
+const maxLine = 16 << 10
+
 // Encode returns the body of the job's task: the job as a file, then the files of its source, those of text as they are. A job whose source is
 // still a folder has none.
 func (j *Job) Encode() ([]byte, error) {
@@ -41,6 +44,8 @@ func (j *Job) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("the job has %d bytes when it is written out, at most %d are kept: make the source part of the image", b.Len(), MaxBody)
 	case strings.Count(b.String(), "\n") > maxLines:
 		return nil, fmt.Errorf("the job has more than %d lines when it is written out: make the source part of the image", maxLines)
+	case longLines(b.String()):
+		return nil, fmt.Errorf("a value of the job has more than %d bytes in one line: put it into a file of the source", maxLine)
 	}
 	return []byte(b.String()), nil
 }
@@ -56,9 +61,18 @@ func putFile(b *strings.Builder, f File) {
 	fmt.Fprintf(b, "%s %s %d %s\n%s", mode, kind, len(f.Data), f.Path, data)
 }
 
-// plainText reports whether lines can be shown as they are.
+func longLines(s string) bool {
+	for line := range strings.Lines(s) {
+		if len(line) > maxLine {
+			return true
+		}
+	}
+	return false
+}
+
+// plainText reports whether lines can be kept and shown as they are.
 func plainText(s string) bool {
-	return (s == "" || strings.HasSuffix(s, "\n")) && utf8.ValidString(s) &&
+	return (s == "" || strings.HasSuffix(s, "\n")) && utf8.ValidString(s) && !longLines(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }
 
