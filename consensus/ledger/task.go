@@ -48,6 +48,15 @@ type Assigned struct {
 	Order     *Order  `json:"order,omitempty"`
 	// Joins is the assignment beside which it carries out the same task; empty: none. Records of before it was kept have none either.
 	Joins string `json:"joins,omitempty"`
+	JobTerms
+}
+
+// JobTerms are what a job is asked to be, beside what every assignment is. Others have none.
+type JobTerms struct {
+	Done     string `json:"done,omitempty"`     // which groups must have succeeded, of those with a least; empty: all, main: the first, any: one
+	ReadyMS  int64  `json:"ready_ms,omitempty"` // how long after members were placed all must be ready; 0: nobody waits for that
+	LivesMS  int64  `json:"lives_ms,omitempty"` // how long after all were ready it has succeeded; 0: as Done says
+	Together bool   `json:"together,omitempty"` // all members are on one host
 }
 
 // Group is members of one kind that an assignment needs.

@@ -50,6 +50,7 @@ func (a AssignTask) records(_, next *State) (int64, []ledger.Body) {
 	if made.Detailed {
 		body.Joins = q.Joins
 	}
+	body.JobTerms = ledger.JobTerms(q.JobTerms)
 	return a.AtMS, []ledger.Body{body}
 }
 

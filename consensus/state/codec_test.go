@@ -208,6 +208,10 @@ var everyCommand = []state.Command{
 	}, AtMS: 79, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
 	// A task may be a job.
 	state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root, CreatedBy: "spiffe://a.example/swarm/swci", AtMS: 80, Order: anOrder("CreateTask"), Jobs: true},
+	state.AssignTask{Assignment: task.Request{
+		ID: "12", Task: "job", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "main", Peers: 2, Least: 1}, {Name: "worker", Peers: 2}}, ExpiresMS: 99,
+		JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: 3_600_000, Together: true},
+	}, AtMS: 81, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
 }
 
 // pullDigest is what the task of everyCommand comes to.

@@ -56,6 +56,7 @@ type Request struct {
 	By         string   `json:"by,omitempty"`         // SPIFFE ID of who asks
 	// Joins is the assignment of the same taskrunner beside which the hosts carry out its task too; empty: the assignment stands by itself.
 	Joins string `json:"joins,omitempty"`
+	JobTerms
 }
 
 // Assignment is a task that was handed to hosts.
@@ -222,6 +223,9 @@ func (q *Request) Check() error {
 	case q.Joins != "" && (!ValidID(q.Joins) || q.Joins == q.ID || q.Taskrunner == "" || len(q.Hosts) == 0):
 		return bad("it joins %s, and has no taskrunner or names no hosts", clipped(q.Joins))
 	}
+	if err := checkTerms(q.JobTerms, bad); err != nil {
+		return err
+	}
 	return q.checkGroups(bad)
 }
 
@@ -237,7 +241,7 @@ func (q *Request) checkGroups(bad func(format string, args ...any) error) error 
 		names[g.Name] = true
 		peers, least = peers+uint64(g.Peers), least+uint64(g.Least)
 	}
-	if len(q.Groups) > maxGroups || least == 0 || peers > MaxMembers {
+	if len(q.Groups) == 0 || len(q.Groups) > maxGroups || least == 0 && q.LivesMS == 0 || peers > MaxMembers {
 		return bad("%d groups of %d peers are out of bounds, or none must succeed: at most %d groups of %d peers", len(q.Groups), peers, maxGroups, MaxMembers)
 	}
 	return nil
@@ -262,6 +266,9 @@ func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, erro
 		return b, illegal(Unfinished, "finalise it: swarmctl finalize task "+t.Name, "task %s is not finalised", t.Name)
 	case q.Digest != "" && q.Digest != t.Digest:
 		return b, illegal(Stale, "read it again: swarmctl get task body "+t.Name, "task %s has another digest: %s", t.Name, t.Digest)
+	}
+	if err := fitsTask(&q, t); err != nil {
+		return b, err
 	}
 	if q.Taskrunner != "" {
 		if err := b.hasTaskrunner(q.Taskrunner); err != nil {

@@ -140,6 +140,8 @@ func (v *Verifier) hold(asked *task.Request, h *task.Hosted) error {
 		return differs("groups", asked.Groups, h.Groups)
 	case asked.Retries != h.Retries || asked.TimeoutMS != h.TimeoutMS:
 		return differs("retries and time-out", []any{asked.Retries, asked.TimeoutMS}, []any{h.Retries, h.TimeoutMS})
+	case asked.JobTerms != h.JobTerms:
+		return differs("terms of the job", asked.JobTerms, h.JobTerms)
 	case asked.ExpiresMS != h.ExpiresMS:
 		return differs("expiry", asked.ExpiresMS, h.ExpiresMS)
 	case h.Epoch == 0 || h.Epoch > asked.Retries+1:

@@ -10178,7 +10178,12 @@ type AssignTaskRequest struct {
 	Order         *Order                 `protobuf:"bytes,11,opt,name=order,proto3" json:"order,omitempty"`
 	// joins is the assignment that the taskrunner carries out now: hosts carries out its task too, beside it. The task must be the same, and hosts
 	// must be given. What joins is judged by itself, and ends without success if the other does. Empty: the taskrunner must not be busy.
-	Joins         string `protobuf:"bytes,12,opt,name=joins,proto3" json:"joins,omitempty"`
+	Joins string `protobuf:"bytes,12,opt,name=joins,proto3" json:"joins,omitempty"`
+	// done, ready_ms, lives_ms and together are of tasks of type RUN_JOB alone.
+	Done          string `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`                       // which groups must have succeeded, of those with a least: empty: all, main: the first, any: one
+	ReadyMs       int64  `protobuf:"varint,14,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"` // how long after members were placed all must be ready, at most 30 days; 0: nobody waits for that
+	LivesMs       int64  `protobuf:"varint,15,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"` // how long after all were ready it has succeeded, whatever has ended by then, at most 30 days; 0: as done says
+	Together      bool   `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`              // all members are on one host
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10295,6 +10300,34 @@ func (x *AssignTaskRequest) GetJoins() string {
 		return x.Joins
 	}
 	return ""
+}
+
+func (x *AssignTaskRequest) GetDone() string {
+	if x != nil {
+		return x.Done
+	}
+	return ""
+}
+
+func (x *AssignTaskRequest) GetReadyMs() int64 {
+	if x != nil {
+		return x.ReadyMs
+	}
+	return 0
+}
+
+func (x *AssignTaskRequest) GetLivesMs() int64 {
+	if x != nil {
+		return x.LivesMs
+	}
+	return 0
+}
+
+func (x *AssignTaskRequest) GetTogether() bool {
+	if x != nil {
+		return x.Together
+	}
+	return false
 }
 
 type AssignTaskResponse struct {
@@ -10950,6 +10983,10 @@ type Assignment struct {
 	// first_index is, of one that has joined a taskrunner's assignment, which index its first member has among the hosts of all of them: those of
 	// the latter come first, then those that joined, in the order in which they were made. It is so whatever an answer leaves out.
 	FirstIndex    uint32 `protobuf:"varint,30,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
+	Done          string `protobuf:"bytes,31,opt,name=done,proto3" json:"done,omitempty"` // as it was asked for, as are the next three
+	ReadyMs       int64  `protobuf:"varint,32,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"`
+	LivesMs       int64  `protobuf:"varint,33,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"`
+	Together      bool   `protobuf:"varint,34,opt,name=together,proto3" json:"together,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11194,6 +11231,34 @@ func (x *Assignment) GetFirstIndex() uint32 {
 	return 0
 }
 
+func (x *Assignment) GetDone() string {
+	if x != nil {
+		return x.Done
+	}
+	return ""
+}
+
+func (x *Assignment) GetReadyMs() int64 {
+	if x != nil {
+		return x.ReadyMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetLivesMs() int64 {
+	if x != nil {
+		return x.LivesMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetTogether() bool {
+	if x != nil {
+		return x.Together
+	}
+	return false
+}
+
 // Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
 type Approval struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11285,6 +11350,9 @@ type AssignmentMember struct {
 	Cleaned       bool                   `protobuf:"varint,9,opt,name=cleaned,proto3" json:"cleaned,omitempty"`                                     // nothing of it is left on its host
 	Status        string                 `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`                                       // ASSIGNED, RUNNING, COMPLETE or ERROR
 	ChangedUnixMs int64                  `protobuf:"varint,11,opt,name=changed_unix_ms,json=changedUnixMs,proto3" json:"changed_unix_ms,omitempty"` // when the state changed last
+	// address is an IP or a name by which the node says that it is reached. GetAssignment alone shows it, and only of jobs that are not over, for their
+	// hosts: members find each other by it.
+	Address       string `protobuf:"bytes,12,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11394,6 +11462,13 @@ func (x *AssignmentMember) GetChangedUnixMs() int64 {
 		return x.ChangedUnixMs
 	}
 	return 0
+}
+
+func (x *AssignmentMember) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
 }
 
 type WatchAssignmentsRequest struct {
@@ -13344,7 +13419,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
-	"\x05least\x18\x03 \x01(\rR\x05least\"\xeb\x02\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\"\xd1\x03\n" +
 	"\x11AssignTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -13361,7 +13436,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fexpires_unix_ms\x18\n" +
 	" \x01(\x03R\rexpiresUnixMs\x12%\n" +
 	"\x05order\x18\v \x01(\v2\x0f.swarm.v1.OrderR\x05order\x12\x14\n" +
-	"\x05joins\x18\f \x01(\tR\x05joins\"J\n" +
+	"\x05joins\x18\f \x01(\tR\x05joins\x12\x12\n" +
+	"\x04done\x18\r \x01(\tR\x04done\x12\x19\n" +
+	"\bready_ms\x18\x0e \x01(\x03R\areadyMs\x12\x19\n" +
+	"\blives_ms\x18\x0f \x01(\x03R\alivesMs\x12\x1a\n" +
+	"\btogether\x18\x10 \x01(\bR\btogether\"J\n" +
 	"\x12AssignTaskResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
@@ -13411,7 +13490,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
 	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
-	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\xb3\a\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x99\b\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13448,14 +13527,18 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x12approvals_left_out\x18\x1c \x01(\rR\x10approvalsLeftOut\x12!\n" +
 	"\fmember_count\x18\x1d \x01(\rR\vmemberCount\x12\x1f\n" +
 	"\vfirst_index\x18\x1e \x01(\rR\n" +
-	"firstIndex\"~\n" +
+	"firstIndex\x12\x12\n" +
+	"\x04done\x18\x1f \x01(\tR\x04done\x12\x19\n" +
+	"\bready_ms\x18  \x01(\x03R\areadyMs\x12\x19\n" +
+	"\blives_ms\x18! \x01(\x03R\alivesMs\x12\x1a\n" +
+	"\btogether\x18\" \x01(\bR\btogether\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x04 \x01(\tR\x02by\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\x99\x02\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\xb3\x02\n" +
 	"\x10AssignmentMember\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -13468,7 +13551,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\acleaned\x18\t \x01(\bR\acleaned\x12\x16\n" +
 	"\x06status\x18\n" +
 	" \x01(\tR\x06status\x12&\n" +
-	"\x0fchanged_unix_ms\x18\v \x01(\x03R\rchangedUnixMs\"\x19\n" +
+	"\x0fchanged_unix_ms\x18\v \x01(\x03R\rchangedUnixMs\x12\x18\n" +
+	"\aaddress\x18\f \x01(\tR\aaddress\"\x19\n" +
 	"\x17WatchAssignmentsRequest\"g\n" +
 	"\x11HostedAssignments\x12<\n" +
 	"\vassignments\x18\x01 \x03(\v2\x1a.swarm.v1.HostedAssignmentR\vassignments\x12\x14\n" +

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -30,7 +31,7 @@ func (k *tasks) assigned(a ledger.Assigned) {
 	asked := &swarmv1.AssignTaskRequest{}
 	if k.ordered(a.Order) && k.orders.asked(a.Order, asked) {
 		k.assignedAsAsked(a, asked)
-		a.Groups, a.Joins, a.Retries = groupsOf(asked), asked.GetJoins(), asked.GetRetries()
+		a.Groups, a.Joins, a.Retries, a.JobTerms = groupsOf(asked), asked.GetJoins(), asked.GetRetries(), ledger.JobTerms(onwire.JobTerms(asked))
 	}
 	k.place(a)
 	again := k.again(a.Assignment)
@@ -96,6 +97,9 @@ func (k *tasks) assignedAsAsked(a ledger.Assigned, asked *swarmv1.AssignTaskRequ
 		k.bad("groups", "they are missing, and what comes with them is there")
 	case whole:
 		k.whole = earlier(k.whole, k.seq)
+	}
+	if terms := ledger.JobTerms(onwire.JobTerms(asked)); terms != a.JobTerms {
+		k.bad("done", "the operator %.160s asked for a job with the terms %.160q, and the record has %.160q", a.Order.By, fmt.Sprint(terms), fmt.Sprint(a.JobTerms))
 	}
 	switch joins := asked.GetJoins(); {
 	case a.Joins != "" && a.Joins != joins:

@@ -38,6 +38,16 @@ func TestRecordsOfTasks(t *testing.T) {
 		}
 		return a
 	}
+	job := func(b *builder, lie func(*ledger.Assigned)) ledger.Assigned {
+		a := asked(b, "7", func(r *swarmv1.AssignTaskRequest) {
+			r.Groups, r.Done, r.ReadyMs, r.LivesMs, r.Together = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2}}, "main", 5, 6, true
+		})
+		a.Groups, a.JobTerms = []ledger.Group{{Name: "peers", Peers: 2, Least: 2}}, ledger.JobTerms{Done: "main", ReadyMS: 5, LivesMS: 6, Together: true}
+		if lie != nil {
+			lie(&a)
+		}
+		return a
+	}
 	bob := svidOf(t, ca, "swci/bob")
 	approving := func() *swarmv1.ApproveTaskRequest {
 		return &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Digest: digest, Taskrunner: "tr", Host: "h-0"}}
@@ -83,6 +93,15 @@ func TestRecordsOfTasks(t *testing.T) {
 		"assigned with retries": {"asked for assignment", func(b *builder) {
 			b.add(final(b, "pull", ""))
 			b.add(grouped(b, func(a *ledger.Assigned) { a.Retries++ }))
+		}},
+		"assigned to live longer": {"asked for a job with the terms \"{main 5 6 true}\"", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(job(b, func(a *ledger.Assigned) { a.LivesMS++ }))
+		}},
+		"assigned as a job": {"", func(b *builder) { b.add(final(b, "pull", "")); b.add(job(b, nil)) }},
+		"assigned as a job of none": {"asked for a job with", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(job(b, func(a *ledger.Assigned) { a.JobTerms = ledger.JobTerms{} }))
 		}},
 		"deleted": {"", func(b *builder) {
 			b.add(ledger.DeletedTask{Task: "pull", Order: op.asks(b, &swarmv1.DeleteTaskRequest{Name: "pull"})})

@@ -36,6 +36,7 @@ func Request(q *task.Request) *swarmv1.Assignment {
 	out := &swarmv1.Assignment{
 		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries,
 		TimeoutMs: q.TimeoutMS, ExpiresUnixMs: q.ExpiresMS, By: q.By, Joins: q.Joins,
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together,
 	}
 	for _, g := range q.Groups {
 		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
@@ -76,8 +77,19 @@ func Asked(m *swarmv1.AssignTaskRequest) task.Request {
 	return task.Request{
 		ID: m.GetId(), Task: m.GetTask(), Digest: m.GetDigest(), Taskrunner: m.GetTaskrunner(), Hosts: m.GetHosts(), Groups: Groups(m.GetGroups()),
 		InOrder: m.GetInOrder(), Retries: m.GetRetries(), TimeoutMS: m.GetTimeoutMs(), ExpiresMS: m.GetExpiresUnixMs(),
-		Joins: m.GetJoins(),
+		Joins: m.GetJoins(), JobTerms: JobTerms(m),
 	}
+}
+
+// JobTerms reads what a job is asked to be beside that, of a request or of an assignment.
+func JobTerms(m interface {
+	GetDone() string
+	GetReadyMs() int64
+	GetLivesMs() int64
+	GetTogether() bool
+},
+) task.JobTerms {
+	return task.JobTerms{Done: m.GetDone(), ReadyMS: m.GetReadyMs(), LivesMS: m.GetLivesMs(), Together: m.GetTogether()}
 }
 
 func orderToProto(o *ledger.Order) *swarmv1.Order {
@@ -111,7 +123,7 @@ func hosted(x *swarmv1.HostedAssignment) (task.Hosted, error) {
 	h := task.Hosted{Request: task.Request{
 		ID: a.GetId(), Task: a.GetTask(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Hosts: a.GetHosts(), Groups: Groups(a.GetGroups()),
 		InOrder: a.GetInOrder(), Retries: a.GetRetries(), TimeoutMS: a.GetTimeoutMs(), ExpiresMS: a.GetExpiresUnixMs(), By: a.GetBy(),
-		Joins: a.GetJoins(),
+		Joins: a.GetJoins(), JobTerms: JobTerms(a),
 	}, Phase: task.Phase(a.GetPhase()), Epoch: a.GetEpoch()}
 	if err := h.Check(); err != nil {
 		return task.Hosted{}, fmt.Errorf("%w: %w", errBounds, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
@@ -23,6 +24,7 @@ func seen() task.Hosted {
 			ID: "18446744073709551615", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
 			Groups:  []task.Group{{Name: "servers", Peers: 1}, {Name: "all", Peers: 2, Least: 1}},
 			InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: "spiffe://a.example/swarm/swci", Joins: "6",
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 6000, LivesMS: 7000, Together: true},
 		},
 		Epoch: 6, Phase: task.Running,
 		Members: []task.HostedMember{{Index: 1, Group: "all", Peers: 2, State: task.Started, Start: true, Stop: true}},
@@ -56,6 +58,11 @@ func TestHostsSeeAll(t *testing.T) {
 	wire := onwire.Hosted(want)
 	rpctest.Full(t, wire[0])
 	rpctest.Full(t, wire[0].GetMembers()[0])
+	for _, name := range []string{"done", "ready_ms", "lives_ms", "together"} {
+		if a := wire[0].GetAssignment().ProtoReflect(); !a.Has(a.Descriptor().Fields().ByName(protoreflect.Name(name))) {
+			t.Errorf("%s is not shown", name)
+		}
+	}
 	rpctest.Full(t, wire[0].GetOrder())
 	got, err := onwire.FromHosted(sent(t, wire))
 	if err != nil {
@@ -71,6 +78,8 @@ func TestWhatAnSNMayNotShow(t *testing.T) {
 	for name, change := range map[string]func(x *swarmv1.HostedAssignment){
 		"no assignment":        func(x *swarmv1.HostedAssignment) { x.Assignment = nil },
 		"a phase that is none": func(x *swarmv1.HostedAssignment) { x.Assignment.Phase = "over" },
+		"an end of its own":    func(x *swarmv1.HostedAssignment) { x.Assignment.Done = "x" },
+		"a life without end":   func(x *swarmv1.HostedAssignment) { x.Assignment.LivesMs = math.MaxInt64 },
 		"too many hosts":       func(x *swarmv1.HostedAssignment) { x.Assignment.Hosts = make([]string, task.MaxMembers+1) },
 		"a path as a host":     func(x *swarmv1.HostedAssignment) { x.Assignment.Hosts = []string{"../h"} },
 		"no ID":                func(x *swarmv1.HostedAssignment) { x.Assignment.Id = "../7" },
