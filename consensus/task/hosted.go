@@ -65,3 +65,14 @@ type MemberReport struct {
 	Peers uint32
 	Report
 }
+
+// Site is where a member of an epoch is, as hosts are told of all of them. No operator has signed it.
+type Site struct {
+	Node  string
+	Group string
+	// Address is an IP or a name by which the node says that it is reached; empty: it is not known.
+	Address string
+}
+
+// MaxAddress bounds the address of a site, in bytes.
+const MaxAddress = 253

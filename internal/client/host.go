@@ -38,6 +38,20 @@ func (h Host) CheckReader(ctx context.Context, part *swarmv1.LogPart, by string)
 	return err
 }
 
+// World returns where all members of an epoch of an assignment are, by index. It fails while the SN that leads shows another epoch.
+func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, error) {
+	res, err := call(ctx, h.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetAssignment, &swarmv1.GetAssignmentRequest{Id: id})
+	if err != nil {
+		return nil, err
+	}
+	a := res.GetAssignment()
+	sites, is, err := onwire.World(a, id, epoch)
+	if err == nil && !is {
+		err = fmt.Errorf("assignment %s is in epoch %d, not in %d", id, a.GetEpoch(), epoch)
+	}
+	return sites, err
+}
+
 // signMembers signs for our node what it says of its members, of each for the ledger, and of all for the SN that leads.
 func (r *registrar) signMembers(members []*swarmv1.MemberReport) ([]byte, error) {
 	r.mu.Lock()

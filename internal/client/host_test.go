@@ -162,3 +162,22 @@ func TestOperatorsUseTaskrunners(t *testing.T) {
 		t.Errorf("an SL lists assignments: %v", err)
 	}
 }
+
+// TestAHostAsksWhereMembersAre, of one epoch.
+func TestAHostAsksWhereMembersAre(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	a := s.start("sn-0")
+	h := s.host("h", a.addr)
+	op := client.Tasks{By: client.Operator{Client: s.client("/swarm/swci", nil, a.addr)}}
+	id := s.assigned(op, "h").GetId()
+	sites := must(h.World(t.Context(), id, 1))(t)
+	if d := cmp.Diff([]task.Site{{Node: "h", Group: "peers"}}, sites); d != "" {
+		t.Error(d)
+	}
+	if _, err := h.World(t.Context(), id, 2); err == nil || err.Error() != "assignment "+id+" is in epoch 1, not in 2" {
+		t.Errorf("another epoch: %v", err)
+	}
+	if sites, err := h.World(t.Context(), "1", 1); err == nil {
+		t.Errorf("no assignment: %v", sites)
+	}
+}

@@ -7,6 +7,8 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 )
 
 // AssignTask hands a task to hosts.
@@ -39,7 +41,19 @@ func (s *Service) GetAssignment(_ context.Context, req *connect.Request[swarmv1.
 	if err != nil {
 		return nil, err
 	}
+	if out.GetTaskType() == task.RunJob && out.GetPhase() != string(task.Over) {
+		addAddresses(s.sn.View(), out.GetMembers())
+	}
 	return connect.NewResponse(&swarmv1.GetAssignmentResponse{Assignment: out}), nil
+}
+
+// addAddresses shows where members are reached, as far as their nodes are those that were placed.
+func addAddresses(view *state.State, members []*swarmv1.AssignmentMember) {
+	for _, m := range members {
+		if n := view.Nodes[m.GetNode()]; n != nil && n.PeerID == m.GetPeerId() {
+			m.Address = onwire.Address(n.Host)
+		}
+	}
 }
 
 // ListAssignments shows all assignments that are kept.
@@ -53,5 +67,9 @@ func (s *Service) assignment(id string) (*swarmv1.Assignment, error) {
 	if a == nil {
 		return nil, &state.Error{Reason: state.ReasonTaskUnknown, Message: "no such assignment", Remedy: "see which are kept: swarmctl list assignments; the ledger has all: swarmctl audit"}
 	}
-	return showAssignment(b, a, maxAnswer/4), nil
+	approvals := room(maxAnswer / 4)
+	if t := b.Task(a.Task); t != nil && t.Type == task.RunJob {
+		approvals = maxAnswer / 16 // addresses of members have the rest
+	}
+	return showAssignment(b, a, approvals), nil
 }

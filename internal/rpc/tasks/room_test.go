@@ -20,11 +20,15 @@ type viewed struct {
 	tasks.SN
 
 	board *task.Board
+	nodes map[string]*state.Node
 }
 
 func (v viewed) View() *state.State {
 	s := state.New()
 	s.Tasks = v.board
+	if v.nodes != nil {
+		s.Nodes = v.nodes
+	}
 	return s
 }
 
@@ -103,6 +107,39 @@ func TestAnswersHaveRoom(t *testing.T) {
 	}
 	if got.GetAssignment().GetId() != "7" || len(got.GetJoined()) != 2 || len(got.GetEnded())+int(got.GetLeftOut())-bare != 2 || got.GetLeftOut() == 0 {
 		t.Errorf("%s, %d joined, %d ended, %d left out", got.GetAssignment().GetId(), len(got.GetJoined()), len(got.GetEnded()), got.GetLeftOut())
+	}
+}
+
+// TestHostsOfAJobFindEachOther by what their nodes say that they are reached at, however long that is; nobody else is shown it, nor of nodes that
+// were not placed.
+func TestHostsOfAJobFindEachOther(t *testing.T) {
+	addresses := func(kind string, a *task.Assignment) (found []string, shown *swarmv1.Assignment) {
+		b, nodes := boardOf(a), map[string]*state.Node{}
+		b.Tasks[a.Task] = &task.Task{Name: a.Task, Type: kind}
+		for _, m := range a.Members {
+			nodes[m.Node] = &state.Node{Name: m.Node, PeerID: m.PeerID, Host: strings.Repeat("a", task.MaxAddress)}
+		}
+		nodes[a.Members[1].Node].PeerID = "another"
+		nodes[a.Members[2].Node].Host = "two words"
+		delete(nodes, a.Members[3].Node)
+		one, err := tasks.New(viewed{board: b, nodes: nodes}).GetAssignment(t.Context(), connect.NewRequest(&swarmv1.GetAssignmentRequest{Id: a.ID}))
+		shown = answered(t, one.Msg, err).GetAssignment()
+		for _, m := range shown.GetMembers() {
+			if m.GetAddress() != "" {
+				found = append(found, m.GetAddress())
+			}
+		}
+		return found, shown
+	}
+	all, shown := addresses(task.RunJob, large(7, "", task.MaxApprovals))
+	if want := strings.Repeat("a", task.MaxAddress); len(all) != task.MaxMembers-3 || all[0] != want || len(shown.GetApprovals()) == 0 {
+		t.Errorf("%d addresses with %d approvals", len(all), len(shown.GetApprovals()))
+	}
+	if got, _ := addresses(task.RunSwarm, large(7, "", 0)); got != nil {
+		t.Errorf("%d addresses in another task", len(got))
+	}
+	if got, _ := addresses(task.RunJob, over(large(7, "", 0), 1)); got != nil {
+		t.Errorf("%d addresses in one that is over", len(got))
 	}
 }
 
