@@ -39,8 +39,8 @@ var ranks = []struct {
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/modelfile"}},
-	{"4-b", []string{"internal/swci/backupfile", "internal/swci/deeds", "internal/swci/hostlogs", "internal/swci/logpack", "internal/swci/report", "internal/swci/cluster", "internal/swci/project", "internal/swci/tasks", "internal/swci/jobs"}},
-	{"4-c", []string{"internal/swci/local", "internal/swci/bench", "internal/swci/shell", "internal/swci/web"}},
+	{"4-b", []string{"internal/swci/backupfile", "internal/swci/deeds", "internal/swci/hostlogs", "internal/swci/logpack", "internal/swci/report", "internal/swci/cluster", "internal/swci/project", "internal/swci/tasks"}},
+	{"4-c", []string{"internal/swci/jobs", "internal/swci/local", "internal/swci/bench", "internal/swci/shell", "internal/swci/web"}},
 	{"4", []string{"internal/daemon", "internal/swci"}},
 	{"5", []string{"cmd/swarmd", "cmd/swarmctl"}},
 }
@@ -91,7 +91,7 @@ var pure = map[string][]string{
 		"cmp", "encoding/base64", "errors", "fmt", "io", "io/fs", "path", "regexp", "slices", "strconv", "strings", "time", "unicode/utf8", "go.yaml.in/yaml/v3", "identity/naming", "internal/shellwords", "internal/text", "internal/yamlfile",
 	},
 	"internal/framework":            {"errors", "fmt", "path", "slices", "strconv", "strings", "time", "internal/jobfile"},
-	"internal/jobrequest":           {"errors", "fmt", "slices", "consensus/task", "internal/framework", "internal/jobfile"},
+	"internal/jobrequest":           {"crypto/sha256", "encoding/hex", "errors", "fmt", "regexp", "slices", "strings", "consensus/task", "internal/framework", "internal/jobfile"},
 	"internal/dockerfile":           {"errors", "fmt", "regexp", "slices", "strconv", "strings", "internal/suggest"},
 	"internal/round":                {"slices", "consensus/state", "merge"},
 	"internal/text":                 {"strconv", "strings", "unicode", "unicode/utf8"},
