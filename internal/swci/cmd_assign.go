@@ -218,23 +218,28 @@ type patient struct {
 
 // GetTaskrunner returns an error if no SN has answered for a minute.
 func (p patient) GetTaskrunner(ctx context.Context, name string) (*swarmv1.GetTaskrunnerResponse, error) {
+	return outlast(ctx, p.s, func() (*swarmv1.GetTaskrunnerResponse, error) { return p.Tasks.GetTaskrunner(ctx, name) })
+}
+
+// outlast asks again while no SN answers, for a minute at most, and says so once.
+func outlast[T any](ctx context.Context, s *Session, ask func() (T, error)) (T, error) {
 	until, said := time.Now().Add(outage), false
 	for {
-		r, err := p.Tasks.GetTaskrunner(ctx, name)
+		r, err := ask()
 		if err == nil || ctx.Err() != nil || !time.Now().Before(until) {
 			return r, err
 		}
 		switch exit.Code(apiError(err)) {
 		case exit.Unreachable, exit.NoLeader, exit.TimedOut:
 		default:
-			return nil, err
+			return r, err
 		}
 		if !said {
-			p.s.say(err.Error())
+			s.say(err.Error())
 			said = true
 		}
 		if err := pause.For(ctx, betweenTries); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 }

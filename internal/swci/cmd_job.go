@@ -21,16 +21,9 @@ func jobCommands() []*Command {
 			Details: "FILE is a job file, as docs/reference/jobs.md describes it. Shows the job with all that its framework adds and all that holds by default, its groups, what each member would run and with which variables, and what the hosts must have before anything starts. What is said in the place of the file's values is shown beside these.\n\n" +
 				"Nothing is run, and no swarm is asked: hosts and addresses are examples. Ends with exit code 1 if the file is no job, and says where.",
 			Example: "explain job job.yaml --replicas 4 -e EPOCHS=5",
-			Flags: []cli.Flag{
-				&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every group, added or in the place of the file's; repeatable"},
-				&cli.StringSliceFlag{Name: "arg", Usage: "argument `WORD` in the place of the file's args; repeatable"},
-				&cli.StringFlag{Name: "image", Usage: "`NAME` of the image of every group"},
-				&cli.StringSliceFlag{Name: "replicas", Usage: "`N` members, or GROUP=N of a job with groups; repeatable"},
-				&cli.StringSliceFlag{Name: "resources", Usage: "what each member needs, as `NAME=VALUE`: cpu=2,memory=4GB; repeatable"},
-				&cli.StringFlag{Name: "timeout", Usage: "`TIME` after which the job ends, as 6h or 2d"},
-			},
-			JSON: jobs.Explained{},
-			Run:  explainJob,
+			Flags:   overrideFlags(),
+			JSON:    jobs.Explained{},
+			Run:     explainJob,
 		},
 		{
 			Pattern: "init job DIR", Group: "Jobs",
@@ -46,15 +39,30 @@ func jobCommands() []*Command {
 	}
 }
 
+// overrideFlags are what is said in the place of a job file's values.
+func overrideFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every group, added or in the place of the file's; repeatable"},
+		&cli.StringSliceFlag{Name: "arg", Usage: "argument `WORD` in the place of the file's args; repeatable"},
+		&cli.StringFlag{Name: "image", Usage: "`NAME` of the image of every group"},
+		&cli.StringSliceFlag{Name: "replicas", Usage: "`N` members, or GROUP=N of a job with groups; repeatable"},
+		&cli.StringSliceFlag{Name: "resources", Usage: "what each member needs, as `NAME=VALUE`: cpu=2,memory=4GB; repeatable"},
+		&cli.StringFlag{Name: "timeout", Usage: "`TIME` after which the job ends, as 6h or 2d"},
+	}
+}
+
+func overridesOf(o *cli.Context) jobfile.Overrides {
+	return jobfile.Overrides{
+		Env: o.StringSlice("e"), Args: o.StringSlice("arg"), Image: o.String("image"), Replicas: o.StringSlice("replicas"), Resources: o.StringSlice("resources"), Timeout: o.String("timeout"),
+	}
+}
+
 func explainJob(_ context.Context, s *Session, args Args) error {
-	o := args.Opts
 	j, err := jobs.Load(args.Value("FILE"))
 	if err != nil {
 		return fmt.Errorf("explain job: %w", err)
 	}
-	e, err := jobs.Preview(j, jobfile.Overrides{
-		Env: o.StringSlice("e"), Args: o.StringSlice("arg"), Image: o.String("image"), Replicas: o.StringSlice("replicas"), Resources: o.StringSlice("resources"), Timeout: o.String("timeout"),
-	})
+	e, err := jobs.Preview(j, overridesOf(args.Opts))
 	if err != nil {
 		return fmt.Errorf("explain job: %s: %w", text.Line(args.Value("FILE")), err)
 	}

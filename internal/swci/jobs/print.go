@@ -16,11 +16,7 @@ func (e *Explained) Print(w io.Writer) {
 	p := &printer{w: w}
 	p.line("job %s: %d members, %d bytes in its task", e.Name, len(e.Members), e.Bytes)
 	for _, c := range e.Changes {
-		was := c.File
-		if was == "" {
-			was = "nothing"
-		}
-		p.line("changed: %s is %s; the file has %s", c.Field, c.Start, was)
+		p.line("changed: %s", c.words())
 	}
 	p.head("Expanded")
 	for l := range strings.Lines(e.Expanded) {

@@ -1,0 +1,363 @@
+package swci_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// jobAPI is a swarm with hosts that keeps what was assigned. Each look at an assignment takes it to the next of its stages.
+type jobAPI struct {
+	taskAPI
+
+	nodes       []*swarmv1.Node
+	assigned    []*swarmv1.AssignTaskRequest
+	assignments []*swarmv1.Assignment
+	stages      []func(*swarmv1.Assignment)
+	reasons     []string // of what was cancelled
+	leftOut     uint32
+}
+
+func (j *jobAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return &swarmv1.ListNodesResponse{Nodes: j.nodes}, nil
+}
+
+func (j *jobAPI) AssignTask(_ context.Context, q *connect.Request[swarmv1.AssignTaskRequest]) (*connect.Response[swarmv1.AssignTaskResponse], error) {
+	m := proto.CloneOf(q.Msg)
+	if err := ordered(m.GetOrder(), nil); err != nil {
+		return nil, err
+	}
+	if t := j.board.Task(m.GetTask()); t == nil || !t.Final() || t.Digest != m.GetDigest() {
+		return nil, travelling(exit.New(exit.Conflict, "", "task %s is not final, or of another digest", m.GetTask()))
+	}
+	j.assigned = append(j.assigned, m)
+	a := &swarmv1.Assignment{
+		Id: "7" + strings.Repeat("0", len(j.assigned)), Task: m.GetTask(), TaskType: task.RunJob, Digest: m.GetDigest(), Hosts: m.GetHosts(), Groups: m.GetGroups(), Retries: m.GetRetries(), Phase: "waiting", Wants: "hosts",
+		By: "spiffe://a.example/swarm/swci", CreatedUnixMs: 3_000_000, ChangedUnixMs: 3_000_000,
+	}
+	j.assignments = append(j.assignments, a)
+	return answer(&swarmv1.AssignTaskResponse{Assignment: a}, nil)
+}
+
+func (j *jobAPI) ListAssignments(context.Context, *connect.Request[swarmv1.ListAssignmentsRequest]) (*connect.Response[swarmv1.ListAssignmentsResponse], error) {
+	res := &swarmv1.ListAssignmentsResponse{LeftOut: j.leftOut}
+	for _, a := range j.assignments {
+		a = proto.CloneOf(a)
+		a.MemberCount, a.Members, a.Hosts = uint32(len(a.GetMembers())), nil, nil
+		res.Assignments = append(res.Assignments, a)
+	}
+	return answer(res, nil)
+}
+
+func (j *jobAPI) GetAssignment(_ context.Context, q *connect.Request[swarmv1.GetAssignmentRequest]) (*connect.Response[swarmv1.GetAssignmentResponse], error) {
+	i := slices.IndexFunc(j.assignments, func(a *swarmv1.Assignment) bool { return a.GetId() == q.Msg.GetId() })
+	if i < 0 {
+		return nil, travelling(exit.New(exit.NotFound, "", "no assignment %s", q.Msg.GetId()))
+	}
+	if len(j.stages) > 0 {
+		j.stages[0](j.assignments[i])
+		j.stages = j.stages[1:]
+	}
+	return answer(&swarmv1.GetAssignmentResponse{Assignment: proto.CloneOf(j.assignments[i])}, nil)
+}
+
+func (j *jobAPI) CancelAssignment(_ context.Context, q *connect.Request[swarmv1.CancelAssignmentRequest]) (*connect.Response[swarmv1.CancelAssignmentResponse], error) {
+	i := slices.IndexFunc(j.assignments, func(a *swarmv1.Assignment) bool { return a.GetId() == q.Msg.GetId() })
+	if err := ordered(q.Msg.GetOrder(), nil); err != nil || i < 0 {
+		return nil, travelling(exit.New(exit.NotFound, "", "no order, or no assignment %s", q.Msg.GetId()))
+	}
+	a := j.assignments[i]
+	a.Phase, a.Verdict, a.EndedUnixMs = "ending", "cancelled", 9_000
+	j.reasons = append(j.reasons, q.Msg.GetReason())
+	return answer(&swarmv1.CancelAssignmentResponse{Assignment: proto.CloneOf(a)}, nil)
+}
+
+// jobDir is a folder with a job of three members and its source.
+func jobDir(t *testing.T, file string) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := os.Mkdir(filepath.Join(dir, "source"), 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "source", "a.py"), []byte("print(1)\n"), 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(file), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "job.yaml")
+}
+
+const aJob = "name: grid\nsource: source\ncommand: a.py\nreplicas: 2\nnetwork: host\nrestarts: 1\ntimeout: 1h\n"
+
+// TestRunJob: the task has the job as it is started, and what is signed is what the job comes to. Started again unchanged it is the same task.
+func TestRunJob(t *testing.T) {
+	dead, banned := swop("h-8", 1, "tr"), swop("h-9", 1, "tr")
+	dead.Live, banned.Banned = false, true
+	api := &jobAPI{nodes: []*swarmv1.Node{swop("h-1", 1, "tr"), swop("h-0", 1, "other"), dead, banned, {Name: "sl", Role: "sl", Live: true}}}
+	file := jobDir(t, aJob)
+	run := func(more ...string) (string, string) {
+		t.Helper()
+		out, beside, err := on(t, api, "", append([]string{"--sn=h", "run", "job", file}, more...)...)
+		if err != nil {
+			t.Fatalf("%v: %v", more, err)
+		}
+		return out, beside
+	}
+	out, beside := run("--replicas", "3", "-e", "A=1")
+	q := api.assigned[0]
+	want := &swarmv1.AssignTaskRequest{
+		Id: q.GetId(), Task: q.GetTask(), Digest: q.GetDigest(), Hosts: []string{"h-0", "h-1"}, Groups: []*swarmv1.TaskGroup{{Name: "node", Peers: 3, Least: 3}}, Retries: 1, TimeoutMs: 3_600_000,
+		ExpiresUnixMs: 11_000 + 24*3_600_000, Order: q.GetOrder(),
+	}
+	if !proto.Equal(q, want) || beside != "" {
+		t.Errorf("asked for %v, beside %q", q, beside)
+	}
+	for _, line := range []string{
+		"job       grid\n", "changed   env.A is 1; the file has nothing\nchanged   replicas is 3; the file has 2\n", "group     node: 3 members, which all have to succeed; a process, a.py\n",
+		"hosts     h-0 h-1\n", "expires   1970-01-02 00:00:11\n", "job grid is assigned to h-0 h-1, as assignment 70; see: swarmctl get job status grid\n",
+	} {
+		if !strings.Contains(out, line) {
+			t.Errorf("%q is missing:\n%s", line, out)
+		}
+	}
+	body := string(api.board.Task(q.GetTask()).Definition)
+	if !strings.HasPrefix(body, "# changed: env.A is 1; the file has nothing\n# changed: replicas is 3; the file has 2\nname: grid\n") || !strings.HasSuffix(body, "\n--- source\n644 text 9 a.py\nprint(1)\n") {
+		t.Errorf("its task:\n%s", body)
+	}
+	edits := api.edits
+	run("--replicas", "3", "-e", "A=1")
+	if again := api.assigned[1]; again.GetTask() != q.GetTask() || api.edits != edits || len(api.board.Tasks) != 1 {
+		t.Errorf("again it is %s, with %d tasks", again.GetTask(), len(api.board.Tasks))
+	}
+	if run(); api.assigned[2].GetTask() == q.GetTask() || !strings.HasPrefix(api.assigned[2].GetTask(), "grid.") {
+		t.Errorf("another job has task %s", api.assigned[2].GetTask())
+	}
+}
+
+// TestRunJobMendsItsTask: what was left half written is written anew, and a final one with another body is left alone.
+func TestRunJobMendsItsTask(t *testing.T) {
+	file := jobDir(t, aJob)
+	first := &jobAPI{nodes: []*swarmv1.Node{swop("h", 1, "tr")}}
+	if _, _, err := on(t, first, "", "--sn=h", "run", "job", file); err != nil {
+		t.Fatal(err)
+	}
+	name := first.assigned[0].GetTask()
+	for _, final := range []bool{false, true} {
+		b, err := (*task.Board)(nil).CreateTask(task.Task{Name: name, Type: task.RunJob, Prereq: task.Root})
+		if err == nil {
+			b, err = b.EditTask(name, 1, []byte("name: gri"))
+		}
+		if err == nil && final {
+			b, err = b.FinaliseTask(name, "", 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := &jobAPI{nodes: first.nodes}
+		api.board = b
+		_, _, err = on(t, api, "", "--sn=h", "run", "job", file)
+		if final && (exit.Code(err) != exit.Conflict || err.Error() != "run job grid: make task "+name+": it stands there already with another body" || len(api.assigned) > 0) {
+			t.Errorf("a final one: %v", err)
+		}
+		if !final && (err != nil || api.assigned[0].GetDigest() != first.assigned[0].GetDigest()) {
+			t.Errorf("one half written: %v", err)
+		}
+	}
+}
+
+// TestRunJobPrunes: one's own tasks of the job that no assignment names go, unless they are new or the answer has no room for all assignments.
+func TestRunJobPrunes(t *testing.T) {
+	file := jobDir(t, aJob)
+	for _, leftOut := range []uint32{0, 1} {
+		api := &jobAPI{nodes: []*swarmv1.Node{swop("h", 1, "tr")}, leftOut: leftOut}
+		for _, x := range []task.Task{
+			{Name: "grid.00000001"}, {Name: "grid.00000002"}, {Name: "grid.00000003", CreatedMS: 2_900_000}, {Name: "other.00000001"}, {Name: "grid.00000004", By: "spiffe://a.example/swarm/swci/b"}, {Name: "grid.x"},
+			{Name: "grid.00000005", Type: task.PullImage},
+		} {
+			if x.Prereq = task.Root; x.By == "" {
+				x.By = "spiffe://a.example/swarm/swci"
+			}
+			if x.Type == "" {
+				x.Type = task.RunJob
+			}
+			b, err := api.board.CreateTask(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			api.board = b
+		}
+		api.assignments = []*swarmv1.Assignment{{Id: "6", Task: "grid.00000002", TaskType: task.RunJob, Phase: "over"}}
+		out, _, err := on(t, api, "", "--sn=h", "run", "job", file, "-o", "json")
+		var got struct {
+			Deleted []string `json:"deleted_tasks"`
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &got)
+		}
+		want := []string{"grid.00000001"}
+		if leftOut > 0 {
+			want = []string{}
+		}
+		if err != nil || !slices.Equal(got.Deleted, want) || (api.board.Task("grid.00000001") == nil) != (leftOut == 0) || api.board.Task("grid.00000003") == nil {
+			t.Errorf("%v, %d left out: deleted %v", err, leftOut, got.Deleted)
+		}
+	}
+}
+
+func TestRunJobRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		file, options, want string
+		code                int
+		warns               string
+	}{
+		{file: "name: x\n", want: "group node has neither a command", code: exit.Failed},
+		{file: "name: x\ncommand: a.py\nnetwork: host\ngroups: [{name: a, hosts: [h-0]}, {name: b, hosts: [h-1]}]\n", want: "no host may have members of all groups", code: exit.Failed},
+		{file: "name: x\ncommand: a.py\nhosts: [h-O]\n", want: "run job x: the job is for host h-O, and no SWOP of the swarm is called so", code: exit.NotFound},
+		{file: "name: x\ncommand: a.py\nhosts: [h-1]\n", warns: "swarmctl: host h-1 does not take tasks now: nothing is placed there before it is back\n"},
+		{file: aJob, options: "--expires 200h", want: "--expires 200h0m0s is not valid", code: exit.Usage},
+	} {
+		api := &jobAPI{nodes: []*swarmv1.Node{swop("h-0", 1, "tr"), swop("h-1", 1, "tr")}}
+		api.nodes[1].Live = false
+		_, beside, err := on(t, api, "", append([]string{"--sn=h", "run", "job", jobDir(t, tt.file)}, strings.Fields(tt.options)...)...)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || exit.Code(err) != tt.code || beside != tt.warns || (len(api.assigned) > 0) != (tt.want == "") {
+			t.Errorf("%s: code %d, %v, beside %q", tt.file, exit.Code(err), err, beside)
+		}
+	}
+	if _, _, err := on(t, &jobAPI{}, "", "--sn=h", "run", "job", jobDir(t, aJob)); exit.Code(err) != exit.Conflict || exit.Hint(err) != "start one: swarmd run-swop" {
+		t.Errorf("no host: %v", err)
+	}
+}
+
+// onHosts places members of a job.
+func onHosts(epoch uint32, hosts ...string) func(*swarmv1.Assignment) {
+	return func(a *swarmv1.Assignment) {
+		a.Phase, a.Wants, a.Epoch, a.Members = "preparing", "", epoch, nil
+		for i, h := range hosts {
+			a.Members = append(a.Members, &swarmv1.AssignmentMember{Index: uint32(i), Node: h, Group: "node", Peers: 1, State: "placed", ChangedUnixMs: 5_000})
+		}
+	}
+}
+
+func becomes(member int, state string, code int32, said string) func(*swarmv1.Assignment) {
+	return func(a *swarmv1.Assignment) {
+		m := a.Members[member]
+		a.Phase, m.State, m.Code, m.Text = "running", state, code, said
+	}
+}
+
+func endsWith(verdict, reason string) func(*swarmv1.Assignment) {
+	return func(a *swarmv1.Assignment) {
+		a.Phase, a.Verdict, a.Reason, a.EndedUnixMs = "over", verdict, reason, 9_000
+	}
+}
+
+// TestRunJobFollows says what becomes of a job, in the order in which it does, and ends as the job has.
+func TestRunJobFollows(t *testing.T) {
+	file := jobDir(t, aJob)
+	for _, tt := range []struct {
+		stages []func(*swarmv1.Assignment)
+		want   string
+		code   int
+	}{
+		{
+			[]func(*swarmv1.Assignment){
+				func(*swarmv1.Assignment) {}, onHosts(1, "h-1", "h-0"), becomes(0, "ready", 0, ""), becomes(1, "ready", 0, ""), becomes(1, "exited", 0, ""), becomes(0, "exited", 0, ""), endsWith("succeeded", "all members succeeded"),
+			},
+			"waiting: hosts\nplaced: h-0 has node/1; h-1 has node/0\npreparing\n1 of 2 members are ready\nrunning\n2 of 2 members are ready\nnode/1 h-0 exited with code 0\nnode/0 h-1 exited with code 0\nsucceeded: all members succeeded\n", exit.OK,
+		},
+		{
+			[]func(*swarmv1.Assignment){
+				onHosts(1, "h-1", "h-0"), becomes(0, "exited", 3, "no CUDA"), onHosts(2, "h-0", "h-0"), becomes(1, "lost", 0, ""), endsWith("failed", "node/1 was lost"),
+			},
+			"placed: h-0 has node/1; h-1 has node/0\npreparing\nnode/0 h-1 exited with code 3: no CUDA\nrunning\nplaced again, restart 1 of 1: h-0 has node/0 node/1\npreparing\nnode/1 h-0 lost\nrunning\nfailed: node/1 was lost\n", exit.Failed,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			api := &jobAPI{nodes: []*swarmv1.Node{swop("h-0", 1, "tr"), swop("h-1", 1, "tr")}, stages: tt.stages}
+			out, _, err := on(t, api, "", "--sn=h", "run", "job", file, "-f")
+			_, got, _ := strings.Cut(out, "job grid began, as assignment 70\n")
+			if got != tt.want || exit.Code(err) != tt.code {
+				t.Errorf("code %d, %v:\n%s", exit.Code(err), err, got)
+			}
+		})
+	}
+}
+
+// TestJobStatus shows runs and members, and cancels.
+func TestJobStatus(t *testing.T) {
+	api := &jobAPI{}
+	ran := func(id, name, kind, phase, verdict string) *swarmv1.Assignment {
+		return &swarmv1.Assignment{Id: id, Task: name, TaskType: kind, Phase: phase, Verdict: verdict, By: "spiffe://a.example/swarm/swci", CreatedUnixMs: 6_000, ChangedUnixMs: 6_000}
+	}
+	api.assignments = []*swarmv1.Assignment{
+		ran("5", "grid.0123abcd", "", "over", "failed"), ran("6", "train", task.RunSwarm, "running", ""), ran("7", "grid.0123abce", task.RunJob, "waiting", ""), ran("8", "other.0123abcd", task.RunJob, "over", "succeeded"),
+	}
+	api.assignments[0].Reason = "node/0 exited with code 3"
+	onHosts(2, "h-1", "h-0", "h-0")(api.assignments[2])
+	api.assignments[2].Retries = 4
+	becomes(0, "ready", 0, "")(api.assignments[2])
+	becomes(1, "exited", 3, "no CUDA\x1b[2J")(api.assignments[2])
+	for _, tt := range []struct {
+		words, out, err string
+		code            int
+	}{
+		{words: "list jobs", out: "JOB    ASSIGNMENT  STATE    VERDICT    MEMBERS  WHO                            SINCE\n" +
+			"grid   5           over     failed     0        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n" +
+			"grid   7           running  -          3        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n" +
+			"other  8           over     succeeded  0        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n"},
+		{words: "get job status grid", out: "job         grid\nassignment  7\ntask        grid.0123abce\nstate       running\nrestarts    1 of 4\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n\n" +
+			"GROUP  RANK  HOST  STATE   READY  EXIT CODE  SINCE                SAYS\n" +
+			"node   0     h-1   ready   yes    -          1970-01-01 00:00:05  -\n" +
+			"node   1     h-0   exited  no     3          1970-01-01 00:00:05  no CUDA\n" +
+			"node   2     h-0   placed  no     -          1970-01-01 00:00:05  -\n"},
+		{words: "get job status grid --assignment 5", out: "job         grid\nassignment  5\ntask        grid.0123abcd\nstate       failed: node/0 exited with code 3\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n"},
+		{words: "get job status grid --assignment 8", err: "get job status grid: assignment 8 is of task other.0123abcd, not of job grid", code: exit.NotFound},
+		{words: "get job status train", err: "get job status train: no job of the name train was started, or it ended too long ago", code: exit.NotFound},
+		{words: "cancel job other", err: "cancel job other: it has ended already: assignment 8 succeeded", code: exit.Conflict},
+		{words: "cancel job train", err: "cancel job train: no job of the name train was started, or it ended too long ago", code: exit.NotFound},
+		{words: "cancel job grid --assignment 8", err: "cancel job grid: no job of the name grid was started, or it ended too long ago", code: exit.NotFound},
+		{words: "cancel job grid because wrong data", out: "job grid is cancelled, assignment 7; its members are being ended\n"},
+		{words: "cancel job grid", err: "cancel job grid: it has ended already: assignment 7 cancelled", code: exit.Conflict},
+	} {
+		out, beside, err := on(t, api, "", append([]string{"--sn=h"}, strings.Fields(tt.words)...)...)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if out != tt.out || beside != "" || said != tt.err || exit.Code(err) != tt.code {
+			t.Errorf("%s: code %d, %v, %q\n%s", tt.words, exit.Code(err), err, beside, out)
+		}
+	}
+	if !slices.Equal(api.reasons, []string{"wrong data"}) {
+		t.Errorf("cancelled because %q", api.reasons)
+	}
+	out, _, err := on(t, api, "", "--sn=h", "-o", "json", "get", "job", "status", "grid")
+	var got struct {
+		Run     struct{ Verdict string }
+		Members []struct {
+			Rank     uint32
+			Ready    bool
+			ExitCode *int32 `json:"exit_code"`
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &got)
+	}
+	if err != nil || got.Run.Verdict != "cancelled" || len(got.Members) != 3 || !got.Members[0].Ready || got.Members[0].ExitCode != nil || *got.Members[1].ExitCode != 3 {
+		t.Errorf("%v, %+v", err, got)
+	}
+}

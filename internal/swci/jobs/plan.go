@@ -1,0 +1,154 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/suggest"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
+	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Plan is a job as it is started: the task that it becomes, and what is signed.
+type Plan struct {
+	Job     string
+	Changes []Change
+	Task    *taskfile.Task
+	Request *swarmv1.AssignTaskRequest
+	Warned  []string // what is odd and starts all the same
+
+	world *framework.World
+}
+
+// rootTask is what jobs need: nothing.
+const rootTask = "ROOTTASK"
+
+// maxChange bounds what a task's body says of a change, in bytes.
+const maxChange = 200
+
+// NewPlan is that of a job file with what is said in its place. The hosts are not found yet.
+func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Plan, error) {
+	j, changes, err := file.Override(said)
+	if err != nil {
+		return nil, err
+	}
+	w, body, err := sent(j)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Job: j.Name, world: w}
+	var head strings.Builder
+	for _, c := range changes {
+		p.Changes = append(p.Changes, Change{c.Field, c.Was, c.Is})
+		head.WriteString("# changed: " + text.Cut(text.Line(p.Changes[len(p.Changes)-1].words()), maxChange) + "\n")
+	}
+	body = append([]byte(head.String()), body...)
+	if _, err := jobfile.Decode(body); err != nil { // what was said of changes makes it larger
+		return nil, err
+	}
+	q := jobrequest.Request(w)
+	p.Task = &taskfile.Task{Name: jobrequest.TaskName(j.Name, body), Type: jobrequest.TaskType, Prereq: rootTask, Definition: body}
+	p.Request = &swarmv1.AssignTaskRequest{
+		Task: p.Task.Name, Digest: p.Task.Digest(""), Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries, TimeoutMs: q.TimeoutMS, ExpiresUnixMs: expires.UnixMilli(),
+	}
+	for _, g := range q.Groups {
+		p.Request.Groups = append(p.Request.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
+	}
+	if len(q.Hosts) == 0 {
+		q.Hosts = []string{"any"}
+	}
+	return p, jobrequest.Hold(q, body)
+}
+
+// words says both values.
+func (c Change) words() string {
+	was := c.File
+	if was == "" {
+		was = "nothing"
+	}
+	return fmt.Sprintf("%s is %s; the file has %s", c.Field, c.Start, was)
+}
+
+// Nodes lists nodes.
+type Nodes interface {
+	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
+}
+
+// maxHosts is how many hosts a request names at most.
+const maxHosts = 1024
+
+// FindHosts has the request name the hosts that may have members: those of the job, which the swarm must know, or all that take tasks now.
+func (p *Plan) FindHosts(ctx context.Context, api Nodes) error {
+	all, err := api.ListNodes(ctx)
+	if err != nil {
+		return err
+	}
+	var known, up []string
+	for _, n := range all.GetNodes() {
+		if identity.Role(n.GetRole()) != identity.RoleSWOP || n.GetBanned() {
+			continue
+		}
+		known = append(known, n.GetName())
+		if n.GetLive() && n.GetOffer() != nil {
+			up = append(up, n.GetName())
+		}
+	}
+	if len(p.Request.Hosts) == 0 {
+		slices.Sort(up)
+		p.Request.Hosts = up[:min(len(up), maxHosts)]
+		if len(up) == 0 {
+			return exit.New(exit.Conflict, "start one: swarmd run-swop", "no host takes tasks now, and the job names none to wait for")
+		}
+		return nil
+	}
+	for _, h := range p.Request.GetHosts() {
+		switch {
+		case !slices.Contains(known, h):
+			hint := "see: swarmctl list nodes"
+			if near := suggest.Word(h, known); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return exit.New(exit.NotFound, hint, "the job is for host %s, and no SWOP of the swarm is called so", h)
+		case !slices.Contains(up, h):
+			p.Warned = append(p.Warned, fmt.Sprintf("host %s does not take tasks now: nothing is placed there before it is back", h))
+		}
+	}
+	return nil
+}
+
+// Facts are what an operator signs.
+func (p *Plan) Facts() []tasks.Fact {
+	facts := []tasks.Fact{{Name: "JOB", Value: p.Job}, {Name: "TASK", Value: p.Task.Name}, {Name: "DIGEST", Value: p.Request.GetDigest()}}
+	for _, c := range p.Changes {
+		facts = append(facts, tasks.Fact{Name: "CHANGED", Value: c.words()})
+	}
+	j := p.world.Expanded()
+	for _, g := range p.world.Groups {
+		facts = append(facts, tasks.Fact{Name: "GROUP", Value: fmt.Sprintf("%s: %s; %s", g.Name, Group{g.Name, g.Replicas, g.Least}.words(), whatRuns(g))})
+	}
+	return append(facts, tasks.Fact{Name: "NETWORK", Value: j.Network}, tasks.Fact{Name: "RESTARTS", Value: fmt.Sprint(p.Request.GetRetries())},
+		tasks.Fact{Name: "TIMEOUT", Value: jobfile.Duration(j.Timeout)}, tasks.Fact{Name: "HOSTS", Value: strings.Join(p.Request.GetHosts(), " ")},
+		tasks.Fact{Name: "EXPIRES", Value: time.UnixMilli(p.Request.GetExpiresUnixMs()).UTC().Format(time.DateTime)})
+}
+
+// whatRuns says what a group runs, as its job has it: what its framework has it run is what "explain job" shows.
+func whatRuns(g framework.Group) string {
+	what := "a process"
+	if g.Image != "" {
+		what = "image " + g.Image
+	}
+	if words := slices.Concat(g.Command, g.Args); len(words) > 0 {
+		what += ", " + commandLine(words)
+	}
+	return what
+}

@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+// Assignments shows what was assigned.
+type Assignments interface {
+	ListAssignments(ctx context.Context) (*swarmv1.ListAssignmentsResponse, error)
+	GetAssignment(ctx context.Context, id string) (*swarmv1.Assignment, error)
+}
+
+// Whose is the job that an assignment runs; empty: it is no job.
+func Whose(a *swarmv1.Assignment) string { return jobrequest.JobOf(a.GetTask(), a.GetTaskType()) }
+
+// Runs are the assignments that are known of a job, or of all jobs if it is empty, those first that were made first, without members. Those that are
+// left out ended before.
+func Runs(ctx context.Context, api Assignments, job string) (all []*swarmv1.Assignment, leftOut uint32, err error) {
+	listed, err := api.ListAssignments(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, a := range listed.GetAssignments() {
+		if of := Whose(a); of != "" && (job == "" || of == job) {
+			all = append(all, a)
+		}
+	}
+	return all, listed.GetLeftOut(), nil
+}
+
+// Run is an assignment of a job with its members: that of an ID, or the last one.
+func Run(ctx context.Context, api Assignments, job, id string) (*swarmv1.Assignment, error) {
+	if id == "" {
+		all, _, err := Runs(ctx, api, job)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			return nil, noRun(job)
+		}
+		id = all[len(all)-1].GetId()
+	}
+	a, err := api.GetAssignment(ctx, id)
+	if err == nil && Whose(a) != job {
+		err = exit.New(exit.NotFound, "see: swarmctl list jobs", "assignment %s is of task %s, not of job %s", text.Line(id), text.Line(a.GetTask()), job)
+	}
+	return a, err
+}
+
+func noRun(job string) error {
+	return exit.New(exit.NotFound, "see: swarmctl list jobs", "no job of the name %s was started, or it ended too long ago", job)
+}
+
+// Canceller ends assignments.
+type Canceller interface {
+	Assignments
+	CancelAssignment(ctx context.Context, id, reason string) (*swarmv1.Assignment, error)
+}
+
+// Cancel ends the runs of a job that have no verdict, or that of an ID, and returns them. A job of which none is open is an error that says how its
+// last run ended.
+func Cancel(ctx context.Context, api Canceller, job, id, why string) (ended []*swarmv1.Assignment, err error) {
+	all, _, err := Runs(ctx, api, job)
+	if err != nil {
+		return nil, err
+	}
+	if id != "" {
+		all = slices.DeleteFunc(all, func(a *swarmv1.Assignment) bool { return a.GetId() != id })
+	}
+	if len(all) == 0 {
+		return nil, noRun(job)
+	}
+	for _, a := range all {
+		if a.GetVerdict() != "" {
+			continue
+		}
+		a, err := api.CancelAssignment(ctx, a.GetId(), why)
+		if err != nil {
+			return ended, err
+		}
+		ended = append(ended, a)
+	}
+	if len(ended) == 0 {
+		last := all[len(all)-1]
+		return nil, exit.New(exit.Conflict, "see: swarmctl get job status "+job, "it has ended already: assignment %s %s", text.Line(last.GetId()), text.Line(last.GetVerdict()))
+	}
+	return ended, nil
+}
