@@ -95,6 +95,8 @@ type EndedAssignment struct {
 	Order      *Order   `json:"order,omitempty"`   // the operator's that cancelled it; none: the leader judged
 	// Epoch is that of its members. Records of before it was kept have none.
 	Epoch uint32 `json:"epoch,omitempty"`
+	// End is why a job has ended, in one word, of those that an assignment's end has in the API. Others have none.
+	End string `json:"end,omitempty"`
 }
 
 // Kind implements Body.

@@ -3,6 +3,7 @@ package state_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -274,6 +275,53 @@ func TestJobsAreTasksOfNewEntries(t *testing.T) {
 	c.Jobs = true
 	if made := mustApply(t, s, c).Tasks.Task("job"); made == nil || made.Type != task.RunJob {
 		t.Errorf("it is %+v", made)
+	}
+}
+
+// TestAJobIsCarriedOut by two members on one host: the ledger has what it was asked to be, and its end; what is no job has neither.
+func TestAJobIsCarriedOut(t *testing.T) {
+	report := func(s task.State, cleaned bool) []task.Report {
+		return []task.Report{{Node: "swop-0", State: s, Cleaned: cleaned}, {Member: 1, Node: "swop-0", State: s, Cleaned: cleaned}}
+	}
+	terms := task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, Together: true}
+	two := []task.Placement{{Node: "swop-0", Group: "main", Peers: 1}, {Node: "swop-0", Group: "worker", Peers: 1}}
+	s, lines, kinds := chained(t, append(assigned(),
+		state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root, AtMS: 9, Jobs: true},
+		state.EditTask{Task: "job", Line: 1, Text: []byte("name: job"), AtMS: 10},
+		state.FinaliseTask{Task: "job", AtMS: 11},
+		state.AssignTask{Assignment: task.Request{
+			ID: "8", Task: "job", Hosts: []string{"swop-0"}, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}, {Name: "worker", Peers: 1}}, JobTerms: terms,
+		}, AtMS: 12, Whole: true, Detailed: true, Strict: true},
+		moves(task.Move{Assignment: "8", Do: task.Place, Members: two}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: report(task.Prepared, false), Do: task.Pass}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: report(task.Ready, false)}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: report(task.Exited, false)[:1], Do: task.Judge, Verdict: task.Succeeded, End: task.EndEntryDone}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: report(task.Stopped, true), Do: task.Close}),
+		state.CancelAssignment{Assignment: "7", AtMS: 13},
+	)...)
+	if a := s.Tasks.Assignments["8"]; a.End != task.EndEntryDone || a.Phase != task.Over || a.ReadySinceMS != 9 {
+		t.Errorf("it is %+v", a)
+	}
+	if d := cmp.Diff([]string{"swarm", "bundle", "registration", "task", "final_task", "assigned", "task", "final_task", "assigned", "ended_assignment", "ended_assignment"}, kinds); d != "" {
+		t.Fatal(d)
+	}
+	var ends []string
+	for _, line := range lines {
+		_, body, err := ledger.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch b := body.(type) {
+		case ledger.Assigned:
+			if want := map[string]ledger.JobTerms{"8": ledger.JobTerms(terms)}[b.Assignment]; b.JobTerms != want {
+				t.Errorf("assignment %s has the terms %+v", b.Assignment, b.JobTerms)
+			}
+		case ledger.EndedAssignment:
+			ends = append(ends, fmt.Sprintf("%s %s %q", b.Assignment, b.Verdict, b.End))
+		}
+	}
+	if got := strings.Join(ends, ", "); got != `8 succeeded "entry_done", 7 cancelled ""` {
+		t.Errorf("ended: %s", got)
 	}
 }
 

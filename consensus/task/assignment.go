@@ -85,6 +85,12 @@ type Assignment struct {
 	// Strict has a host be one member of it, what has succeeded be judged so, and a host say more than once what a member waits for. Its entry in
 	// the log said so; by those of before it was otherwise.
 	Strict bool `json:"strict,omitempty"`
+	// Shares has its hosts be several members, of one peer each, and it have an end: its task is a job.
+	Shares bool `json:"shares,omitempty"`
+	End    End  `json:"end,omitempty"` // of a job that has a verdict
+	// PlacedMS is when a job's epoch began, and ReadySinceMS since when all of its members are ready, or have ended; 0: they are not yet.
+	PlacedMS     int64 `json:"placed_ms,omitempty"`
+	ReadySinceMS int64 `json:"ready_since_ms,omitempty"`
 }
 
 // Live reports whether the assignment is not over.
@@ -141,13 +147,19 @@ func (a *Assignment) Tally(group string) (t Tally) {
 	return t
 }
 
-// Met reports whether as many have succeeded as must, in all groups.
+// Met reports whether as many have succeeded as must, in all groups, or in those by which a job is done.
 func (a *Assignment) Met() bool {
+	if a.Shares {
+		return a.Phase == Running && jobDone(a)
+	}
 	return a.Phase == Running && !slices.ContainsFunc(a.Groups, func(g Group) bool { return a.Tally(g.Name).Succeeded < g.Least })
 }
 
-// Possible reports whether as many can succeed as must, in all groups of the current epoch.
+// Possible reports whether as many can succeed as must, in all groups of the current epoch. A job can also fail by whom it needs until it is done.
 func (a *Assignment) Possible() bool {
+	if a.Shares {
+		return jobCan(a)
+	}
 	return !slices.ContainsFunc(a.Groups, func(g Group) bool { return a.Tally(g.Name).Possible < g.Least })
 }
 
@@ -184,12 +196,15 @@ func (a *Assignment) enter(p Phase, wants string, atMS int64) {
 	a.Phase, a.Wants, a.ChangedMS = p, wants, atMS
 }
 
-// end gives the verdict, if there is none: the first one stands.
-func (a *Assignment) end(v Verdict, reason string, atMS int64) bool {
+// end gives the verdict, if there is none: the first one stands. A job's comes with its end.
+func (a *Assignment) end(v Verdict, end End, reason string, atMS int64) bool {
 	if !a.Open() {
 		return false
 	}
 	a.Verdict, a.Reason, a.EndedMS = v, reason, atMS
+	if a.Shares {
+		a.End = end
+	}
 	a.enter(Ending, "", atMS)
 	return true
 }
@@ -283,7 +298,7 @@ func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, erro
 	}
 	q.Digest = t.Digest
 	next := b.draft()
-	next.Assignments[q.ID] = &Assignment{Request: q, Phase: Waiting, CreatedMS: atMS, ChangedMS: atMS, Order: order}
+	next.Assignments[q.ID] = &Assignment{Request: q, Phase: Waiting, CreatedMS: atMS, ChangedMS: atMS, Order: order, Shares: t.Type == RunJob}
 	if q.Joins == "" {
 		next.setAssignment(q.Taskrunner, q.ID)
 	}
@@ -314,7 +329,7 @@ func (b *Board) Cancel(id, why string, atMS int64) (*Board, error) {
 // cancelIn works on a draft.
 func cancelIn(b *Board, old *Assignment, why string, atMS int64) bool {
 	a := old.copied()
-	if !a.end(Cancelled, why, atMS) {
+	if !a.end(Cancelled, EndCancelled, why, atMS) {
 		return false
 	}
 	b.Assignments[a.ID] = a

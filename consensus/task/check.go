@@ -97,6 +97,10 @@ func (a *Assignment) checkPhase() error {
 		return fmt.Errorf("%d members in epoch %d of %d", len(a.Members), a.Epoch, a.Retries+1)
 	case a.Phase == Running && a.Passed == 0 || (a.Phase == Waiting || a.Phase == Preparing) && a.Passed > 0 || int(a.Passed) > len(a.Groups):
 		return fmt.Errorf("phase %s with %d barriers passed", a.Phase, a.Passed)
+	case a.End.Verdict() != a.Verdict && a.Shares || a.End != "" && !a.Shares:
+		return fmt.Errorf("end %s with verdict %s", clipped(string(a.End)), clipped(string(a.Verdict)))
+	case !a.Shares && (a.PlacedMS != 0 || a.ReadySinceMS != 0 || a.JobTerms != JobTerms{}) || a.Shares && (a.PlacedMS > 0) != (a.Epoch > 0):
+		return errors.New("a job that began at no time, or the times of one that is none")
 	case a.Phase == Over && a.Order != nil:
 		return errors.New("over with an order")
 	case a.Phase == Preparing && a.Epoch == 0 || len(a.Avoid) > MaxMembers || len(a.Members) > MaxMembers:
@@ -119,5 +123,5 @@ func (a *Assignment) checkMembers() error {
 			return fmt.Errorf("assignment %s is over, and member %d is not cleaned", a.ID, i)
 		}
 	}
-	return nil
+	return fitsJob(a, a.Members)
 }

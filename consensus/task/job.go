@@ -41,6 +41,108 @@ func fitsTask(q *Request, t *Task) error {
 		return illegal(Bad, "", "assignment %s has terms of a job, and task %s is a %s", q.ID, t.Name, t.Type)
 	case t.Type == RunJob && q.Joins != "":
 		return illegal(Bad, "assign it by itself", "assignment %s joins another, and task %s is a job", q.ID, t.Name)
+	case t.Type == RunJob && sizeOf(q.Groups) > mostMembers(q):
+		return illegal(Bad, "name more hosts, or have fewer members", "job %s would have %d members, and its hosts can have %d of them", t.Name, sizeOf(q.Groups), mostMembers(q))
 	}
 	return nil
+}
+
+func sizeOf(groups []Group) (n uint64) {
+	for _, g := range groups {
+		n += uint64(g.Peers)
+	}
+	return n
+}
+
+// mostMembers is how many members a job may have on its hosts.
+func mostMembers(q *Request) uint64 {
+	switch {
+	case q.Together:
+		return MaxHosted
+	case len(q.Hosts) > 0:
+		return MaxHosted * uint64(len(q.Hosts))
+	}
+	return MaxMembers
+}
+
+// fitsJob refuses members that no epoch of a job can have: each is one peer, a host has MaxHosted of them, and all are together if they must.
+func fitsJob(a *Assignment, members []Member) error {
+	if !a.Shares {
+		return nil
+	}
+	on, in := map[string]int{}, map[string]uint32{}
+	for _, m := range members {
+		on[m.Node]++
+		in[m.Group]++
+		if m.Peers != 1 || on[m.Node] > MaxHosted || in[m.Group] > a.Groups[a.group(m.Group)].Peers {
+			return illegal(Bad, "", "job %s would have %s as a member for %d peers, or more members on it than %d, or than group %s has", a.ID, m.Node, m.Peers, MaxHosted, m.Group)
+		}
+	}
+	if a.Together && len(on) > 1 {
+		return illegal(Bad, "", "job %s would be on %d hosts, and is to be on one", a.ID, len(on))
+	}
+	return nil
+}
+
+// counted are the groups that must have succeeded for a job to be done, and whether one of them is enough.
+func counted(a *Assignment) (groups []Group, one bool) {
+	for _, g := range a.Groups {
+		if g.Least > 0 && (a.Done != DoneMain || len(groups) == 0) {
+			groups = append(groups, g)
+		}
+	}
+	return groups, a.Done == DoneAny
+}
+
+// jobDone reports whether a job is done by its programs. One that lives for a time is not.
+func jobDone(a *Assignment) bool {
+	met := func(g Group) bool { return a.Tally(g.Name).Succeeded >= g.Least }
+	groups, one := counted(a)
+	switch {
+	case a.LivesMS > 0:
+		return false
+	case one:
+		return slices.ContainsFunc(groups, met)
+	}
+	return !slices.ContainsFunc(groups, func(g Group) bool { return !met(g) })
+}
+
+// Awaits reports whether members run for whom it is worth to wait though as many have succeeded as must: those of groups that do not only serve
+// others, and of a job those of groups by which it is done.
+func Awaits(a *Assignment) bool {
+	if a.Shares {
+		return jobAwaits(a)
+	}
+	return slices.ContainsFunc(a.Groups, func(g Group) bool { return g.Least > 0 && a.Tally(g.Name).Running > 0 })
+}
+
+// jobAwaits reports whether members of the groups by which a job is done still run: if one group is enough, of each that would do.
+func jobAwaits(a *Assignment) bool {
+	groups, one := counted(a)
+	runs := func(g Group) bool { return a.Tally(g.Name).Running > 0 }
+	if one {
+		return !slices.ContainsFunc(groups, func(g Group) bool { return a.Tally(g.Name).Succeeded >= g.Least && !runs(g) })
+	}
+	return slices.ContainsFunc(groups, runs)
+}
+
+// jobCan reports whether a job is done, or can be: nobody who serves the others has ended, and each group can succeed, or one if that is enough.
+func jobCan(a *Assignment) bool {
+	if a.Met() {
+		return true
+	}
+	if slices.ContainsFunc(a.Members, func(m Member) bool { return m.State.ended() && Serves(a, m) }) {
+		return false
+	}
+	can := func(g Group) bool { return a.Tally(g.Name).Possible >= g.Least }
+	if groups, one := counted(a); one && len(groups) > 0 {
+		return slices.ContainsFunc(groups, can)
+	}
+	return !slices.ContainsFunc(a.Groups, func(g Group) bool { return !can(g) })
+}
+
+// Serves reports whether a member of a job serves the others: it has failed if it ends before the job is done, whatever its exit code.
+func Serves(a *Assignment, m Member) bool {
+	i := a.group(m.Group)
+	return a.Shares && i >= 0 && a.Groups[i].Least == 0
 }

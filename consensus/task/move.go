@@ -33,6 +33,7 @@ type Move struct {
 	Members    []Placement `json:"members,omitempty"`
 	Why        string      `json:"why,omitempty"`     // what is waited for, or why an epoch or all ends
 	Verdict    Verdict     `json:"verdict,omitempty"` // Succeeded or Failed
+	End        End         `json:"end,omitempty"`     // of a job, with its verdict
 }
 
 // Placement puts a member on a node.
@@ -91,6 +92,7 @@ func (b *Board) move(m Move, keyOf func(string) string, atMS int64) (changed boo
 	if !changed {
 		return false, nil
 	}
+	noteReady(a, atMS)
 	b.Assignments[a.ID] = a
 	if a.Phase == Over && old.Phase != Over {
 		b.close(a)
@@ -134,8 +136,8 @@ func (a *Assignment) act(m Move, keyOf func(string) string, atMS int64) (bool, e
 	case m.Do == Withdraw && (a.Phase == Preparing || a.Phase == Running) && a.Epoch <= a.Retries:
 		a.withdraw(m.Why, atMS)
 		return true, nil
-	case m.Do == Judge && (m.Verdict == Failed || m.Verdict == Succeeded && a.Met()):
-		return a.end(m.Verdict, m.Why, atMS), nil
+	case m.Do == Judge && mayJudge(a, m, atMS):
+		return a.end(m.Verdict, m.End, m.Why, atMS), nil
 	case m.Do == Close && a.Phase == Ending && a.Settled(atMS):
 		a.enter(Over, "", atMS)
 		return true, nil
@@ -155,7 +157,7 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 		if key == "" || p.Peers == 0 || p.Peers > MaxMembers || a.group(p.Group) < 0 || len(a.Hosts) > 0 && !slices.Contains(a.Hosts, p.Node) {
 			return illegal(Bad, "", "assignment %s can't have %s as a member in group %s", a.ID, clipped(p.Node), clipped(p.Group))
 		}
-		if a.Strict && slices.ContainsFunc(members, func(m Member) bool { return m.Node == p.Node }) {
+		if a.Strict && !a.Shares && slices.ContainsFunc(members, func(m Member) bool { return m.Node == p.Node }) {
 			return illegal(Bad, "", "assignment %s would have %s twice as a member", a.ID, clipped(p.Node))
 		}
 		placed[p.Group] += uint64(p.Peers)
@@ -166,7 +168,13 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 			return illegal(Bad, "", "assignment %s would have %d of %d peers in group %s", a.ID, placed[g.Name], g.Peers, g.Name)
 		}
 	}
+	if err := fitsJob(a, members); err != nil {
+		return err
+	}
 	a.Epoch, a.Passed, a.Members = a.Epoch+1, 0, members
+	if a.ReadySinceMS = 0; a.Shares {
+		a.PlacedMS = max(atMS, 1)
+	}
 	a.enter(Preparing, "", atMS)
 	return nil
 }
@@ -179,7 +187,7 @@ func (a *Assignment) withdraw(why string, atMS int64) {
 		}
 	}
 	slices.Sort(a.Avoid)
-	a.Passed = 0
+	a.Passed, a.ReadySinceMS = 0, 0
 	a.enter(Waiting, why, atMS)
 }
 

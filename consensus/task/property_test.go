@@ -18,36 +18,65 @@ import (
 func TestAnySequenceKeepsTheInvariants(t *testing.T) {
 	over, epochs := 0, uint32(0)
 	for seed := range uint64(60) {
-		rng := rand.New(rand.NewPCG(seed, 18))
-		var b *task.Board
-		for at := range int64(400) {
-			before := encoded(t, b)
-			next, err := random(rng, b)(b, at*9000)
-			if err != nil && !bytes.Equal(encoded(t, b.Whole()), encoded(t, next.Whole())) {
-				t.Fatalf("seed %d step %d: refused (%v), and changed", seed, at, err)
-			}
-			if !bytes.Equal(before, encoded(t, b)) {
-				t.Fatalf("seed %d step %d changed the board that it was applied to", seed, at)
-			}
-			if err := next.Check(b); err != nil {
-				t.Fatalf("seed %d step %d: %v", seed, at, err)
-			}
-			if err := next.Check(nil); err != nil {
-				t.Fatalf("seed %d step %d, all of it: %v", seed, at, err)
-			}
-			for id, a := range next.Whole().Assignments {
-				epochs = max(epochs, a.Epoch)
-				if old := b.Whole().Assignments[id]; old != nil {
-					follows(t, old, a, at*9000)
-				}
-			}
-			b = next
-		}
+		b := played(t, seed, nil, 400, random, func(a *task.Assignment) { epochs = max(epochs, a.Epoch) })
 		over += int(b.Whole().Over)
 	}
 	if over < 100 || epochs < 3 {
 		t.Errorf("%d assignments were over and %d epochs at most: the steps are too rarely legal", over, epochs)
 	}
+}
+
+// TestAnySequenceOfJobs: the same holds of jobs, which come to all of their ends.
+func TestAnySequenceOfJobs(t *testing.T) {
+	ends, epochs := map[task.End]int{}, uint32(0)
+	for seed := range uint64(40) {
+		played(t, seed, jobs(t), 300, randomJob, func(a *task.Assignment) {
+			epochs = max(epochs, a.Epoch)
+			if a.Phase == task.Over {
+				ends[a.End]++
+			}
+		})
+	}
+	for _, e := range allEnds() {
+		if ends[e] == 0 {
+			t.Errorf("no job has ended by %s: %v", e, ends)
+		}
+	}
+	if ends[""] > 0 || epochs < 3 {
+		t.Errorf("%d jobs have no end, and there were %d epochs at most", ends[""], epochs)
+	}
+}
+
+// played is a board after steps at random, each of which is held to the invariants. seen is shown every assignment after each step.
+func played(
+	t *testing.T, seed uint64, b *task.Board, steps int64, random func(*rand.Rand, *task.Board) func(*task.Board, int64) (*task.Board, error), seen func(*task.Assignment),
+) *task.Board {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 18))
+	for at := range steps {
+		before := encoded(t, b)
+		next, err := random(rng, b)(b, at*9000)
+		if err != nil && !bytes.Equal(encoded(t, b.Whole()), encoded(t, next.Whole())) {
+			t.Fatalf("seed %d step %d: refused (%v), and changed", seed, at, err)
+		}
+		if !bytes.Equal(before, encoded(t, b)) {
+			t.Fatalf("seed %d step %d changed the board that it was applied to", seed, at)
+		}
+		if err := next.Check(b); err != nil {
+			t.Fatalf("seed %d step %d: %v", seed, at, err)
+		}
+		if err := next.Check(nil); err != nil {
+			t.Fatalf("seed %d step %d, all of it: %v", seed, at, err)
+		}
+		for id, a := range next.Whole().Assignments {
+			seen(a)
+			if old := b.Whole().Assignments[id]; old != nil {
+				follows(t, old, a, at*9000)
+			}
+		}
+		b = next
+	}
+	return b
 }
 
 // follows holds that one assignment may follow on another.
@@ -60,7 +89,7 @@ func follows(t *testing.T, old, a *task.Assignment, atMS int64) {
 	if !slices.Contains(legal[old.Phase], a.Phase) {
 		t.Fatalf("assignment %s went from %s to %s", a.ID, old.Phase, a.Phase)
 	}
-	if old.Verdict != "" && (old.Verdict != a.Verdict || old.Reason != a.Reason) {
+	if old.Verdict != "" && (old.Verdict != a.Verdict || old.Reason != a.Reason || old.End != a.End) {
 		t.Fatalf("assignment %s had the verdict %s (%s), and has %s (%s)", a.ID, old.Verdict, old.Reason, a.Verdict, a.Reason)
 	}
 	if a.Epoch != old.Epoch && (a.Epoch != old.Epoch+1 || !old.Settled(atMS)) {
@@ -95,6 +124,11 @@ func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board
 	}
 	switch rng.IntN(10) {
 	case 0, 1:
+		if name == "t2" {
+			return func(b *task.Board, _ int64) (*task.Board, error) {
+				return b.CreateTask(task.Task{Name: name, Type: task.RunJob, Prereq: task.Root})
+			}
+		}
 		return func(b *task.Board, _ int64) (*task.Board, error) { return create(name, task.Root)(b) }
 	case 2:
 		return func(b *task.Board, _ int64) (*task.Board, error) {
@@ -117,6 +151,9 @@ func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board
 		q.Joins, q.Task, q.Hosts = a.ID, a.Task, []string{"h-0-0", "h-0-1", "h-1-0"}[rng.IntN(3):]
 	}
 	q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1, Least: uint32(rng.IntN(2))})
+	if name == "t2" {
+		q.Joins, q.JobTerms = "", task.JobTerms{Done: []string{"", "main", "any"}[rng.IntN(3)], LivesMS: int64(rng.IntN(2)) * 9000, Together: rng.IntN(2) == 0}
+	}
 	return func(b *task.Board, at int64) (*task.Board, error) {
 		return b.Assign(q, &ledger.Order{Method: "AssignTask"}, at)
 	}
@@ -148,10 +185,49 @@ func randomMove(rng *rand.Rand, a *task.Assignment) task.Move {
 	}
 	for i, g := range a.Groups {
 		for j := range g.Peers {
-			m.Members = append(m.Members, task.Placement{Node: fmt.Sprintf("h-%d-%d", i, j), Group: g.Name, Peers: 1})
+			node := fmt.Sprintf("h-%d-%d", i, j)
+			if a.Together || a.Shares && rng.IntN(3) == 0 {
+				node = "h-0-0"
+			}
+			m.Members = append(m.Members, task.Placement{Node: node, Group: g.Name, Peers: 1})
 		}
 	}
 	return m
+}
+
+// randomJob is a step of one of a few jobs.
+func randomJob(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board, error) {
+	ids := b.LiveIDs()
+	if len(ids) == 0 || rng.IntN(20) == 0 {
+		q := ofJob(fmt.Sprint(1+rng.IntN(500)), task.JobTerms{
+			Done: []string{"", "main", "any"}[rng.IntN(3)], ReadyMS: 9000, LivesMS: int64(rng.IntN(2)) * 9000, Together: rng.IntN(2) == 0,
+		}, task.Group{Name: "main", Peers: 2, Least: uint32(1 + rng.IntN(2))}, task.Group{Name: "more", Peers: 1, Least: uint32(rng.IntN(2))})
+		q.Hosts, q.Retries, q.InOrder = []string{"h-0-0", "h-0-1", "h-1-0"}, uint32(rng.IntN(4)), rng.IntN(2) == 0
+		return func(b *task.Board, at int64) (*task.Board, error) { return b.Assign(q, nil, at) }
+	}
+	a := b.Assignments[ids[rng.IntN(len(ids))]]
+	if rng.IntN(100) == 0 {
+		return func(b *task.Board, at int64) (*task.Board, error) { return b.Cancel(a.ID, "enough", at) }
+	}
+	m := randomMove(rng, a)
+	m.End = allEnds()[rng.IntN(len(allEnds()))]
+	if rng.IntN(8) > 0 {
+		m.Verdict = m.End.Verdict()
+	}
+	switch {
+	case a.ReadySinceMS > 0 && a.LivesMS > 0 && rng.IntN(3) == 0:
+		m.Reports, m.Do, m.End, m.Verdict = nil, task.Judge, task.EndTTL, task.Succeeded
+	case a.Met() && rng.IntN(2) == 0:
+		m.Do, m.End, m.Verdict = task.Judge, task.EndEntryDone, task.Succeeded
+	case a.Phase == task.Running && rng.IntN(3) == 0:
+		for i := range m.Reports {
+			m.Reports[i].State, m.Reports[i].Code, m.Reports[i].Cleaned = task.Ready, 0, false
+		}
+		m.Do = []task.Act{"", task.Pass}[rng.IntN(2)]
+	case m.Do == task.Judge && m.Verdict == task.Failed && rng.IntN(8) > 0:
+		m.Do = ""
+	}
+	return func(b *task.Board, at int64) (*task.Board, error) { return b.Move([]task.Move{m}, keyOf, at) }
 }
 
 // FuzzMove gives boards what a log may hold: whatever is read, a board is without fault after it, and reads back as it was written.
@@ -167,7 +243,7 @@ func FuzzMove(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	boards := []*task.Board{nil, pull(f), after(f, pull(f), assign("7", task.DefaultTaskrunner, 2)), running(f), after(f, running(f), do("7", task.Judge))}
+	boards := []*task.Board{nil, pull(f), after(f, pull(f), assign("7", task.DefaultTaskrunner, 2)), running(f), after(f, running(f), do("7", task.Judge)), after(f, jobs(f), assigning(ofJob("7", task.JobTerms{LivesMS: 5})))}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var moves []task.Move
 		if json.Unmarshal(raw, &moves) != nil {
@@ -212,6 +288,12 @@ func TestCheckFindsBrokenBoards(t *testing.T) {
 		"member without a state":     func(b *task.Board) { b.Assignments["7"].Members[0].State = "" },
 		"cleaned and not ended":      func(b *task.Board) { b.Assignments["7"].Members[0].Cleaned = true },
 		"lost at no time":            func(b *task.Board) { b.Assignments["7"].Members[0].State = task.Lost },
+		"an end of no job":           func(b *task.Board) { b.Assignments["7"].End = task.EndTTL },
+		"began though it is no job":  func(b *task.Board) { b.Assignments["7"].PlacedMS = 1 },
+		"terms of no job":            func(b *task.Board) { b.Assignments["7"].Together = true },
+		"a job that did not begin":   func(b *task.Board) { b.Assignments["7"].Shares = true },
+		"a job on hosts apart":       func(b *task.Board) { a := b.Assignments["7"]; a.Shares, a.PlacedMS, a.Together = true, 1, true },
+		"a job's member for two":     func(b *task.Board) { a := b.Assignments["7"]; a.Shares, a.PlacedMS, a.Members[1].Peers = true, 1, 2 },
 		"no maps":                    func(b *task.Board) { b.Tasks = nil },
 	} {
 		b := running(t)

@@ -10982,11 +10982,15 @@ type Assignment struct {
 	MemberCount      uint32                 `protobuf:"varint,29,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`                  // also where members are not shown
 	// first_index is, of one that has joined a taskrunner's assignment, which index its first member has among the hosts of all of them: those of
 	// the latter come first, then those that joined, in the order in which they were made. It is so whatever an answer leaves out.
-	FirstIndex    uint32 `protobuf:"varint,30,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
-	Done          string `protobuf:"bytes,31,opt,name=done,proto3" json:"done,omitempty"` // as it was asked for, as are the next three
-	ReadyMs       int64  `protobuf:"varint,32,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"`
-	LivesMs       int64  `protobuf:"varint,33,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"`
-	Together      bool   `protobuf:"varint,34,opt,name=together,proto3" json:"together,omitempty"`
+	FirstIndex uint32 `protobuf:"varint,30,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
+	Done       string `protobuf:"bytes,31,opt,name=done,proto3" json:"done,omitempty"` // as it was asked for, as are the next three
+	ReadyMs    int64  `protobuf:"varint,32,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"`
+	LivesMs    int64  `protobuf:"varint,33,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"`
+	Together   bool   `protobuf:"varint,34,opt,name=together,proto3" json:"together,omitempty"`
+	// end is why a job has ended; empty: it has not. With the verdict succeeded: entry_done, ttl or stop_file; cancelled; and with failed: no_capacity,
+	// max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused.
+	End           string `protobuf:"bytes,35,opt,name=end,proto3" json:"end,omitempty"`
+	ReadyUnixMs   int64  `protobuf:"varint,36,opt,name=ready_unix_ms,json=readyUnixMs,proto3" json:"ready_unix_ms,omitempty"` // since when all members of a job are ready, or have ended; 0: they are not yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11257,6 +11261,20 @@ func (x *Assignment) GetTogether() bool {
 		return x.Together
 	}
 	return false
+}
+
+func (x *Assignment) GetEnd() string {
+	if x != nil {
+		return x.End
+	}
+	return ""
+}
+
+func (x *Assignment) GetReadyUnixMs() int64 {
+	if x != nil {
+		return x.ReadyUnixMs
+	}
+	return 0
 }
 
 // Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
@@ -11779,6 +11797,7 @@ type MemberReport struct {
 	// group and peers are the member's, as the host was shown it. They are in what it signs; hosts of before gave neither.
 	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
 	Peers         uint32 `protobuf:"varint,10,opt,name=peers,proto3" json:"peers,omitempty"`
+	Asks          string `protobuf:"bytes,11,opt,name=asks,proto3" json:"asks,omitempty"` // what becomes of all members of a job, as its host was asked on its machine: stop, or nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11881,6 +11900,13 @@ func (x *MemberReport) GetPeers() uint32 {
 		return x.Peers
 	}
 	return 0
+}
+
+func (x *MemberReport) GetAsks() string {
+	if x != nil {
+		return x.Asks
+	}
+	return ""
 }
 
 // LogPart says which log is asked for, and by whom it can be read.
@@ -13490,7 +13516,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
 	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
-	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x99\b\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\xcf\b\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13531,7 +13557,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04done\x18\x1f \x01(\tR\x04done\x12\x19\n" +
 	"\bready_ms\x18  \x01(\x03R\areadyMs\x12\x19\n" +
 	"\blives_ms\x18! \x01(\x03R\alivesMs\x12\x1a\n" +
-	"\btogether\x18\" \x01(\bR\btogether\"~\n" +
+	"\btogether\x18\" \x01(\bR\btogether\x12\x10\n" +
+	"\x03end\x18# \x01(\tR\x03end\x12\"\n" +
+	"\rready_unix_ms\x18$ \x01(\x03R\vreadyUnixMs\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
@@ -13573,7 +13601,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05peers\x18\x03 \x01(\rR\x05peers\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
 	"\x05start\x18\x05 \x01(\bR\x05start\x12\x12\n" +
-	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xfc\x01\n" +
+	"\x04stop\x18\x06 \x01(\bR\x04stop\"\x90\x02\n" +
 	"\fMemberReport\x12\x1e\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\tR\n" +
@@ -13587,7 +13615,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tsignature\x18\b \x01(\fR\tsignature\x12\x14\n" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
 	"\x05peers\x18\n" +
-	" \x01(\rR\x05peers\"\xa3\x01\n" +
+	" \x01(\rR\x05peers\x12\x12\n" +
+	"\x04asks\x18\v \x01(\tR\x04asks\"\xa3\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +

@@ -143,6 +143,17 @@ func TestHostsOfAJobFindEachOther(t *testing.T) {
 	}
 }
 
+// TestHowAJobEndedIsShown, and since when it was ready.
+func TestHowAJobEndedIsShown(t *testing.T) {
+	a := over(large(7, "", 0), 1)
+	a.Shares, a.End, a.ReadySinceMS, a.JobTerms = true, task.EndTTL, 5, task.JobTerms{Done: task.DoneMain, ReadyMS: 6, LivesMS: 7, Together: true}
+	one, err := tasks.New(viewed{board: boardOf(a)}).GetAssignment(t.Context(), connect.NewRequest(&swarmv1.GetAssignmentRequest{Id: a.ID}))
+	shown := answered(t, one.Msg, err).GetAssignment()
+	if shown.GetEnd() != "ttl" || shown.GetReadyUnixMs() != 5 || shown.GetDone() != "main" || shown.GetReadyMs() != 6 || shown.GetLivesMs() != 7 || !shown.GetTogether() {
+		t.Errorf("it is shown as %s, ready since %d, done when %s", shown.GetEnd(), shown.GetReadyUnixMs(), shown.GetDone())
+	}
+}
+
 // TestATaskrunnerShowsWhatHasJoined, also what is over, the last one first.
 func TestATaskrunnerShowsWhatHasJoined(t *testing.T) {
 	of := func(id uint64, joins string) *task.Assignment {

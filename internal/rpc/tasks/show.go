@@ -77,6 +77,7 @@ func summarise(b *task.Board, a *task.Assignment) *swarmv1.Assignment {
 	out.Hosts = nil
 	out.Phase, out.Epoch, out.Wants, out.Status, out.Verdict, out.Reason = string(a.Phase), a.Epoch, a.Wants, a.Status(), string(a.Verdict), a.Reason
 	out.CreatedUnixMs, out.ChangedUnixMs, out.EndedUnixMs = a.CreatedMS, a.ChangedMS, a.EndedMS
+	out.End, out.ReadyUnixMs = string(a.End), a.ReadySinceMS
 	out.MemberCount = uint32(len(a.Members)) //nolint:gosec // at most MaxMembers
 	for _, m := range a.Members {
 		switch {
