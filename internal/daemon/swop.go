@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/swop/tasktypes"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/ownimage"
@@ -139,13 +140,17 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	place := swop.Place{
 		Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile, o.AgentDir(e.Getenv, base.StateDir)),
 	}
+	types := &tasktypes.Config{
+		Options: o, Getenv: e.Getenv, Name: base.Name, StateDir: base.StateDir, Profile: profile, SNs: sns, Own: image, Paths: paths, Swarmd: swarmd, Dir: dir,
+		Process: ml == start.Process, Log: base.Log,
+	}
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: place,
 		Offer: offer, Files: swop.FilePort{Number: int(o.FSPort.Or(start.SWOPFSPort)), Named: o.FSPort != nil},
 		Policy: func(domain string) (*policy.Policy, error) {
 			return swop.PolicyOf(o.Policy, profile.PolicyURI, o.UsrDir, domain)
 		},
-		Types: (&taskTypes{o: o, env: e, base: base, profile: profile, sns: sns, own: image, paths: paths, swarmd: swarmd, dir: dir, process: ml == start.Process}).all,
+		Types: types.All,
 	}, nil
 }
 
@@ -166,16 +171,10 @@ func hostPaths(o *start.SWOP, e Env, node, ml string, own *ownimage.Image) hostp
 	return far
 }
 
-// makesTokens reports whether the SLs of a SWOP get what the SWOP itself has its identity from: another agent's socket, or tokens that a SPIRE
-// server makes as often as it is asked.
-func makesTokens(o *start.Node) bool {
-	return len(o.Agent) == 0 && o.Invitation == nil || o.Agent["gen-join-token"] == "true"
-}
-
 // identified finds SLs that would get no identity from a SWOP in a container: an agent there attests no process of another container, and what it
 // has joined by can be used once.
 func identified(o *start.SWOP, p *taskfile.Profile) error {
-	if p == nil || makesTokens(&o.Node) {
+	if p == nil || tasktypes.MakesTokens(&o.Node) {
 		return nil
 	}
 	for i := range p.Nodes {
