@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/internal/mountns"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/runjob"
 )
 
 // Env is all of the process that a command may touch.
@@ -77,6 +78,9 @@ func Main(args []string, env Env) int {
 	}
 	if len(args) > 1 && args[1] == original.Command {
 		return original.RunProgram(args[2:])
+	}
+	if len(args) > 1 && args[1] == runjob.Command {
+		return runjob.Keep(args[2:])
 	}
 	if len(args) > 1 && args[1] == hostpaths.Command {
 		return hostpaths.Run(context.Background(), args[2:], env.Stdin, env.Stdout, env.Stderr)

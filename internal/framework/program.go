@@ -83,7 +83,7 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 		return x, nil
 	}
 	x.Ready = Ready{Port: g.Ready.Port, Period: g.Ready.Period, Timeout: g.Ready.Timeout}
-	x.Ready.Command, err = fill.all("ready.command", g.Ready.Command)
+	x.Ready.Command, err = fill.all("ready.command", interpreted(g.Ready.Command))
 	return x, err
 }
 

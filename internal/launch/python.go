@@ -47,6 +47,11 @@ func FindPython(ctx context.Context, platform, explicit string, getenv func(stri
 	if !known && platform != "" {
 		return "", fmt.Errorf("find python: platform %q is not known: use %s", platform, strings.Join(slices.Sorted(maps.Keys(frameworks)), ", "))
 	}
+	return FindImporting(ctx, fw.module, fw.remedy, explicit, getenv)
+}
+
+// FindImporting is FindPython for a module that is to be imported, or none; remedy is how to get it.
+func FindImporting(ctx context.Context, module, remedy, explicit string, getenv func(string) string) (string, error) {
 	flag := "--python"
 	if explicit == "" {
 		explicit, flag = getenv("SWARM_PYTHON"), "SWARM_PYTHON"
@@ -69,7 +74,7 @@ func FindPython(ctx context.Context, platform, explicit string, getenv func(stri
 			continue // PATH leads there too
 		}
 		asked = append(asked, path)
-		if err := tryImport(ctx, path, fw.module); err != nil {
+		if err := tryImport(ctx, path, module); err != nil {
 			if ctx.Err() != nil {
 				return "", fmt.Errorf("find python: %w", ctx.Err())
 			}
@@ -78,11 +83,11 @@ func FindPython(ctx context.Context, platform, explicit string, getenv func(stri
 		}
 		return filepath.Abs(path)
 	}
-	if fw.module == "" {
+	if module == "" {
 		return "", fmt.Errorf("find python: none works (%s): apt-get install python3", strings.Join(tried, "; "))
 	}
 	return "", fmt.Errorf("find python: %w %s (%s): %s, or name another python with --python or SWARM_PYTHON",
-		ErrNoneImports, fw.module, strings.Join(tried, "; "), fw.remedy)
+		ErrNoneImports, module, strings.Join(tried, "; "), remedy)
 }
 
 func tryImport(ctx context.Context, python, module string) error {

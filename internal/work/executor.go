@@ -35,14 +35,7 @@ type Job struct {
 	Image *policy.Image
 	Grant Grant // what the host's owner gives it
 	// World is where all members of the epoch are, by index, if the type of the task has it; an SN says so, and nobody signs it.
-	World []Place
-}
-
-// Place is where a member of an epoch is.
-type Place struct {
-	Node    string // that hosts it
-	Group   string
-	Address string // of the node, as others reach it: an IP address or a name
+	World []task.Site
 }
 
 // Grant is what of the host its owner gives to an assignment. What is not in it no executor takes of the host.

@@ -1,10 +1,12 @@
 package runjob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/text"
@@ -97,7 +99,7 @@ func unserved(job *jobfile.Job, g framework.Group) error {
 }
 
 // address reads where a node is reached. names are what resolvers said of those that are names.
-func address(p work.Place, names map[string]netip.Addr) (netip.Addr, error) {
+func address(p task.Site, names map[string]netip.Addr) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(p.Address); err == nil {
 		return a.Unmap().WithZone(""), nil
 	}
@@ -105,14 +107,43 @@ func address(p work.Place, names map[string]netip.Addr) (netip.Addr, error) {
 		return a, nil
 	}
 	return netip.Addr{}, fmt.Errorf("this host finds no address of host %s, which is reached at %q: have that name resolved here, or start that SWOP with --host-ip and an IP address",
-		text.Line(text.Clip(p.Node, maxSaid)), text.Clip(p.Address, maxSaid))
+		p.Node, text.Clip(p.Address, maxSaid))
 }
 
 // maxSaid bounds what is said of words that an SN has given, in bytes.
 const maxSaid = 160
 
+// resolved are the addresses of all members.
+func resolved(ctx context.Context, world []task.Site, lookup func(ctx context.Context, host string) ([]netip.Addr, error)) (all []netip.Addr, err error) {
+	names := map[string]netip.Addr{}
+	for _, p := range world {
+		if _, err := address(p, names); err == nil || p.Address == "" {
+			continue
+		}
+		if found, err := lookup(ctx, p.Address); err == nil && len(found) > 0 {
+			names[p.Address] = found[0].Unmap()
+		}
+	}
+	for _, p := range world {
+		a, err := address(p, names)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, apart(world, all)
+}
+
+// groupsOf are the groups of all members.
+func groupsOf(world []task.Site) (all []string) {
+	for _, p := range world {
+		all = append(all, p.Group)
+	}
+	return all
+}
+
 // apart refuses addresses by which members on several hosts can't reach each other.
-func apart(world []work.Place, addresses []netip.Addr) error {
+func apart(world []task.Site, addresses []netip.Addr) error {
 	for rank, a := range addresses {
 		if a.IsLoopback() == addresses[0].IsLoopback() {
 			continue

@@ -21,7 +21,7 @@ func jobWith(lines ...string) work.Job {
 	return work.Job{
 		Label: work.Label{Swarm: "s", Node: "b", Assignment: "7", Epoch: 2, Member: 1}, Group: "node",
 		Task: &task.Task{Name: "t", Definition: []byte("name: x\n" + strings.Join(lines, "\n") + "\n")},
-		World: []work.Place{
+		World: []task.Site{
 			{Node: "a", Group: "node", Address: "10.0.0.1"}, {Node: "b", Group: "node", Address: "10.0.0.2"}, {Node: "b", Group: "node", Address: "10.0.0.2"},
 		},
 	}
@@ -129,12 +129,12 @@ func TestWhatNoHostGives(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	names := map[string]netip.Addr{"b.example": three[1]}
 	for said, want := range map[string]string{"10.0.0.1": "10.0.0.1", "b.example": "10.0.0.2", "::ffff:10.0.0.1": "10.0.0.1", "fe80::1%eth0": "fe80::1"} {
-		if a, err := address(work.Place{Address: said}, names); err != nil || a.String() != want {
+		if a, err := address(task.Site{Address: said}, names); err != nil || a.String() != want {
 			t.Errorf("%s: %v, %v", said, a, err)
 		}
 	}
 	for _, said := range []string{"", "none.example", "10.0.0.1:80", strings.Repeat("a\n", 1000)} {
-		if a, err := address(work.Place{Node: "b", Address: said}, names); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 600 {
+		if a, err := address(task.Site{Node: "b", Address: said}, names); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 600 {
 			t.Errorf("%q: %v, %v", said, a, err)
 		}
 	}

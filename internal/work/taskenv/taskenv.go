@@ -44,16 +44,41 @@ func Inherited(environ []string) []string {
 // them, in the host's profile.
 func Check(vars []taskfile.Var, process bool) error {
 	for _, v := range vars {
-		switch {
-		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0):
+		switch Judge(v.Name, v.Value, process) {
+		case Free:
+		case Malformed:
 			return fmt.Errorf("the task's Envvars: %.80q is no name of a variable with a value", v.Name)
-		case hasName(gpus, v.Name):
+		case Devices:
 			return fmt.Errorf("the task's Envvars set %.80s, which says which GPUs of this host a program has: leave it out, the host's profile says it", v.Name)
-		case process && v.Name != loopback && hasName(loaders, v.Name):
+		case Loads:
 			return fmt.Errorf("the task's Envvars set %.80s, by which a process could run other code than its program: leave it out, or have the host's owner set it as usrenvvars in the profile", v.Name)
 		}
 	}
 	return nil
+}
+
+// Verdict is what is said of a variable that a task gives to its program.
+type Verdict int
+
+// A variable of a task may be set if it is Free alone.
+const (
+	Free      Verdict = iota
+	Malformed         // it is none
+	Devices           // it says which of the host's devices a program has
+	Loads             // by it a process could run other code than its program
+)
+
+// Judge judges a variable of a task; process says that its program has no container.
+func Judge(name, value string, process bool) Verdict {
+	switch {
+	case name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0):
+		return Malformed
+	case hasName(gpus, name):
+		return Devices
+	case process && name != loopback && hasName(loaders, name):
+		return Loads
+	}
+	return Free
 }
 
 func hasName(names []string, name string) bool {

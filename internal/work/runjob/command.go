@@ -1,0 +1,101 @@
+package runjob
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/work/taskenv"
+)
+
+// command is what a member runs as a process of its host: Python with a file of the job's source or with a module, or an executable file of the
+// source. A job names no other program of the host.
+type command struct {
+	python string   // the interpreter's name; empty: file is run
+	file   string   // of the source, with slashes; empty: a module
+	words  []string // behind the interpreter, or behind the file
+}
+
+var (
+	pythonName = regexp.MustCompile(`^python[0-9.]*$`)
+	moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+)
+
+// torchrun is a command that Python packages install; as a module it runs in the Python that has torch.
+var torchrun = []string{"python3", "-m", "torch.distributed.run"}
+
+// commandFor reads the words of a program.
+func commandFor(words []string, source []jobfile.File) (c command, err error) {
+	if len(words) == 0 {
+		return c, errors.New("it has no command")
+	}
+	if err := launch.CheckArgs(words); err != nil {
+		return c, err
+	}
+	if words[0] == "torchrun" {
+		words = append(slices.Clone(torchrun), words[1:]...)
+	}
+	if !pythonName.MatchString(path.Base(words[0])) {
+		return ownFile(words, source)
+	}
+	c.python, words = path.Base(words[0]), words[1:] // the host's own of that name
+	for len(words) > 0 && words[0] == "-u" {         // PYTHONUNBUFFERED says so anyway
+		words = words[1:]
+	}
+	switch {
+	case len(words) > 1 && words[0] == "-m" && moduleName.MatchString(words[1]):
+		c.words = words
+		return c, nil
+	case len(words) > 0:
+		if f := fileOf(words[0], source); f != nil {
+			c.file, c.words = f.Path, append([]string{f.Path}, words[1:]...)
+			return c, nil
+		}
+	}
+	return c, fmt.Errorf("it gives %s no file of the job's source and no module (-m NAME), and a process runs nothing else: write python3 FILE, or run it in a container with image", c.python)
+}
+
+// ownFile is a program of the job's source.
+func ownFile(words []string, source []jobfile.File) (c command, err error) {
+	f := fileOf(words[0], source)
+	switch {
+	case f == nil:
+		return c, fmt.Errorf("it runs %q, and a process runs Python and executable files of the job's source alone: run it in a container with image", text.Clip(words[0], maxSaid))
+	case !f.Exec:
+		return c, fmt.Errorf("it runs %s, which is not executable: chmod +x it in the job's source", f.Path)
+	}
+	return command{file: f.Path, words: words[1:]}, nil
+}
+
+// fileOf is a file of the source that a word names from its folder; nil: it names none.
+func fileOf(word string, source []jobfile.File) *jobfile.File {
+	i := slices.IndexFunc(source, func(f jobfile.File) bool { return f.Path == path.Clean(word) })
+	if i < 0 {
+		return nil
+	}
+	return &source[i]
+}
+
+// checkEnv refuses variables of a job that would change what a program is, or what of its host it has.
+func checkEnv(env []jobfile.Var, process bool) error {
+	for _, v := range env {
+		why := ""
+		switch taskenv.Judge(v.Name, v.Value, process) {
+		case taskenv.Free:
+			continue
+		case taskenv.Malformed:
+			why = "is no variable with a value"
+		case taskenv.Devices:
+			why = "says which GPUs of this host a program has, which its owner does"
+		case taskenv.Loads:
+			why = "could have a process run other code than its program, unless it runs in a container"
+		}
+		return fmt.Errorf("its env sets %.80q, which %s: leave it out", v.Name, why)
+	}
+	return nil
+}

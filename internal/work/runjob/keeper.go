@@ -1,0 +1,109 @@
+package runjob
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/child"
+	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/work/detached"
+)
+
+// role is what keepers are in the registry of what runs on a host.
+const role = "member"
+
+// Command is the first argument by which this program is told to be the keeper of a member's process; see Keep.
+const Command = "run-" + role
+
+// orderOption names the file with the order.
+const orderOption = "order"
+
+const scopeVariable = "SWARM_SCOPE"
+
+// notStarted is the exit code of a program that could not be started, as in a shell.
+const notStarted = 126
+
+// Keep runs the program of a member until it has ended, and ends it with a grace when this process is to end. It notes the exit code, and leaves no
+// process of the program's behind: those that lost their parent come to it. It takes the arguments behind Command, and returns the exit code.
+func Keep(args []string) int {
+	if len(args) != 1 || !strings.HasPrefix(args[0], "--"+orderOption+"=") {
+		fmt.Fprintf(os.Stderr, "%s is for swarmd itself\n", Command)
+		return notStarted
+	}
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(end)
+	dir := filepath.Dir(strings.TrimPrefix(args[0], "--"+orderOption+"="))
+	code, err := keep(dir, end)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "swarmd: %v\n", err)
+	}
+	if err := detached.NoteExit(filepath.Join(dir, exitFile), code); err != nil {
+		fmt.Fprintf(os.Stderr, "swarmd: note the exit code %d: %v\n", code, err)
+	}
+	return code
+}
+
+func keep(dir string, end <-chan os.Signal) (code int, err error) {
+	o, err := orderIn(dir)
+	if err != nil {
+		return notStarted, err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return notStarted, fmt.Errorf("take over processes without a parent: %w", err)
+	}
+	// Whoever started it does so too, and may have been killed.
+	remove, err := registry.Add(registry.Entry{Role: role, Name: o.Name, StateDir: dir, Scope: os.Getenv(scopeVariable)})
+	if err != nil {
+		return notStarted, err
+	}
+	defer remove()
+	cmd := exec.Command(o.Path, o.Args...) //nolint:noctx // it is ended below
+	cmd.Dir, cmd.Env = o.Dir, o.Env
+	p, err := child.Start(cmd, child.Output{Stdout: passOn}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
+	if err != nil {
+		return notStarted, fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	select {
+	case <-p.Done():
+	case <-end:
+		p.Stop(o.Grace)
+	}
+	return code, endChildren()
+}
+
+// passOn appends what a program prints to this process's output. What can't be kept, as on a full disk, is lost and does not end the program.
+func passOn(r io.Reader) {
+	if _, err := io.Copy(os.Stdout, r); err != nil {
+		_, _ = io.Copy(io.Discard, r)
+	}
+}
+
+// endChildren kills what a program has left, which has come to be this process's, until nothing is left.
+func endChildren() error {
+	for {
+		all, err := children(os.Getpid())
+		if err != nil {
+			return err
+		}
+		for _, pid := range all {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // nobody else has its number before it is waited for
+		}
+		_, err = unix.Wait4(-1, nil, 0, nil)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			return nil
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("wait for what the program has left: %w", err)
+		}
+	}
+}

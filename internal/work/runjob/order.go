@@ -1,0 +1,76 @@
+package runjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
+)
+
+// The files of a member: what its keeper is told, the source's folder, the file that names all members, and what is known of its program.
+const (
+	orderFile    = "order.json"
+	sourceDir    = "source"
+	metadataFile = "nodes.json"
+	outputFile   = "output.log"
+	exitFile     = "exit"
+	begunFile    = "begun" // it is there once the keeper was started
+)
+
+const maxOrder = 8 << 20 // bytes: an environment may name each of many members
+
+// order is what the keeper of a member's process is told, and what a restarted host wants to know of it again.
+type order struct {
+	Name  string   // of the member, in words
+	Path  string   // of the program
+	Args  []string // without its name
+	Env   []string
+	Dir   string
+	Grace time.Duration // between the request to end and the end
+	Ready question
+}
+
+// write writes the order whole or not at all. Variables of a job are not to be read by every user of the host.
+func (o order) write(dir string) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(filepath.Join(dir, orderFile), raw, 0o600)
+}
+
+func orderIn(dir string) (o order, err error) {
+	f, err := os.Open(filepath.Join(dir, orderFile))
+	if err != nil {
+		return o, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxOrder+1))
+	if err == nil && len(raw) > maxOrder {
+		err = errors.New("it is too large")
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &o)
+	}
+	if err != nil {
+		return o, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return o, nil
+}
+
+// run runs a command as the member's program is run, and ends it when ctx does.
+func (o order) run(ctx context.Context, command []string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = o.Dir, o.Env, time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd.Run()
+}

@@ -1,0 +1,163 @@
+package runjob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+const (
+	askLimit = 20 * time.Second // for one question, whatever the job says
+	maxPage  = 64 << 10         // bytes of a page
+)
+
+// question is how a member is asked whether it is ready. The zero value: it is when it runs.
+type question struct {
+	Command []string `json:",omitempty"` // that ends with 0, as the runtime runs it
+	Page    string   `json:",omitempty"` // HOST:PORT/PATH in JSON
+	Count   string   `json:",omitempty"` // the name of a number there, which is
+	AtLeast int      `json:",omitempty"` // so much
+	Listens string   `json:",omitempty"` // HOST:PORT
+	Here    bool     `json:",omitempty"` // that is in this host's network
+	Period  time.Duration
+	Timeout time.Duration
+}
+
+// questionOf is the one to a member. Its command is as the job has it.
+func questionOf(m member) question {
+	r := m.program.Ready
+	q := question{Command: r.Command, Period: r.Period, Timeout: min(r.Timeout, askLimit)}
+	at := func(rank, port int) string {
+		return net.JoinHostPort(m.placed.Members[rank].Address, strconv.Itoa(port))
+	}
+	if r.Port > 0 {
+		q.Listens = at(m.program.Rank, r.Port)
+	}
+	if p := r.Page; p != (framework.Page{}) {
+		q.Page, q.Count, q.AtLeast = at(p.Rank, p.Port)+p.Path, p.Count, p.AtLeast
+	}
+	return q
+}
+
+// asks reports whether there is something to ask.
+func (q question) asks() bool { return len(q.Command) > 0 || q.Page != "" || q.Listens != "" }
+
+// prober remembers of members whether they were ready once. The zero value knows of none.
+type prober struct {
+	mu  sync.Mutex
+	all map[work.Label]*probed
+}
+
+type probed struct {
+	ready bool
+	why   string    // words to why it is not, if there is something to be done
+	next  time.Time // not before this is it asked again
+}
+
+// ready reports whether a member is ready, and why it is not if something is to be done about that. It asks if it is time; run runs a question's command.
+func (p *prober) ready(ctx context.Context, l work.Label, q question, run func(ctx context.Context, command []string) error) (bool, string) {
+	if !q.asks() {
+		return true, ""
+	}
+	p.mu.Lock()
+	if p.all == nil {
+		p.all = map[work.Label]*probed{}
+	}
+	if p.all[l] == nil {
+		p.all[l] = &probed{}
+	}
+	x := *p.all[l]
+	p.mu.Unlock()
+	if now := time.Now(); !x.ready && !now.Before(x.next) {
+		ctx, cancel := context.WithTimeout(ctx, q.Timeout)
+		x.ready, x.why = q.ask(ctx, run)
+		cancel()
+		x.next = now.Add(q.Period)
+		p.mu.Lock()
+		p.all[l] = &x
+		p.mu.Unlock()
+	}
+	return x.ready, x.why
+}
+
+// forget forgets a member.
+func (p *prober) forget(l work.Label) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, l)
+}
+
+// ask asks once.
+func (q question) ask(ctx context.Context, run func(ctx context.Context, command []string) error) (ready bool, why string) {
+	switch {
+	case len(q.Command) > 0:
+		return run(ctx, q.Command) == nil, ""
+	case q.Listens != "":
+		if listens(ctx, q.Listens) {
+			return true, ""
+		}
+		if q.Here {
+			why = loopbackOnly(ctx, q.Listens)
+		}
+		return false, why
+	}
+	return q.pageSays(ctx), ""
+}
+
+func listens(ctx context.Context, address string) bool {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+}
+
+// loopbackOnly says so of a program of this host that listens where other members don't reach it.
+func loopbackOnly(ctx context.Context, address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if a, bad := netip.ParseAddr(host); err != nil || bad != nil || a.IsLoopback() || !listens(ctx, net.JoinHostPort("127.0.0.1", port)) {
+		return ""
+	}
+	return fmt.Sprintf("something listens to port %s of this host's loopback alone, where no other member reaches it: have the program listen on ${SWARM_NODE_IP}", port)
+}
+
+// pages asks pages of members. They are not to lead elsewhere, and are in no proxy's way.
+var pages = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxPage},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func (q question) pageSays(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+q.Page, nil)
+	if err != nil {
+		return false
+	}
+	res, err := pages.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
+	if err != nil || res.StatusCode != http.StatusOK {
+		return false
+	}
+	if q.Count == "" {
+		return true
+	}
+	var all map[string]any
+	if json.Unmarshal(raw, &all) != nil {
+		return false
+	}
+	n, is := all[q.Count].(float64)
+	return is && n >= float64(q.AtLeast)
+}

@@ -1,0 +1,37 @@
+package runjob
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestPages holds which answers of a page mean that what it counts is there.
+func TestPages(t *testing.T) {
+	for _, tt := range []struct {
+		code   int
+		answer string
+		count  string
+		want   bool
+	}{
+		{200, `{"workers": 2}`, "workers", true}, {200, `{"workers": 3, "x": {}}`, "workers", true}, {200, "<html>", "", true},
+		{200, `{"workers": 1}`, "workers", false}, {200, `{"workers": "2"}`, "workers", false}, {200, `{}`, "workers", false}, {200, "[]", "workers", false},
+		{200, "<html>", "workers", false}, {500, `{"workers": 2}`, "workers", false}, {302, `{"workers": 2}`, "", false},
+		{200, `{"workers": 2, "x": "` + strings.Repeat("x", maxPage) + `"}`, "workers", false},
+	} {
+		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(tt.code)
+			_, _ = w.Write([]byte(tt.answer))
+		}))
+		q := question{Page: strings.TrimPrefix(page.URL, "http://") + "/json", Count: tt.count, AtLeast: 2}
+		if ready, _ := q.ask(t.Context(), nil); ready != tt.want {
+			t.Errorf("%d %.40q: %v", tt.code, tt.answer, ready)
+		}
+		page.Close()
+		if ready, _ := q.ask(t.Context(), nil); ready {
+			t.Errorf("nobody answers, and it is ready")
+		}
+	}
+}

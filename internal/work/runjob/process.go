@@ -1,0 +1,322 @@
+package runjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/detached"
+	"github.com/swarmd/swarmd/internal/work/taskenv"
+)
+
+// endWithin is what a keeper has, beside the grace of its program, to see to it that nothing is left.
+const endWithin = 10 * time.Second
+
+// Processes runs members as processes of this host, which outlive this one. What has become of them is in a directory of each.
+type Processes struct {
+	SwarmID func() string
+	Node    string // the host's name in the swarm
+	Dir     string // keeps what there is of members
+	Swarmd  string // the binary, which keeps a member's process
+	Scope   string // of what runs
+	Getenv  func(string) string
+	// Lookup finds the addresses of hosts that are known by names.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	Log    *slog.Logger
+
+	children detached.Children
+	prober   prober
+}
+
+var (
+	_ work.Executor = (*Processes)(nil)
+	_ work.Printer  = (*Processes)(nil)
+)
+
+// Prepare implements work.Executor: it writes down all that the member is started with.
+func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
+	job, w, err := jobOf(j)
+	if err != nil {
+		return err
+	}
+	addresses, err := resolved(ctx, j.World, p.Lookup)
+	if err != nil {
+		return err
+	}
+	dir := p.memberDir(j.Label)
+	m, err := memberOf(j, job, w, ground{addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile)})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		return err
+	}
+	if err := unpack(filepath.Join(dir, sourceDir), job.Source); err != nil {
+		return fmt.Errorf("write the source of job %s: %w", job.Name, err)
+	}
+	nodes, err := metadata(m.placed, groupsOf(j.World))
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Replace(filepath.Join(dir, metadataFile), nodes, 0o600); err != nil {
+		return err
+	}
+	o, err := p.order(ctx, m, dir)
+	if err != nil {
+		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
+	}
+	return o.write(dir)
+}
+
+// order is what the member's keeper is told.
+func (p *Processes) order(ctx context.Context, m member, dir string) (o order, err error) {
+	if m.group.Image != "" {
+		return o, errors.New("it runs in a container, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
+	}
+	if err := checkEnv(m.group.Env, true); err != nil {
+		return o, err
+	}
+	source := filepath.Join(dir, sourceDir)
+	o = order{
+		Name: fmt.Sprintf("job %s, group %s, rank %d", m.job.Name, m.group.Name, m.program.Rank), Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
+	}
+	o.Ready.Here = true
+	extra := make([]string, 0, len(m.program.Env)+1)
+	for _, v := range m.program.Env {
+		extra = append(extra, v.Name+"="+v.Value)
+	}
+	extra = append(extra, ownVariable+"="+dir)
+	if o.Env, err = launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: extra}); err != nil {
+		return o, err
+	}
+	words, err := p.resolve(ctx, m, m.program.Command, source)
+	if err != nil {
+		return o, err
+	}
+	o.Path, o.Args = words[0], words[1:]
+	if len(o.Ready.Command) > 0 {
+		if o.Ready.Command, err = p.resolve(ctx, m, o.Ready.Command, source); err != nil {
+			return o, fmt.Errorf("its ready.command: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// resolve finds the program of a command on this host. It blocks while Pythons are tried.
+func (p *Processes) resolve(ctx context.Context, m member, words []string, source string) ([]string, error) {
+	c, err := commandFor(words, m.job.Source)
+	if err != nil {
+		return nil, err
+	}
+	if c.python == "" {
+		return append([]string{filepath.Join(source, filepath.FromSlash(c.file))}, c.words...), nil
+	}
+	module, remedy := needs(m.job.Framework)
+	if module == "" && c.file != "" {
+		module, remedy = launch.Framework(launch.PlatformOf(filepath.Join(source, filepath.FromSlash(c.file))))
+	}
+	explicit := ""
+	if c.python != "python" && c.python != "python3" {
+		explicit = c.python
+	}
+	python, err := launch.FindImporting(ctx, module, remedy, explicit, p.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{python}, c.words...), nil
+}
+
+// needs is the module that programs of a framework import, and how a host gets it; empty: none.
+func needs(framework string) (module, remedy string) {
+	switch framework {
+	case jobfile.PyTorch:
+		return launch.Framework("PYT")
+	case jobfile.Dask:
+		return "distributed", "apt-get install python3-distributed, or pip install distributed"
+	}
+	return "", ""
+}
+
+// Start implements work.Executor. A keeper that a start which was cut off has left is not started again.
+func (p *Processes) Start(_ context.Context, j work.Job) (work.Status, error) {
+	dir := p.memberDir(j.Label)
+	o, err := orderIn(dir)
+	if err != nil {
+		return work.Status{}, err
+	}
+	live, err := p.live()
+	if err != nil {
+		return work.Status{}, err
+	}
+	if _, ended := detached.ExitNoted(filepath.Join(dir, exitFile)); !ended && !p.runs(live, dir) {
+		if err := p.start(dir, o, j); err != nil {
+			return work.Status{}, err
+		}
+	}
+	return work.Status{State: task.Started}, atomicfile.Replace(filepath.Join(dir, begunFile), nil, 0o600)
+}
+
+func (p *Processes) start(dir string, o order, j work.Job) error {
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: []string{scopeVariable + "=" + p.Scope, "SWARM_RUN_DIR"}})
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(p.Swarmd, Command, "--"+orderOption+"="+filepath.Join(dir, orderFile)) //nolint:noctx // it outlives this process
+	cmd.Dir, cmd.Env = dir, env
+	if err := p.children.Start(cmd, filepath.Join(dir, outputFile), filepath.Join(dir, exitFile), p.Log); err != nil {
+		return fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	// It does so itself, but only when it has read its order.
+	if _, err := registry.Add(registry.Entry{PID: cmd.Process.Pid, Role: role, Name: o.Name, StateDir: dir, Scope: p.Scope}); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	p.Log.Info("started a member of a job", "member", o.Name, "pid", cmd.Process.Pid, "assignment", j.Label.Assignment, "program", o.Path)
+	return nil
+}
+
+// live are the keepers that run, by the files with their orders.
+func (p *Processes) live() (map[string]registry.Entry, error) {
+	return detached.Registered(p.Scope, role, orderOption)
+}
+
+// runs reports whether the keeper of a member lives, or has been started and not been seen to end.
+func (p *Processes) runs(live map[string]registry.Entry, dir string) bool {
+	_, lives := live[filepath.Join(dir, orderFile)]
+	return lives || p.children.Awaits(filepath.Join(dir, exitFile))
+}
+
+// Find implements work.Executor. Members that run are asked whether they are ready, all at a time.
+func (p *Processes) Find(ctx context.Context) ([]work.Found, error) {
+	entries, err := os.ReadDir(p.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []work.Found
+	for _, e := range entries {
+		if l, ok := detached.LabelOf(e.Name(), p.SwarmID(), p.Node); ok {
+			all = append(all, work.Found{Label: l})
+		}
+	}
+	// In this order: one that ends meanwhile has noted that, and is seen as running the next time at worst.
+	live, err := p.live()
+	if err != nil {
+		return nil, err
+	}
+	var asked errgroup.Group
+	for i := range all {
+		asked.Go(func() error {
+			all[i].Status = p.status(ctx, live, all[i].Label)
+			return nil
+		})
+	}
+	return all, asked.Wait()
+}
+
+// status is what has become of a member.
+func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, l work.Label) work.Status {
+	dir := p.memberDir(l)
+	o, err := orderIn(dir)
+	switch {
+	case p.runs(live, dir) && err == nil:
+		s := work.Status{State: task.Started}
+		if ready, why := p.prober.ready(ctx, l, o.Ready, o.run); ready {
+			s.State = task.Ready
+		} else {
+			s.Text = why
+		}
+		return s
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		p.Log.WarnContext(ctx, "a file of a job's member is damaged: see the disk", "err", err)
+		return work.Status{State: task.Exited, Code: detached.UnknownExit, Text: "what this host kept of it is damaged: see its SWOP's log, and run the job again"}
+	}
+	code, ended := detached.ExitNoted(filepath.Join(dir, exitFile))
+	if _, err := os.Stat(filepath.Join(dir, begunFile)); err != nil && !ended {
+		return work.Status{State: task.Prepared}
+	}
+	s := work.Status{State: task.Exited, Code: int32(code)} //nolint:gosec // an exit code
+	if code != 0 {
+		s.Said = work.LastLines(detached.LastLines(filepath.Join(dir, outputFile)))
+	}
+	return s
+}
+
+// Clean implements work.Executor: it asks the member's program to end, kills it after the job's grace, and leaves nothing behind.
+func (p *Processes) Clean(ctx context.Context, l work.Label) error {
+	dir := p.memberDir(l)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	grace := jobfile.DefaultGrace
+	if o, err := orderIn(dir); err == nil {
+		grace = o.Grace
+	}
+	live, err := p.live()
+	if err != nil {
+		return err
+	}
+	if e, lives := live[filepath.Join(dir, orderFile)]; lives {
+		if err := detached.Terminate(ctx, e, grace+endWithin); err != nil {
+			return err
+		}
+	}
+	if err := p.children.Gone(ctx, filepath.Join(dir, exitFile)); err != nil {
+		return err
+	}
+	if err := endLeft(ctx, dir); err != nil {
+		return err
+	}
+	p.prober.forget(l)
+	return os.RemoveAll(dir)
+}
+
+// Print implements work.Printer.
+func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
+	dir := p.memberDir(l)
+	over := func() bool {
+		if _, err := os.Stat(dir); err != nil {
+			return true
+		}
+		live, err := p.live()
+		return err == nil && !p.runs(live, dir)
+	}
+	return detached.Printed(ctx, filepath.Join(dir, outputFile), tail, follow, over, func(line string) error { return emit(p.Node, line) })
+}
+
+// memberDir keeps what there is of a member.
+func (p *Processes) memberDir(l work.Label) string { return filepath.Join(p.Dir, detached.DirName(l)) }
+
+// deviceOf is the interface of this host that has an address; empty: none.
+func deviceOf(a netip.Addr) string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for _, dev := range all {
+		addresses, err := dev.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, has := range addresses {
+			if n, is := has.(*net.IPNet); is && n.IP.Equal(a.AsSlice()) {
+				return dev.Name
+			}
+		}
+	}
+	return ""
+}
