@@ -16,8 +16,8 @@ import (
 func logCommands() []*Command {
 	return []*Command{{
 		Pattern: "get logs NAME", Group: "Nodes", Shell: true,
-		Summary: "Show the log of a node, or what a task has printed",
-		Details: "NAME is a node, whose own log is shown, or a task: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, also on hosts that have joined it since. For those you need the right to list assignments. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
+		Summary: "Show the log of a node, or what a task or job has printed",
+		Details: "NAME is a node, whose own log is shown, or a task or a job: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, or of a job behind HOST/GROUP/RANK, also on hosts that have joined it since. For those you need the right to list assignments. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
 			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; no SN can read what it hands out, and each time stands in the host's log. Control characters are left out.\n\n" +
 			"Logs of a SWOP, and of its tasks, come from its file server (get ports) line by line as they are printed, if it can be dialled from here. Else they come through SNs, as those of SLs do, sealed for this command alone. The log of an SN comes from that SN itself, which must be within reach.",
 		Example: "get logs train -f",
@@ -39,7 +39,7 @@ type logsJSON struct {
 
 type logLineJSON struct {
 	Host string `json:"host" doc:"node that has handed it out"`
-	From string `json:"from" doc:"SL that has printed it, as its host says; empty: the node itself"`
+	From string `json:"from" doc:"what has printed it, as its host says: an SL, or a job's member as GROUP/RANK; empty: the node itself"`
 	Text string `json:"text" doc:"as it was printed: it may have control characters"`
 }
 

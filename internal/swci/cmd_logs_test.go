@@ -15,6 +15,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/logs/direct"
@@ -53,8 +54,8 @@ func (a *logsAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error)
 }
 
 func (a *logsAPI) assigned() []*swarmv1.Assignment {
-	on := func(id, task string, nodes ...string) *swarmv1.Assignment {
-		x := &swarmv1.Assignment{Id: id, Task: task}
+	on := func(id, name string, nodes ...string) *swarmv1.Assignment {
+		x := &swarmv1.Assignment{Id: id, Task: name}
 		for _, n := range nodes {
 			x.Members = append(x.Members, &swarmv1.AssignmentMember{Node: n})
 		}
@@ -64,8 +65,14 @@ func (a *logsAPI) assigned() []*swarmv1.Assignment {
 		a.Joins = id
 		return a
 	}
+	job := func(id, name string, nodes ...string) *swarmv1.Assignment {
+		x := on(id, name, nodes...)
+		x.TaskType = task.RunJob
+		return x
+	}
 	return []*swarmv1.Assignment{
 		on("6", "train", "h-1"), on("7", "train", "h-0", "h-1", "h-1"), on("8", "closed", "h-0", "h-2"), on("9", "placed"),
+		job("13", "grid.0123abcd", "h-1"), job("14", "grid.0123abce", "h-0", "h-0"), job("15", "other.0123abcd", "h-1"),
 		on("10", "grown", "h-0"), joins("10", on("11", "grown", "h-1")), joins("10", on("12", "grown", "h-1")),
 	}
 }
@@ -190,9 +197,13 @@ func TestGetLogs(t *testing.T) {
 		{words: "get logs train --assignment 6", out: "h-1/sl: loss 1\nh-1/sl: of 6\n"},
 		{words: "get logs grown", out: "h-0/sl: loss 1\nh-0/sl: of 10\nh-1/sl: loss 1\nh-1/sl: loss 1\nh-1/sl: of 11\nh-1/sl: of 12\n"},
 		{words: "get logs grown --assignment 12", out: "h-1/sl: loss 1\nh-1/sl: of 12\n"},
+		{words: "get logs grid", out: "h-0/sl: loss 1\nh-0/sl: of 14\n"},
+		{words: "get logs grid --assignment 13", out: "h-1/sl: loss 1\nh-1/sl: of 13\n"},
+		{words: "get logs grid.0123abcd", out: "h-1/sl: loss 1\nh-1/sl: of 13\n"},
+		{words: "get logs grid --assignment 15", err: "get logs grid: assignment 15 is of task other.0123abcd, not of grid", code: exit.NotFound},
 		{words: "get logs h-2", err: "get logs h-2: h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci", code: exit.Denied},
 		{words: "get logs closed", out: "h-0/sl: loss 1\nh-0/sl: of 8\n", beside: "swarmctl: get logs closed: h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci\n", err: "ended with an error", code: exit.Denied},
-		{words: "get logs x", err: "get logs x: no node is called x, and no task of that name was assigned", code: exit.NotFound},
+		{words: "get logs x", err: "get logs x: no node is called x, and no task or job of that name was assigned", code: exit.NotFound},
 		{words: "get logs placed", err: "get logs placed: assignment 9 of task placed is on no host yet", code: exit.NotFound},
 		{words: "get logs train --assignment 8", err: "get logs train: assignment 8 is of task closed, not of train", code: exit.NotFound},
 		{words: "get logs train --assignment 5", err: "get logs train: no such assignment", code: exit.NotFound},

@@ -15,6 +15,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
@@ -48,11 +49,11 @@ type Log struct {
 // Line is one, as it was printed.
 type Line struct {
 	Host string
-	From string // SL that has printed it; empty: the host itself
+	From string // SL, or member of a job, that has printed it; empty: the host itself
 	Text string
 }
 
-// Named finds the logs that name means: that of the node of the name, or those of an assignment of the task on its hosts; of the last one,
+// Named finds the logs that name means: that of the node of the name, or those of an assignment of the task, or the job, on its hosts; of the last one,
 // unless one is named by its ID. What has joined it later is part of it. Who names one needs no right to list nodes or assignments: alone says that
 // what has joined it is not known then.
 func Named(ctx context.Context, api client.Operator, name, assignment string) (all []Log, alone bool, err error) {
@@ -72,7 +73,7 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		if err != nil {
 			return nil, false, err
 		}
-		if a.GetTask() != name {
+		if !isOf(a, name) {
 			l, err := onHost(a, name)
 			return []Log{l}, false, err
 		}
@@ -112,6 +113,11 @@ func onHost(a *swarmv1.Assignment, name string) (Log, error) {
 	return Log{unlisted(name), a.GetId()}, nil
 }
 
+// isOf reports whether an assignment is of the task or the job of a name.
+func isOf(a *swarmv1.Assignment, name string) bool {
+	return a.GetTask() == name || jobrequest.JobOf(a.GetTask(), a.GetTaskType()) == name
+}
+
 // barred reports whether the swarm's rights keep the caller from something.
 func barred(err error) bool { return client.Reason(err) == "NO_RIGHT" }
 
@@ -123,12 +129,12 @@ func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*
 	}
 	all := listed.GetAssignments()
 	for _, a := range slices.Backward(all) {
-		if id == "" && a.GetTask() == name && a.GetJoins() == "" { // what joined another one is part of that
+		if id == "" && isOf(a, name) && a.GetJoins() == "" { // what joined another one is part of that
 			id = a.GetId()
 		}
 	}
 	if id == "" {
-		return nil, false, exit.New(exit.NotFound, "see: swarmctl list nodes, swarmctl list tasks", "no node is called %s, and no task of that name was assigned", name)
+		return nil, false, exit.New(exit.NotFound, "see: swarmctl list nodes, swarmctl list tasks, swarmctl list jobs", "no node is called %s, and no task or job of that name was assigned", name)
 	}
 	ids := []string{id}
 	for _, a := range all {
@@ -138,7 +144,7 @@ func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*
 	}
 	for _, id := range ids {
 		a, err := api.GetAssignment(ctx, id)
-		if err == nil && a.GetTask() != name {
+		if err == nil && !isOf(a, name) {
 			err = exit.New(exit.NotFound, "name that task, or a host", "assignment %s is of task %s, not of %s", text.Line(id), text.Line(a.GetTask()), name)
 		}
 		if err != nil {
