@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -68,12 +69,7 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 			target.SNs = []string{address}
 			return onSwarm(ctx, s, target, ask)
 		}
-		var once sync.Once // one is enough: where one host is behind a firewall others may be too
-		q.Around = func(host string, why error) {
-			once.Do(func() {
-				s.say(fmt.Sprintf("%s does not hand out its log directly, so logs come through SNs: %s", host, text.Clip(why.Error(), maxWhy)))
-			})
-		}
+		q.Around = onceAround(s)
 		out := logsJSON{Assignment: assignment, Lines: []logLineJSON{}}
 		failed := q.Read(ctx, api, found, func(l hostlogs.Line) {
 			switch {
@@ -82,7 +78,7 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 			case assignment == "":
 				fmt.Fprintln(s.Env.Stdout, text.Plain(l.Text))
 			default:
-				fmt.Fprintf(s.Env.Stdout, "%s/%s: %s\n", text.Line(l.Host), text.Line(l.From), text.Plain(l.Text))
+				printLogLine(s.Env.Stdout, l)
 			}
 		})
 		if s.JSON {
@@ -92,6 +88,21 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		}
 		return saidOfLogs(s, name, len(found), failed)
 	})
+}
+
+// printLogLine writes a line of an assignment's programs behind where it is from.
+func printLogLine(w io.Writer, l hostlogs.Line) {
+	fmt.Fprintf(w, "%s/%s: %s\n", text.Line(l.Host), text.Line(l.From), text.Plain(l.Text))
+}
+
+// onceAround says of the first host whose log comes through SNs why that is: where one is behind a firewall others may be too.
+func onceAround(s *Session) func(host string, why error) {
+	var once sync.Once
+	return func(host string, why error) {
+		once.Do(func() {
+			s.say(fmt.Sprintf("%s does not hand out its log directly, so logs come through SNs: %s", host, text.Clip(why.Error(), maxWhy)))
+		})
+	}
 }
 
 // maxWhy bounds why a host was not reached, in bytes.

@@ -10,7 +10,9 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/hostlogs"
 	"github.com/swarmd/swarmd/internal/swci/jobs"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -91,7 +93,7 @@ func runJob(ctx context.Context, s *Session, args Args) error {
 				return err
 			}
 		}
-		return endOfJob(p.Job, a)
+		return endOfJob(s, p.Job, a)
 	})
 }
 
@@ -118,19 +120,27 @@ func startJob(ctx context.Context, s *Session, api client.Tasks, p *jobs.Plan) (
 	return out, a, nil
 }
 
-// followJob says what becomes of a job until it is over.
+// followJob says what becomes of a job until it is over, and shows what its members print.
 func followJob(ctx context.Context, s *Session, api client.Tasks, job string, a *swarmv1.Assignment) (*swarmv1.Assignment, error) {
 	id := a.GetId()
+	seen := func(*swarmv1.Assignment, []string) {}
 	if !s.JSON {
-		fmt.Fprintf(s.Env.Stdout, "job %s began, as assignment %s\n", job, id)
+		s.say(fmt.Sprintf("job %s began, as assignment %s", job, id))
+		reading, stop := context.WithCancel(ctx)
+		defer stop()
+		out := &jobs.Output{API: api.By, Line: func(l hostlogs.Line) { printLogLine(s.Env.Stdout, l) }, Say: s.say, Around: onceAround(s)}
+		seen = func(a *swarmv1.Assignment, news []string) {
+			if out.Seen(reading, a); tasks.Over(a) {
+				out.End(reading, a)
+			}
+			for _, line := range news {
+				s.say(line)
+			}
+		}
 	}
 	a, err := jobs.FollowRun(ctx, func(ctx context.Context) (*swarmv1.Assignment, error) {
 		return outlast(ctx, s, func() (*swarmv1.Assignment, error) { return api.GetAssignment(ctx, id) })
-	}, func(line string) {
-		if !s.JSON {
-			fmt.Fprintln(s.Env.Stdout, text.Line(line))
-		}
-	})
+	}, seen)
 	if err != nil {
 		s.say(fmt.Sprintf("job %s goes on without being followed: swarmctl get job status %s, swarmctl cancel job %s", job, job, job))
 		return nil, fmt.Errorf("follow job %s: %w", job, err)
@@ -138,12 +148,15 @@ func followJob(ctx context.Context, s *Session, api client.Tasks, job string, a 
 	return a, nil
 }
 
-// endOfJob is the error of a job that did not succeed.
-func endOfJob(job string, a *swarmv1.Assignment) error {
+// endOfJob says how a job has ended, or is the error of one that did not succeed.
+func endOfJob(s *Session, job string, a *swarmv1.Assignment) error {
 	if a.GetVerdict() == "succeeded" {
+		if !s.JSON {
+			s.say(fmt.Sprintf("job %s %s", job, jobs.StateWords(a)))
+		}
 		return nil
 	}
-	return exit.New(exit.Failed, fmt.Sprintf("swarmctl get job status %s shows what each member came to, swarmctl get logs %s what they printed", job, job), "job %s %s: %s", job, text.Line(a.GetVerdict()), text.Line(a.GetReason()))
+	return exit.New(exit.Failed, fmt.Sprintf("swarmctl get job status %s shows what each member came to, swarmctl get logs %s what they printed", job, job), "job %s %s", job, text.Line(jobs.StateWords(a)))
 }
 
 // cancelledJobJSON is `cancel job JOB -o json`.

@@ -14,7 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -265,36 +267,76 @@ func endsWith(verdict, reason string) func(*swarmv1.Assignment) {
 	}
 }
 
+// followedAPI is a swarm whose hosts hand out logs too.
+type followedAPI struct {
+	jobAPI
+
+	logs logsAPI
+}
+
+// Logs implements fakeHosts.
+func (f *followedAPI) Logs(t *testing.T, authority *rpctest.Authority) swarmv1connect.LogServiceHandler {
+	t.Helper()
+	return f.logs.Logs(t, authority)
+}
+
 // TestRunJobFollows says what becomes of a job, in the order in which it does, and ends as the job has.
 func TestRunJobFollows(t *testing.T) {
 	file := jobDir(t, aJob)
+	const h0, h1 = "h-0/sl: of 70\nh-0/sl: loss 1\n", "h-1/sl: of 70\nh-1/sl: loss 1\n"
 	for _, tt := range []struct {
 		stages []func(*swarmv1.Assignment)
-		want   string
+		want   []string
+		out    string // the lines of members, sorted
+		err    string
 		code   int
 	}{
 		{
-			[]func(*swarmv1.Assignment){
+			stages: []func(*swarmv1.Assignment){
 				func(*swarmv1.Assignment) {}, onHosts(1, "h-1", "h-0"), becomes(0, "ready", 0, ""), becomes(1, "ready", 0, ""), becomes(1, "exited", 0, ""), becomes(0, "exited", 0, ""), endsWith("succeeded", "all members succeeded"),
 			},
-			"waiting: hosts\nplaced: h-0 has node/1; h-1 has node/0\npreparing\n1 of 2 members are ready\nrunning\n2 of 2 members are ready\nnode/1 h-0 exited with code 0\nnode/0 h-1 exited with code 0\nsucceeded: all members succeeded\n", exit.OK,
+			want: []string{
+				"waiting: hosts", "placed: h-0 has node/1; h-1 has node/0", "preparing", "1 of 2 members are ready", "running", "2 of 2 members are ready", "node/1 h-0 exited with code 0", "node/0 h-1 exited with code 0",
+				"job grid succeeded: all members succeeded",
+			},
+			out: h0 + h1,
 		},
 		{
-			[]func(*swarmv1.Assignment){
+			stages: []func(*swarmv1.Assignment){
 				onHosts(1, "h-1", "h-0"), becomes(0, "exited", 3, "no CUDA"), onHosts(2, "h-0", "h-0"), becomes(1, "lost", 0, ""), endsWith("failed", "node/1 was lost"),
 			},
-			"placed: h-0 has node/1; h-1 has node/0\npreparing\nnode/0 h-1 exited with code 3: no CUDA\nrunning\nplaced again, restart 1 of 1: h-0 has node/0 node/1\npreparing\nnode/1 h-0 lost\nrunning\nfailed: node/1 was lost\n", exit.Failed,
+			want: []string{
+				"placed: h-0 has node/1; h-1 has node/0", "preparing", "node/0 h-1 exited with code 3: no CUDA", "running", "placed again, restart 1 of 1: h-0 has node/0 node/1", "preparing", "node/1 h-0 lost", "running",
+			},
+			out: h0 + h0 + h1, err: "job grid failed: node/1 was lost", code: exit.Failed,
+		},
+		{
+			stages: []func(*swarmv1.Assignment){onHosts(1, "h-1", "h-2"), endsWith("cancelled", "")}, // over before anybody saw it run
+			want:   []string{"placed: h-1 has node/0; h-2 has node/1", "preparing", "h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci"},
+			out:    h1, err: "job grid cancelled", code: exit.Failed,
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			api := &jobAPI{nodes: []*swarmv1.Node{swop("h-0", 1, "tr"), swop("h-1", 1, "tr")}, stages: tt.stages}
-			out, _, err := on(t, api, "", "--sn=h", "run", "job", file, "-f")
-			_, got, _ := strings.Cut(out, "job grid began, as assignment 70\n")
-			if got != tt.want || exit.Code(err) != tt.code {
-				t.Errorf("code %d, %v:\n%s", exit.Code(err), err, got)
+			api := &followedAPI{}
+			api.nodes, api.stages = []*swarmv1.Node{swop("h-0", 1, "tr"), swop("h-1", 1, "tr")}, tt.stages
+			out, beside, err := on(t, api, "", "--sn=h", "run", "job", file, "-f")
+			want := "swarmctl: job grid began, as assignment 70\nswarmctl: " + strings.Join(tt.want, "\nswarmctl: ") + "\n"
+			said := ""
+			if err != nil {
+				said = err.Error()
+			}
+			_, printed, _ := strings.Cut(out, "expires   1970-01-02 00:00:11\n")
+			if beside != want || said != tt.err || exit.Code(err) != tt.code || sortedLines(printed) != sortedLines(tt.out) {
+				t.Errorf("code %d, %v:\n%s\n%s", exit.Code(err), err, beside, printed)
 			}
 		})
 	}
+}
+
+func sortedLines(lines string) string {
+	all := strings.SplitAfter(lines, "\n")
+	slices.Sort(all)
+	return strings.Join(all, "")
 }
 
 // TestJobStatus shows runs and members, and cancels.

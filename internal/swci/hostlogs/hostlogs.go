@@ -24,8 +24,8 @@ import (
 // MaxTail bounds the lines that are asked for.
 const MaxTail = logs.MaxTail
 
-// maxFollowed is how many hosts are followed at a time: an SN keeps so many requests of one operator.
-const maxFollowed = 16
+// MaxFollowed is how many hosts are followed at a time: an SN keeps so many requests of one operator.
+const MaxFollowed = 16
 
 // atATime is how many hosts are asked at a time where nothing is followed.
 const atATime = 8
@@ -83,13 +83,8 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		return nil, false, err
 	}
 	for _, a := range parts {
-		for _, m := range a.GetMembers() {
-			on := nodes[m.GetNode()]
-			if on == nil {
-				on = unlisted(m.GetNode())
-				nodes[m.GetNode()] = on
-			}
-			if l := (Log{on, a.GetId()}); !slices.Contains(all, l) {
+		for _, l := range on(a, nodes) {
+			if !slices.Contains(all, l) {
 				all = append(all, l)
 			}
 		}
@@ -98,6 +93,34 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		return nil, false, exit.New(exit.NotFound, "see: swarmctl list taskrunner peers", "assignment %s of task %s is on no host yet", text.Line(parts[0].GetId()), name)
 	}
 	return all, alone, nil
+}
+
+// On are the logs of an assignment on its hosts.
+func On(ctx context.Context, api client.Operator, a *swarmv1.Assignment) ([]Log, error) {
+	listed, err := api.ListNodes(ctx)
+	if err != nil && !barred(err) {
+		return nil, err
+	}
+	nodes := map[string]*swarmv1.Node{}
+	for _, n := range listed.GetNodes() {
+		nodes[n.GetName()] = n
+	}
+	return on(a, nodes), nil
+}
+
+// on is On where the nodes are known by name. Those that are not are added.
+func on(a *swarmv1.Assignment, nodes map[string]*swarmv1.Node) (all []Log) {
+	for _, m := range a.GetMembers() {
+		at := nodes[m.GetNode()]
+		if at == nil {
+			at = unlisted(m.GetNode())
+			nodes[m.GetNode()] = at
+		}
+		if l := (Log{at, a.GetId()}); !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // unlisted is a host of which no more is known than that an assignment has it. The SN says what has become of it.
@@ -157,8 +180,8 @@ func assigned(ctx context.Context, api client.Tasks, name, id string) (parts []*
 
 // Read calls fn with the lines of all logs, one call at a time, and returns an error for each that was not handed out whole.
 func (q Query) Read(ctx context.Context, api client.Operator, found []Log, fn func(Line)) (failed []error) {
-	if q.Follow && len(found) > maxFollowed {
-		return []error{exit.New(exit.Usage, "follow one of them: swarmctl get logs HOST --assignment "+text.Line(found[0].Assignment)+" -f", "at most %d hosts are followed at a time, and these are %d", maxFollowed, len(found))}
+	if q.Follow && len(found) > MaxFollowed {
+		return []error{exit.New(exit.Usage, "follow one of them: swarmctl get logs HOST --assignment "+text.Line(found[0].Assignment)+" -f", "at most %d hosts are followed at a time, and these are %d", MaxFollowed, len(found))}
 	}
 	direct := &client.Direct{By: api}
 	defer direct.Close()
@@ -166,7 +189,7 @@ func (q Query) Read(ctx context.Context, api client.Operator, found []Log, fn fu
 	var all errgroup.Group
 	all.SetLimit(atATime)
 	if q.Follow {
-		all.SetLimit(maxFollowed)
+		all.SetLimit(MaxFollowed)
 	}
 	for _, l := range found {
 		all.Go(func() error {

@@ -14,17 +14,15 @@ import (
 // look is how long lies between two looks at a job.
 const look = time.Second
 
-// FollowRun looks at an assignment of a job until nothing of it is left on hosts, and says what has become of it since the last look.
-func FollowRun(ctx context.Context, get func(context.Context) (*swarmv1.Assignment, error), say func(string)) (*swarmv1.Assignment, error) {
+// FollowRun looks at an assignment of a job until nothing of it is left on hosts, and shows it with what has become of it since the last look.
+func FollowRun(ctx context.Context, get func(context.Context) (*swarmv1.Assignment, error), seen func(a *swarmv1.Assignment, news []string)) (*swarmv1.Assignment, error) {
 	var before *swarmv1.Assignment
 	for {
 		a, err := get(ctx)
 		if err != nil {
 			return before, err
 		}
-		for _, line := range News(before, a) {
-			say(line)
-		}
+		seen(a, news(before, a))
 		if a.GetPhase() == "over" {
 			return a, nil
 		}
@@ -35,8 +33,8 @@ func FollowRun(ctx context.Context, get func(context.Context) (*swarmv1.Assignme
 	}
 }
 
-// News says in lines what has become of an assignment since it was seen last; before is nil the first time.
-func News(before, a *swarmv1.Assignment) (lines []string) {
+// news says in lines what has become of an assignment since it was seen last; before is nil the first time.
+func news(before, a *swarmv1.Assignment) (lines []string) {
 	if a.GetEpoch() != before.GetEpoch() && len(a.GetMembers()) > 0 {
 		lines = append(lines, placed(a))
 		before = &swarmv1.Assignment{Phase: before.GetPhase(), Wants: before.GetWants(), Verdict: before.GetVerdict()}
@@ -53,7 +51,7 @@ func News(before, a *swarmv1.Assignment) (lines []string) {
 	if ready, was := readyWords(a), readyWords(before); ready != was && ready != "" {
 		lines = append(lines, ready)
 	}
-	if state, was := StateWords(a), StateWords(before); state != was {
+	if state, was := StateWords(a), StateWords(before); state != was && a.GetPhase() != "over" { // whoever follows says how it ended
 		lines = append(lines, state)
 	}
 	return lines
