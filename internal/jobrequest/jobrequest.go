@@ -20,9 +20,21 @@ func Request(w *framework.World) task.Request {
 	for _, g := range w.Groups {
 		q.Groups = append(q.Groups, task.Group{Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least)}) //nolint:gosec // likewise
 	}
+	q.JobTerms = task.JobTerms{Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private}
 	hosts, _ := w.Common()
 	q.Hosts = slices.Sorted(slices.Values(hosts))
 	return q
+}
+
+// done is when the job is done, as the swarm says it.
+func done(w *framework.World) string {
+	switch w.DoneWhen {
+	case jobfile.Main:
+		return task.DoneMain
+	case jobfile.Any:
+		return task.DoneAny
+	}
+	return task.DoneAll
 }
 
 // errNoHost is of a job whose groups name hosts of which none is in all of them.
@@ -67,6 +79,10 @@ func differs(signed, job task.Request) string {
 		{"groups start in order", signed.InOrder, job.InOrder},
 		{"restarts", signed.Retries, job.Retries},
 		{"timeout in ms", signed.TimeoutMS, job.TimeoutMS},
+		{"done", signed.Done, job.Done},
+		{"ready_timeout in ms", signed.ReadyMS, job.ReadyMS},
+		{"ttl in ms", signed.LivesMS, job.LivesMS},
+		{"all on one host", signed.Together, job.Together},
 	} {
 		if x.signed != x.job {
 			return fmt.Sprintf("%s: it says %v, and the job %v", x.name, x.signed, x.job)

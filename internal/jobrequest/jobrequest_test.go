@@ -14,6 +14,9 @@ import (
 
 const day = 24 * 3600 * 1000
 
+// ready are the terms of a job of processes that says nothing of them.
+var ready = task.JobTerms{ReadyMS: 600_000}
+
 // sent is the world of a job file and the body of its task.
 func sent(t *testing.T, file string) (*framework.World, []byte) {
 	t.Helper()
@@ -37,16 +40,25 @@ func TestRequest(t *testing.T) {
 		name, file string
 		want       task.Request
 	}{
-		{"replicas", "name: x\ncommand: a\nreplicas: 3\n", task.Request{Groups: []task.Group{{Name: "node", Peers: 3, Least: 3}}, TimeoutMS: 30 * day}},
+		{"replicas", "name: x\ncommand: a\nreplicas: 3\n", task.Request{Groups: []task.Group{{Name: "node", Peers: 3, Least: 3}}, TimeoutMS: 30 * day, JobTerms: ready}},
 		{"what leaders decide by", "name: x\ncommand: a\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: r}, {name: s, replicas: 3, min_success: 2}]\n", task.Request{
-			Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 3, Least: 2}}, InOrder: true, Retries: 2, TimeoutMS: day / 24,
+			Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 3, Least: 2}}, InOrder: true, Retries: 2, TimeoutMS: day / 24, JobTerms: ready,
 		}},
 		{"dask", "name: x\nframework: dask\ncommand: a\nreplicas: 2\n", task.Request{
 			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}, {Name: "entry", Peers: 1, Least: 1}}, InOrder: true, TimeoutMS: 30 * day,
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000},
 		}},
-		{"hosts", "name: x\ncommand: a\nhosts: [h-2, h-1]\nnetwork: host\n", task.Request{Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day}},
+		{"when it ends", "name: x\nimage: i\ndone_when: any\nends: {ttl: 4h}\nready_timeout: 1m\n", task.Request{
+			Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day,
+			JobTerms: task.JobTerms{Done: task.DoneAny, ReadyMS: 60_000, LivesMS: day / 6, Together: true},
+		}},
+		{"dask for others", "name: x\nframework: dask\nreplicas: 2\nends: {ttl: 24h}\n", task.Request{
+			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}}, InOrder: true, TimeoutMS: 30 * day,
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: day},
+		}},
+		{"hosts", "name: x\ncommand: a\nhosts: [h-2, h-1]\nnetwork: host\n", task.Request{Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: ready}},
 		{"hosts of groups", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [h-3, h-2, h-1]}, {name: s}, {name: t, hosts: [h-0, h-1, h-3]}]\n", task.Request{
-			Hosts: []string{"h-1", "h-3"}, Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 1, Least: 1}, {Name: "t", Peers: 1, Least: 1}}, TimeoutMS: 30 * day,
+			Hosts: []string{"h-1", "h-3"}, Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 1, Least: 1}, {Name: "t", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: ready,
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,6 +102,10 @@ func TestHoldRefuses(t *testing.T) {
 		{"in order", "", func(q *task.Request) { q.InOrder = true }, "groups start in order: it says true, and the job false"},
 		{"restarts", "", func(q *task.Request) { q.Retries = 4 }, "restarts: it says 4, and the job 0"},
 		{"no timeout", "", func(q *task.Request) { q.TimeoutMS = 0 }, "timeout in ms: it says 0, and the job 2592000000"},
+		{"done", "", func(q *task.Request) { q.Done = task.DoneAny }, "done: it says any, and the job "},
+		{"ready", "", func(q *task.Request) { q.ReadyMS = 0 }, "ready_timeout in ms: it says 0, and the job 600000"},
+		{"lives", "", func(q *task.Request) { q.LivesMS = 1 }, "ttl in ms: it says 1, and the job 0"},
+		{"together", "", func(q *task.Request) { q.Together = true }, "all on one host: it says true, and the job false"},
 	} {
 		w, body := sent(t, file)
 		q := jobrequest.Request(w)
@@ -159,6 +175,10 @@ func FuzzHold(f *testing.F) {
 			func() { q.InOrder = !q.InOrder },
 			func() { q.Retries++ },
 			func() { q.TimeoutMS++ },
+			func() { q.Done += "x" },
+			func() { q.ReadyMS++ },
+			func() { q.LivesMS++ },
+			func() { q.Together = !q.Together },
 			func() { q.Hosts = nil },
 			func() { q.Taskrunner = "t" },
 			func() { q.Joins = "2" },

@@ -49,13 +49,16 @@ type Signed struct {
 	InOrder   bool     `json:"in_order" doc:"each group starts when the one before is ready"`
 	Retries   uint32   `json:"retries" doc:"how often all members may be placed anew"`
 	TimeoutMS int64    `json:"timeout_ms" doc:"from the request to the verdict"`
+	Together  bool     `json:"together" doc:"all members are on one host"`
+	ReadyMS   int64    `json:"ready_ms" doc:"until when all members have to be ready, from when they were placed"`
+	LivesMS   int64    `json:"lives_ms" doc:"how long after that it ends with success; 0: with its programs"`
 	Refused   string   `json:"refused" doc:"why hosts would not carry it out; empty: they would, as far as the job goes"`
 }
 
 // signedOf is what would be signed of a job, and what hosts would make of it.
 func signedOf(w *framework.World, body []byte) Signed {
 	q := jobrequest.Request(w)
-	s := Signed{Hosts: append([]string{}, q.Hosts...), InOrder: q.InOrder, Retries: q.Retries, TimeoutMS: q.TimeoutMS}
+	s := Signed{Hosts: append([]string{}, q.Hosts...), InOrder: q.InOrder, Retries: q.Retries, TimeoutMS: q.TimeoutMS, Together: q.Together, ReadyMS: q.ReadyMS, LivesMS: q.LivesMS}
 	if len(q.Hosts) == 0 {
 		q.Hosts = []string{"any"}
 	}

@@ -91,10 +91,11 @@ groups: [{name: a, hosts: [z, y]}]
 // What would be signed is shown, or why no host would go by it.
 func TestShowsWhatIsSigned(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"whoever takes jobs", "name: x\ncommand: a\nreplicas: 2\n", "groups, each with how many have to succeed of how many: node 2/2\ngroups start: together\nhosts: those that take jobs then\nrestarts: 0\nends at the latest after: 30d\n"},
+		{"whoever takes jobs", "name: x\ncommand: a\nreplicas: 2\n", "groups, each with how many have to succeed of how many: node 2/2\ngroups start: together\nhosts: those that take jobs then\nrestarts: 0\nall ready after being placed within: 10m\nends at the latest after: 30d\n"},
+		{"together, for a time", "name: x\nimage: i\nends: {ttl: 4h}\nready_timeout: 1m\n", "groups, each with how many have to succeed of how many: node 1/1\ngroups start: together\nhosts: those that take jobs then, all members on one of them\nrestarts: 0\nall ready after being placed within: 1m\nends at the latest after: 30d\nends with success after all were ready for: 4h\n"},
 		{
 			"named", "name: x\ncommand: a\nnetwork: host\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: a, hosts: [y, x]}, {name: b, replicas: 2, min_success: 1}]\n",
-			"groups, each with how many have to succeed of how many: a 1/1, b 1/2\ngroups start: each when the one before is ready\nhosts: x, y\nrestarts: 2\nends at the latest after: 1h\n",
+			"groups, each with how many have to succeed of how many: a 1/1, b 1/2\ngroups start: each when the one before is ready\nhosts: x, y\nrestarts: 2\nall ready after being placed within: 10m\nends at the latest after: 1h\n",
 		},
 		{
 			"on hosts apart", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: a, hosts: [x]}, {name: b, hosts: [y]}]\n",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 	p.Task = &taskfile.Task{Name: jobrequest.TaskName(j.Name, body), Type: jobrequest.TaskType, Prereq: rootTask, Definition: body}
 	p.Request = &swarmv1.AssignTaskRequest{
 		Task: p.Task.Name, Digest: p.Task.Digest(""), Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries, TimeoutMs: q.TimeoutMS, ExpiresUnixMs: expires.UnixMilli(),
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together,
 	}
 	for _, g := range q.Groups {
 		p.Request.Groups = append(p.Request.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
@@ -136,9 +138,19 @@ func (p *Plan) Facts() []tasks.Fact {
 	for _, g := range p.world.Groups {
 		facts = append(facts, tasks.Fact{Name: "GROUP", Value: fmt.Sprintf("%s: %s; %s", g.Name, Group{g.Name, g.Replicas, g.Least}.words(), whatRuns(g))})
 	}
-	return append(facts, tasks.Fact{Name: "NETWORK", Value: j.Network}, tasks.Fact{Name: "RESTARTS", Value: fmt.Sprint(p.Request.GetRetries())},
-		tasks.Fact{Name: "TIMEOUT", Value: jobfile.Duration(j.Timeout)}, tasks.Fact{Name: "HOSTS", Value: strings.Join(p.Request.GetHosts(), " ")},
-		tasks.Fact{Name: "EXPIRES", Value: time.UnixMilli(p.Request.GetExpiresUnixMs()).UTC().Format(time.DateTime)})
+	return append(facts, []tasks.Fact{
+		{Name: "NETWORK", Value: j.Network}, {Name: "DONE", Value: doneWords(p.world.DoneWhen)}, {Name: "LIVES", Value: lives(j.TTL)}, {Name: "READY", Value: "within " + jobfile.Duration(j.ReadyTimeout)},
+		{Name: "RESTARTS", Value: strconv.Itoa(j.Restarts)}, {Name: "TIMEOUT", Value: jobfile.Duration(j.Timeout)}, {Name: "HOSTS", Value: strings.Join(p.Request.GetHosts(), " ")},
+		{Name: "EXPIRES", Value: time.UnixMilli(p.Request.GetExpiresUnixMs()).UTC().Format(time.DateTime)},
+	}...)
+}
+
+// lives is for how long a job lives, if that ends it.
+func lives(ttl time.Duration) string {
+	if ttl == 0 {
+		return ""
+	}
+	return jobfile.Duration(ttl) + " after all are ready"
 }
 
 // whatRuns says what a group runs, as its job has it: what its framework has it run is what "explain job" shows.

@@ -88,14 +88,24 @@ func (e *Explained) signed() []string {
 	if e.Signed.InOrder {
 		order = "each when the one before is ready"
 	}
-	return []string{
+	if e.Signed.Together {
+		hosts += ", all members on one of them"
+	}
+	lines := []string{
 		"groups, each with how many have to succeed of how many: " + strings.Join(groups, ", "),
 		"groups start: " + order,
 		"hosts: " + hosts,
 		fmt.Sprintf("restarts: %d", e.Signed.Retries),
-		"ends at the latest after: " + jobfile.Duration(time.Duration(e.Signed.TimeoutMS)*time.Millisecond),
+		"all ready after being placed within: " + milliseconds(e.Signed.ReadyMS),
+		"ends at the latest after: " + milliseconds(e.Signed.TimeoutMS),
 	}
+	if e.Signed.LivesMS > 0 {
+		lines = append(lines, "ends with success after all were ready for: "+milliseconds(e.Signed.LivesMS))
+	}
+	return lines
 }
+
+func milliseconds(ms int64) string { return jobfile.Duration(time.Duration(ms) * time.Millisecond) }
 
 func doneWords(when string) string {
 	switch when {
