@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/hostlogs"
+	"github.com/swarmd/swarmd/internal/swci/jobs"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -70,8 +71,10 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 			return onSwarm(ctx, s, target, ask)
 		}
 		q.Around = onceAround(s)
+		named := namesOf(ctx, api, assignment)
 		out := logsJSON{Assignment: assignment, Lines: []logLineJSON{}}
 		failed := q.Read(ctx, api, found, func(l hostlogs.Line) {
+			l = named(l)
 			switch {
 			case s.JSON:
 				out.Lines = append(out.Lines, logLineJSON(l))
@@ -88,6 +91,18 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		}
 		return saidOfLogs(s, name, len(found), failed)
 	})
+}
+
+// namesOf has members of jobs called as their operators call them. Who may not read the assignment sees what the hosts say.
+func namesOf(ctx context.Context, api client.Operator, assignment string) func(hostlogs.Line) hostlogs.Line {
+	if assignment == "" {
+		return jobs.Named(nil)
+	}
+	a, err := client.Tasks{By: api}.GetAssignment(ctx, assignment)
+	if err != nil {
+		return jobs.Named(nil)
+	}
+	return jobs.Named(a)
 }
 
 // printLogLine writes a line of an assignment's programs behind where it is from.

@@ -67,7 +67,7 @@ func (a *logsAPI) assigned() []*swarmv1.Assignment {
 	}
 	job := func(id, name string, nodes ...string) *swarmv1.Assignment {
 		x := on(id, name, nodes...)
-		x.TaskType = task.RunJob
+		x.TaskType, x.Groups = task.RunJob, []*swarmv1.TaskGroup{{Name: "a", Peers: 1}, {Name: "b", Peers: 1}}
 		return x
 	}
 	return []*swarmv1.Assignment{
@@ -95,6 +95,9 @@ func (*logsAPI) Log(_ context.Context, w logs.Wanted, emit func(logs.Line) error
 	all := []logs.Line{{Text: "began"}, {Text: "\x1b[2Jcleared\r"}, {Text: "ready"}}
 	if w.Assignment != "" {
 		all = []logs.Line{{From: "sl", Text: "of " + w.Assignment}, {From: "sl", Text: "\x1b]0;title\aloss 1"}}
+	}
+	if w.Assignment == "14" || w.Assignment == "70" { // a job
+		all = []logs.Line{{From: "node-1", Text: "of " + w.Assignment}, {From: "node-0", Text: "loss 1"}, {From: "node-2", Text: "which there is none"}}
 	}
 	for _, l := range all[max(len(all)-w.Tail, 0):] {
 		if err := emit(l); err != nil {
@@ -197,7 +200,7 @@ func TestGetLogs(t *testing.T) {
 		{words: "get logs train --assignment 6", out: "h-1/sl: loss 1\nh-1/sl: of 6\n"},
 		{words: "get logs grown", out: "h-0/sl: loss 1\nh-0/sl: of 10\nh-1/sl: loss 1\nh-1/sl: loss 1\nh-1/sl: of 11\nh-1/sl: of 12\n"},
 		{words: "get logs grown --assignment 12", out: "h-1/sl: loss 1\nh-1/sl: of 12\n"},
-		{words: "get logs grid", out: "h-0/sl: loss 1\nh-0/sl: of 14\n"},
+		{words: "get logs grid", out: "h-0/a/0: loss 1\nh-0/b/1: of 14\nh-0/node-2: which there is none\n"},
 		{words: "get logs grid --assignment 13", out: "h-1/sl: loss 1\nh-1/sl: of 13\n"},
 		{words: "get logs grid.0123abcd", out: "h-1/sl: loss 1\nh-1/sl: of 13\n"},
 		{words: "get logs grid --assignment 15", err: "get logs grid: assignment 15 is of task other.0123abcd, not of grid", code: exit.NotFound},
@@ -217,7 +220,7 @@ func TestGetLogs(t *testing.T) {
 		if err != nil {
 			said = err.Error()
 		}
-		if lines := strings.SplitAfter(out, "\n"); strings.Contains(out, "/sl: ") { // several hosts hand out at a time
+		if lines := strings.SplitAfter(out, "\n"); strings.Contains(out, ": loss 1") { // several hosts hand out at a time
 			slices.Sort(lines)
 			out = strings.Join(lines, "")
 		}
@@ -291,7 +294,7 @@ func TestGetLogsDirectly(t *testing.T) {
 		swarm := &logsAPI{files: tt.files}
 		out, beside, err := on(t, swarm, "", append([]string{"--sn=10.0.0.1"}, strings.Fields(tt.words)...)...)
 		lines := strings.SplitAfter(out, "\n")
-		if strings.Contains(out, "/sl: ") {
+		if strings.Contains(out, ": loss 1") {
 			slices.Sort(lines)
 		}
 		said, began, ended := "", "", ""

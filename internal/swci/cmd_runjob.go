@@ -128,7 +128,8 @@ func followJob(ctx context.Context, s *Session, api client.Tasks, job string, a 
 		s.say(fmt.Sprintf("job %s began, as assignment %s", job, id))
 		reading, stop := context.WithCancel(ctx)
 		defer stop()
-		out := &jobs.Output{API: api.By, Line: func(l hostlogs.Line) { printLogLine(s.Env.Stdout, l) }, Say: s.say, Around: onceAround(s)}
+		named := jobs.Named(a)
+		out := &jobs.Output{API: api.By, Line: func(l hostlogs.Line) { printLogLine(s.Env.Stdout, named(l)) }, Say: s.say, Around: onceAround(s)}
 		seen = func(a *swarmv1.Assignment, news []string) {
 			if out.Seen(reading, a); tasks.Over(a) {
 				out.End(reading, a)

@@ -283,7 +283,7 @@ func (f *followedAPI) Logs(t *testing.T, authority *rpctest.Authority) swarmv1co
 // TestRunJobFollows says what becomes of a job, in the order in which it does, and ends as the job has.
 func TestRunJobFollows(t *testing.T) {
 	file := jobDir(t, aJob)
-	const h0, h1 = "h-0/sl: of 70\nh-0/sl: loss 1\n", "h-1/sl: of 70\nh-1/sl: loss 1\n"
+	const h0, h1 = "h-0/node/1: of 70\nh-0/node/0: loss 1\nh-0/node-2: which there is none\n", "h-1/node/1: of 70\nh-1/node/0: loss 1\nh-1/node-2: which there is none\n"
 	for _, tt := range []struct {
 		stages []func(*swarmv1.Assignment)
 		want   []string
