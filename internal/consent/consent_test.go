@@ -258,6 +258,20 @@ func (w *world) assigned(q task.Request, by string) *task.Hosted {
 	}
 }
 
+// job makes of an assignment one of a job, of which the host is n members. The operator has signed for two.
+func (w *world) job(h *task.Hosted, shown *task.Task, n int) {
+	w.t.Helper()
+	shown.Type = task.RunJob
+	shown.Digest = shown.Sum()
+	q := request()
+	q.Digest = shown.Digest
+	*h = *w.assigned(q, ann)
+	h.Members = nil
+	for i := range n {
+		h.Members = append(h.Members, task.HostedMember{Index: uint32(i), Group: "peers", Peers: 1, State: task.Placed})
+	}
+}
+
 // TestALyingSN: whatever an SN changes of what an operator has signed, the host refuses it and says what is wrong.
 func TestALyingSN(t *testing.T) {
 	foreign, err := rpctest.NewAuthority("a.example") // the name is right, the key is not
@@ -273,6 +287,7 @@ func TestALyingSN(t *testing.T) {
 		lie        func(w *world, h *task.Hosted, shown *task.Task)
 	}{
 		{"honest", "", func(*world, *task.Hosted, *task.Task) {}},
+		{"an honest one of a job", "", func(w *world, h *task.Hosted, shown *task.Task) { w.job(h, shown, 2) }},
 		{"an honest one of a shared entry", "", func(w *world, h *task.Hosted, _ *task.Task) { *h = *w.assigned(request(), "/swarm/swci") }},
 		{"another definition under the name", "shows another task pull than the operator signed", func(_ *world, _ *task.Hosted, shown *task.Task) {
 			shown.Definition = []byte("Contents: evil\n")
@@ -315,7 +330,7 @@ func TestALyingSN(t *testing.T) {
 		{"a longer life", "signed terms of the job", func(w *world, h *task.Hosted, _ *task.Task) {
 			q := request()
 			q.LivesMS, q.Together = 5, true
-			*h = *w.assigned(q, "/swarm/swci/anna")
+			*h = *w.assigned(q, ann)
 			h.LivesMS++
 		}},
 		{"a placement too many", "signed for 1 retries, and this is placement 3", func(_ *world, h *task.Hosted, _ *task.Task) { h.Epoch = 3 }},
@@ -331,6 +346,17 @@ func TestALyingSN(t *testing.T) {
 			*h = *w.assigned(q, ann)
 		}},
 		{"two parts for one host", "be 2 members of it at a time", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members = append(h.Members, h.Members...) }},
+		{"a part that is not one", "signed for fewer members of group", func(w *world, h *task.Hosted, shown *task.Task) {
+			w.job(h, shown, 3)
+		}},
+		{"one part twice", "be member 0 twice", func(w *world, h *task.Hosted, shown *task.Task) {
+			w.job(h, shown, 2)
+			h.Members[1].Index = 0
+		}},
+		{"a part for two peers", "counts this host for 2 peers, and it offers 1", func(w *world, h *task.Hosted, shown *task.Task) {
+			w.job(h, shown, 2)
+			h.Members[1].Peers = 2
+		}},
 		{"more peers than the host is", "counts this host for 3 peers, and it offers 1", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members[0].Peers = 3 }},
 		{"an expiry without end", "at most 7 days", func(w *world, h *task.Hosted, _ *task.Task) {
 			q := request()

@@ -235,7 +235,7 @@ func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, error) 
 	case h.Epoch == e.Epoch:
 		return e, errors.New("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
 	}
-	if err := sameTask(&asked, t); err != nil {
+	if err := sameTask(&asked, h, t); err != nil {
 		return e, err
 	}
 	if err := g.cfg.holdPeers(h, t); err != nil && !began {
@@ -267,15 +267,15 @@ func (g *Guard) received(e *Entry, known bool, h *task.Hosted, now time.Time) (t
 	return g.cfg.held(h)
 }
 
-// sameTask holds the definition that an SN shows to the digest that was signed.
-func sameTask(asked *task.Request, t *task.Task) error {
+// sameTask holds the definition that an SN shows to the digest that was signed, and the host's parts to what can be of such a task.
+func sameTask(asked *task.Request, h *task.Hosted, t *task.Task) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("the SN shows no task %.128s", asked.Task)
 	case t.Name != asked.Task || t.Sum() != asked.Digest:
 		return fmt.Errorf("the SN shows another task %.128s than the operator signed: its digest is %.12s…, not %.12s…", asked.Task, t.Sum(), asked.Digest)
 	}
-	return nil
+	return holdParts(asked, h.Members, t.Type)
 }
 
 // said is what operators have said. A word stands once it was taken.

@@ -60,7 +60,7 @@ func (g *Guard) begun(h *task.Hosted, t *task.Task) (Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	return e, sameTask(&asked, t)
+	return e, sameTask(&asked, h, t)
 }
 
 // AskedBy is the SPIFFE ID of who has asked for an assignment, as proven; empty: it is not in the journal.
