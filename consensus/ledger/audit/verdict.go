@@ -42,6 +42,7 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 	if uint64(e.Epoch) > uint64(a.Retries)+1 {
 		k.bad("epoch", "it was placed %d times, and the operator asked for %d retries", e.Epoch, a.Retries)
 	}
+	job := k.isJob(a.Assigned, e)
 	t := tally{all: map[string]uint64{}, signed: map[string]uint64{}}
 	for i, m := range e.Members {
 		field := func(name string) string { return fmt.Sprintf("members[%d].%s", i, name) }
@@ -57,7 +58,7 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
 		}
-		if first := slices.IndexFunc(e.Members, func(x ledger.Member) bool { return x.Node == m.Node || x.PeerID == m.PeerID }); first < i {
+		if first, is := twice(e, i, job); is {
 			k.bad(field("node"), "host %.63q is members[%d] too", m.Node, first)
 		}
 		t.add(m, k.memberSigned(field("signature"), e, uint32(i), a.again)) //nolint:gosec // a record has not so many
@@ -70,10 +71,14 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 	case t.bare && k.detailed > 0 && a.record > k.detailed:
 		k.bad("members", "their groups are missing, and assignments made after record %d say them", k.detailed)
 	}
-	switch e.Verdict {
-	case "succeeded":
+	switch {
+	case job:
+		k.jobEnded(e, a.Assigned, &t)
+	case e.End != "":
+		k.bad("end", "%.40q is one of a job, and task %.160q is none", e.End, e.Task)
+	case e.Verdict == "succeeded":
 		k.succeeded(&t, a.Assigned)
-	case "failed":
+	case e.Verdict == "failed":
 		k.failed(&t, a.Assigned)
 	}
 }

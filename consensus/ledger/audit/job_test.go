@@ -1,0 +1,105 @@
+package audit_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// TestEndsOfJobs: each is held to its verdict, to what the operator asked for, and to what hosts have signed. A host may be several members.
+func TestEndsOfJobs(t *testing.T) {
+	ca := newAuthority(t)
+	op := newOperator(t, ca)
+	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1")}
+	registered := []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)}
+	for name, tt := range map[string]struct {
+		want   string // empty: it is good
+		end    string
+		asked  func(r *swarmv1.AssignTaskRequest)
+		change func(e *ledger.EndedAssignment) // before hosts sign
+		lie    func(e *ledger.EndedAssignment) // afterwards
+	}{
+		"done":              {end: "entry_done"},
+		"done by its main":  {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "main" }, change: func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }},
+		"done by any":       {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "any" }, change: func(e *ledger.EndedAssignment) { e.Members[0].Code = 1 }},
+		"not done":          {"those that the operator demanded were not", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }, nil},
+		"stopped by a file": {end: "stop_file", change: func(e *ledger.EndedAssignment) { e.Members[1].State = "started" }},
+		"lived":             {end: "ttl", asked: func(r *swarmv1.AssignTaskRequest) { r.LivesMs = 5 }},
+		"lived for no time": {"the operator set no time", "ttl", nil, nil, nil},
+		"done while it was to live": {
+			"those that the operator demanded were not", "entry_done", func(r *swarmv1.AssignTaskRequest) { r.LivesMs = 5 }, nil, nil,
+		},
+		"no end":           {`"" is no end of a job that succeeded`, "", nil, nil, nil},
+		"another end":      {`"host_lost" is no end of a job that succeeded`, "host_lost", nil, nil, nil},
+		"an unknown end":   {`"tired" is no end of a job that failed`, "tired", nil, func(e *ledger.EndedAssignment) { e.Verdict = "failed" }, nil},
+		"failed":           {end: "member_failed", change: func(e *ledger.EndedAssignment) { e.Verdict, e.Members[0].Code = "failed", 2 }},
+		"failed, and done": {"hosts have signed that as many succeeded", "member_failed", nil, func(e *ledger.EndedAssignment) { e.Verdict = "failed" }, nil},
+		"apart":            {"they are on 2 hosts, and the operator asked for one", "entry_done", func(r *swarmv1.AssignTaskRequest) { r.Together = true }, nil, nil},
+		"for two peers":    {"a member of a job is one peer", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 2 }, nil},
+		"with another's key": {`host "swop-0" is members[0] too`, "entry_done", nil, func(e *ledger.EndedAssignment) {
+			e.Members[2].Node = hosts[0].name
+		}, nil},
+		"with another code": {"did not sign", "entry_done", nil, nil, func(e *ledger.EndedAssignment) { e.Members[0].Code = 1 }},
+		"on one host too often": {"a host has 64 of them at most", "stop_file", nil, func(e *ledger.EndedAssignment) {
+			for range 64 {
+				e.Members = append(e.Members, e.Members[0])
+			}
+		}, nil},
+	} {
+		b := newRan(t, ca, op, hosts, registered)
+		b.make("job", "RUN_JOB")
+		r := &swarmv1.AssignTaskRequest{Id: "7", Groups: []*swarmv1.TaskGroup{{Name: "main", Peers: 1, Least: 1}, {Name: "more", Peers: 2, Least: 1}}}
+		if tt.asked != nil {
+			tt.asked(r)
+		}
+		b.assign(r, func(a *ledger.Assigned) {
+			a.JobTerms = ledger.JobTerms{Done: r.GetDone(), ReadyMS: r.GetReadyMs(), LivesMS: r.GetLivesMs(), Together: r.GetTogether()}
+		})
+		b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) {
+			e.Epoch, e.End = 1, tt.end
+			one := func(n *node, group, state string) ledger.Member {
+				return ledger.Member{Node: n.name, PeerID: n.id, State: state, Group: group, Peers: 1}
+			}
+			e.Members = []ledger.Member{one(hosts[0], "main", "exited"), one(hosts[0], "more", "exited"), one(hosts[1], "more", "stopped")}
+			if tt.change != nil {
+				tt.change(e)
+			}
+			for i, m := range e.Members {
+				if m.Node == hosts[0].name {
+					hosts[0].signs(t, e, i)
+				} else {
+					hosts[1].signs(t, e, i)
+				}
+			}
+			if tt.lie != nil {
+				tt.lie(e)
+			}
+		})
+		rep := verify(t, b.bytes, optionsOf(ca))
+		if found := fmt.Sprint(rep.Problems); rep.Good() != (tt.want == "") || !strings.Contains(found, tt.want) {
+			t.Errorf("%s: found %s, want %q", name, found, tt.want)
+		}
+	}
+}
+
+// TestNoOtherTaskHasAnEnd: a host is one member of it, and it ends by no word.
+func TestNoOtherTaskHasAnEnd(t *testing.T) {
+	ca := newAuthority(t)
+	op := newOperator(t, ca)
+	hosts := []*node{newNode(t, "swop-0"), newNode(t, "swop-1")}
+	registered := []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)}
+	for want, lie := range map[string]func(e *ledger.EndedAssignment){
+		`"entry_done" is one of a job, and task "train" is none`: func(e *ledger.EndedAssignment) { e.End = "entry_done" },
+		`host "swop-0" is members[0] too`:                        func(e *ledger.EndedAssignment) { e.Members = append(e.Members, e.Members[0]) },
+	} {
+		b := newRan(t, ca, op, hosts, registered)
+		b.assign(&swarmv1.AssignTaskRequest{Id: "7"}, nil)
+		b.end("7", "succeeded", nil, lie)
+		if r := verify(t, b.bytes, optionsOf(ca)); r.Good() || !strings.Contains(fmt.Sprint(r.Problems), want) {
+			t.Errorf("found %v, want %q", r.Problems, want)
+		}
+	}
+}
