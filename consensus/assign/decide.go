@@ -72,17 +72,21 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 			m.Do = task.Close
 		}
 	case d.orphaned(a):
-		d.judge(m, false, "assignment "+a.Joins+", which it joined, has ended")
+		d.judge(a, m, task.EndMemberFailed, "assignment "+a.Joins+", which it joined, has ended")
+	case task.Outlived(a, d.nowMS()):
+		d.judge(a, m, task.EndTTL, "")
 	case d.late(a):
-		d.judge(m, a.Met(), fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a)))
+		d.judge(a, m, d.endLate(a), fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a)))
 	case a.Phase == task.Waiting && a.ExpiresMS > 0 && d.nowMS() >= a.ExpiresMS:
-		d.judge(m, false, "expired before it was placed"+during(a))
+		d.judge(a, m, task.EndNoCapacity, "expired before it was placed"+during(a))
 	case a.Phase == task.Waiting:
 		d.begin(a, m)
 	case !a.Possible():
-		d.fail(a, m)
-	case a.Met() && !d.runs(a):
-		d.judge(m, true, "")
+		who, why := blame(a)
+		d.fail(a, m, endBy(who), why)
+	case a.Met() && !task.Awaits(a):
+		d.judge(a, m, task.EndEntryDone, "")
+	case d.jobEnds(a, m):
 	case a.Due():
 		m.Do = task.Pass
 	}
@@ -101,11 +105,14 @@ func (d *decision) orphaned(a *task.Assignment) bool {
 	return !main.Open()
 }
 
-// judge gives the verdict.
-func (d *decision) judge(m *task.Move, succeeded bool, why string) {
-	m.Do, m.Verdict, m.Why = task.Judge, task.Failed, state.ClipWords(why, task.MaxText)
-	if succeeded {
-		m.Verdict, m.Why = task.Succeeded, ""
+// judge gives the verdict that comes with an end, and the end if the assignment is of a job: others have none.
+func (d *decision) judge(a *task.Assignment, m *task.Move, end task.End, why string) {
+	m.Do, m.Verdict, m.Why = task.Judge, end.Verdict(), state.ClipWords(why, task.MaxText)
+	if m.Verdict == task.Succeeded {
+		m.Why = ""
+	}
+	if a.Shares {
+		m.End = end
 	}
 }
 
@@ -127,46 +134,62 @@ func during(a *task.Assignment) string {
 	return ""
 }
 
-// runs reports whether members run for whom it is worth to wait: those of groups that do not only serve others.
-func (d *decision) runs(a *task.Assignment) bool {
-	return slices.ContainsFunc(a.Groups, func(g task.Group) bool { return g.Least > 0 && a.Tally(g.Name).Running > 0 })
-}
-
 // fail ends an epoch that can't succeed any more, and the assignment unless there may be another.
-func (d *decision) fail(a *task.Assignment, m *task.Move) {
-	why := blame(a)
+func (d *decision) fail(a *task.Assignment, m *task.Move, end task.End, why string) {
 	if a.Epoch > a.Retries {
-		d.judge(m, false, why)
+		d.judge(a, m, end, why)
 		return
 	}
 	m.Do, m.Why = task.Withdraw, state.ClipWords(why, task.MaxText)
 }
 
-// blame says whose end it was that an assignment can't succeed.
-func blame(a *task.Assignment) string {
-	first := slices.IndexFunc(a.Members, func(m task.Member) bool { return m.Bad() })
-	for i, m := range a.Members { // who ended first is more likely the cause than who ended of it
-		if m.Bad() && m.ChangedMS < a.Members[first].ChangedMS {
+// blame says whose end it was that an assignment can't succeed, and in words why. If it was nobody's there are too few members.
+func blame(a *task.Assignment) (who task.Member, why string) {
+	first := -1
+	for i := range a.Members {
+		if guilty(a, i) && (first < 0 || likelier(a, i, first)) {
 			first = i
 		}
 	}
 	if first < 0 {
-		return "too few members"
+		return who, "too few members"
 	}
 	m := a.Members[first]
-	why := fmt.Sprintf("%s %s", m.Node, m.State)
-	switch {
+	name := m.Node
+	if a.Shares {
+		name = fmt.Sprintf("member %d (%s) on %s", first, m.Group, m.Node)
+	}
+	switch why = name + " " + string(m.State); {
 	case m.State == task.Exited && m.Code < 0: // nothing of it has run to an end: it has no exit code
-		why = m.Node + " failed"
+		why = name + " failed"
 	case m.State == task.Exited:
 		why += fmt.Sprintf(" with code %d", m.Code)
 	case m.State == task.Lost:
-		why = m.Node + " was lost"
+		why = name + " was lost"
+	}
+	if m.Succeeded() {
+		why += " while the others needed it"
 	}
 	if m.Text != "" {
 		why += ": " + m.Text
 	}
-	return why
+	return m, why
+}
+
+// guilty reports whether a member may be why an assignment can't succeed.
+func guilty(a *task.Assignment, i int) bool {
+	m := a.Members[i]
+	return m.Bad() || m.Succeeded() && task.Serves(a, m)
+}
+
+// likelier reports whether one member is more likely the cause than another. Those whom the others of a job need come first: without them the others
+// fail too. Then who ended first, rather than who ended of it.
+func likelier(a *task.Assignment, i, other int) bool {
+	x, y := a.Members[i], a.Members[other]
+	if serves := task.Serves(a, x); serves != task.Serves(a, y) {
+		return serves
+	}
+	return x.ChangedMS < y.ChangedMS
 }
 
 // settled is Settled for this leader. That leases are over which another leader saw begin, by another clock, it counts from its own

@@ -27,7 +27,11 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 	if !d.settled(a) {
 		return // Wants says why the last one was withdrawn
 	}
-	places, lack := d.place(a)
+	find := d.place
+	if a.Shares {
+		find = d.placeJob
+	}
+	places, lack := find(a)
 	switch {
 	case lack == "":
 		m.Do, m.Members = task.Place, places
@@ -35,7 +39,7 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 			d.busy[p.Node] = a.ID
 		}
 	case d.hopeless(a):
-		d.judge(m, false, "too few of the hosts that were named can take it: "+a.Wants)
+		d.judge(a, m, task.EndRefused, "too few of the hosts that were named can take it: "+a.Wants)
 	case state.ClipWords(lack, task.MaxText) != a.Wants:
 		m.Do, m.Why = task.Wait, state.ClipWords(lack, task.MaxText)
 	}
@@ -99,8 +103,11 @@ func (d *decision) free(a *task.Assignment) []*state.Node {
 	})
 }
 
-// counts is for how many peers a host counts; one that is not known yet for one.
+// counts is for how many peers a host counts; one that is not known yet for one. Of a job it may be as many members.
 func (d *decision) counts(a *task.Assignment, n *state.Node) uint32 {
+	if a.Shares {
+		return task.MaxHosted
+	}
 	t := d.board.Task(a.Task)
 	if n == nil || n.Offer == nil || t == nil {
 		return 1

@@ -118,6 +118,9 @@ func inSwarm(t *testing.T, n int, fn func(s *swarm)) {
 		s.do(state.CreateTask{Task: "work", TaskType: task.PullImage, Prereq: task.Root})
 		s.do(state.EditTask{Task: "work", Line: 1, Text: []byte("Tag: 1")})
 		s.do(state.FinaliseTask{Task: "work"})
+		s.do(state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root, Jobs: true})
+		s.do(state.EditTask{Task: "job", Line: 1, Text: []byte("name: job")})
+		s.do(state.FinaliseTask{Task: "job"})
 		fn(s)
 		cancel()
 		wg.Wait()
@@ -162,7 +165,7 @@ func (s *swarm) check(old, next *state.State) {
 	}
 	for id, a := range old.Tasks.Whole().Assignments {
 		b := next.Tasks.Whole().Assignments[id]
-		if a.Verdict != "" && (b == nil || a.Verdict != b.Verdict || a.Reason != b.Reason) {
+		if a.Verdict != "" && (b == nil || a.Verdict != b.Verdict || a.Reason != b.Reason || a.End != b.End) {
 			s.t.Errorf("assignment %s had the verdict %s (%s), then %+v", id, a.Verdict, a.Reason, b)
 		}
 	}
@@ -245,6 +248,7 @@ type key struct {
 
 type program struct {
 	state task.State
+	asks  string
 	code  int32
 	text  string
 	until time.Time // when it comes to its next state
@@ -318,7 +322,7 @@ func (h *host) reconcile() assign.HostReport {
 		for _, m := range a.Members {
 			k := key{a.ID, a.Epoch, int(m.Index)}
 			p := h.member(m, k)
-			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text}}
+			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Asks: p.asks, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text}}
 			if p.state == task.Exited || p.state == task.Refused || p.state == task.Stopped {
 				r.Cleaned = true
 				delete(h.has, k)

@@ -1,0 +1,116 @@
+package assign
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// placeJob finds hosts for all members of a job, which take turns in the order of their names, so that each leader finds the same; or one host for
+// all if they are to be together. lack says what is missing.
+func (d *decision) placeJob(a *task.Assignment) (places []task.Placement, lack string) {
+	free := d.free(a)
+	if a.Together && len(free) > 1 {
+		free = free[:1]
+	}
+	size := 0
+	for _, g := range a.Groups {
+		size += int(g.Peers)
+	}
+	if size > len(free)*task.MaxHosted {
+		return nil, fmt.Sprintf("hosts for %d members%s", size, d.whyNot(a))
+	}
+	for _, g := range a.Groups {
+		for range g.Peers {
+			places = append(places, task.Placement{Node: free[len(places)%len(free)].Name, Group: g.Name, Peers: 1})
+		}
+	}
+	return places, ""
+}
+
+// whyNot says of the hosts that were named why they take no members of a job now.
+func (d *decision) whyNot(a *task.Assignment) string {
+	if len(a.Hosts) == 0 {
+		return " on taskrunner " + a.Taskrunner
+	}
+	var all []string
+	for _, h := range a.Hosts {
+		n := d.in.View.Nodes[h]
+		switch busy := d.busy[h]; {
+		case slices.Contains(a.Avoid, h):
+			all = append(all, h+" has refused it")
+		case n == nil:
+			all = append(all, h+" is no node of the swarm")
+		case d.in.View.Banned(n.PeerID) != nil:
+			all = append(all, h+" was banned")
+		case !n.Live:
+			all = append(all, h+" is not heard")
+		case busy != "" && busy != a.ID:
+			all = append(all, h+" is busy with assignment "+busy)
+		}
+	}
+	return ": " + strings.Join(all, ", ")
+}
+
+// jobEnds ends a job, or an epoch of it, for what only jobs end: a host asks for it, or its members are not ready in time.
+func (d *decision) jobEnds(a *task.Assignment, m *task.Move) bool {
+	if d.askedToStop(a) {
+		d.judge(a, m, task.EndStopFile, "")
+		return true
+	}
+	i, late := task.Late(a, d.nowMS())
+	if !late || a.Met() {
+		return false
+	}
+	x, end := a.Members[i], task.EndReadyTimeout
+	if x.Group == task.MainGroup(a.Groups) {
+		end = task.EndMainTimeout
+	}
+	why := fmt.Sprintf("not ready after %v: member %d (%s) on %s is %s", time.Duration(a.ReadyMS)*time.Millisecond, i, x.Group, x.Node, x.State)
+	if x.Text != "" {
+		why += ": " + x.Text
+	}
+	d.fail(a, m, end, why)
+	return true
+}
+
+// askedToStop reports whether the host of a member of a job that runs asks for the end of it.
+func (d *decision) askedToStop(a *task.Assignment) bool {
+	if !a.Shares || a.Phase != task.Running {
+		return false
+	}
+	for i, m := range a.Members {
+		for _, r := range d.in.Reports[m.Node].Members {
+			if r.Asks == task.AskStop && r.Assignment == a.ID && r.Epoch == a.Epoch && int(r.Member) == i {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endLate is the end of what has had its time: it has succeeded if it is done but for those who may still run.
+func (d *decision) endLate(a *task.Assignment) task.End {
+	switch {
+	case a.Met():
+		return task.EndEntryDone
+	case a.Phase == task.Waiting && d.settled(a):
+		return task.EndNoCapacity
+	}
+	return task.EndMaxRuntime
+}
+
+// endBy is the end of a job by that of a member.
+func endBy(m task.Member) task.End {
+	switch m.State {
+	case task.Lost:
+		return task.EndHostLost
+	case task.Refused:
+		return task.EndRefused
+	case task.Placed, task.Asked, task.Prepared, task.Started, task.Ready, task.Exited, task.Stopped:
+	}
+	return task.EndMemberFailed
+}

@@ -1,0 +1,318 @@
+package assign_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// job hands the job to all hosts: a main program, and workers for it.
+func (s *swarm) job(id string, workers uint32, change ...func(q *task.Request)) {
+	s.t.Helper()
+	q := task.Request{ID: id, Task: "job", By: operator, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}, {Name: "worker", Peers: workers}}}
+	for _, h := range s.hosts {
+		q.Hosts = append(q.Hosts, h.name)
+	}
+	for _, c := range change {
+		c(&q)
+	}
+	s.do(state.AssignTask{Assignment: q, AtMS: time.Now().UnixMilli(), Whole: true, Detailed: true, Strict: true})
+}
+
+// serve has workers run until they are ended, and the main program go on as after says; nil: to its end.
+func serve(main func(h *host, p *program)) func(h *host, k key, p *program) {
+	return func(h *host, k key, p *program) {
+		if k.member > 0 {
+			hang(h, k, p)
+		} else if main != nil {
+			main(h, p)
+		}
+	}
+}
+
+// on is where the members of an assignment are, by the number of their hosts.
+func on(a *task.Assignment) string {
+	var all []string
+	for _, m := range a.Members {
+		all = append(all, strings.TrimPrefix(m.Node, "swop-00"))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestMembersOfAJobTakeTurns on the hosts, in the order of their names, or are together.
+func TestMembersOfAJobTakeTurns(t *testing.T) {
+	inSwarm(t, 3, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = serve(nil)
+		}
+		s.job("7", 4)
+		if a := s.over("7", time.Minute); a.Verdict != task.Succeeded || a.End != task.EndEntryDone || on(a) != "0 1 2 0 1" {
+			t.Errorf("on %s: %+v", on(a), a)
+		}
+		s.job("8", 4, func(q *task.Request) { q.Together, q.InOrder = true, true })
+		if a := s.over("8", 2*time.Minute); a.End != task.EndEntryDone || on(a) != "0 0 0 0 0" {
+			t.Errorf("on %s: %+v", on(a), a)
+		}
+		s.job("9", 1, func(q *task.Request) { q.Taskrunner, q.Hosts = task.DefaultTaskrunner, nil })
+		if a := s.over("9", time.Minute); a.End != task.EndEntryDone || on(a) != "0 1" {
+			t.Errorf("on %s: %+v", on(a), a)
+		}
+	})
+}
+
+// TestAJobWaitsForHosts and says what each of them is doing.
+func TestAJobWaitsForHosts(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		s.hosts[0].fate, s.hosts[1].up = hang, false
+		s.run(10 * time.Second)
+		s.assign("6", 1)
+		s.run(5 * time.Second)
+		s.job("7", 1, func(q *task.Request) { q.Hosts, q.TimeoutMS = append(q.Hosts, "swop-nobody"), 20_000 })
+		s.run(5 * time.Second)
+		want := "hosts for 2 members: swop-000 is busy with assignment 6, swop-001 is not heard, swop-nobody is no node of the swarm"
+		if a := s.assignment("7"); a.Phase != task.Waiting || a.Wants != want {
+			t.Errorf("%s, waits for %q", a.Phase, a.Wants)
+		}
+		if a := s.over("7", time.Minute); a.End != task.EndNoCapacity || a.Reason != "timed out after 20s, waiting: "+want {
+			t.Errorf("%s: %s", a.End, a.Reason)
+		}
+		soon := time.Now().Add(10 * time.Second).UnixMilli()
+		s.job("8", 1, func(q *task.Request) { q.ExpiresMS = soon })
+		if a := s.over("8", time.Minute); a.End != task.EndNoCapacity || a.Verdict != task.Failed {
+			t.Errorf("%s: %s", a.End, a.Reason)
+		}
+	})
+}
+
+// TestEveryEndOfAJob: whatever happens to it, it has one end, and one line that says why.
+func TestEveryEndOfAJob(t *testing.T) {
+	exits := func(member int, code int32) func(h *host, k key, p *program) {
+		return func(h *host, k key, p *program) {
+			if p.state == task.Exited && k.member != member {
+				p.state = task.Ready
+			}
+			if k.member == member {
+				p.code = map[bool]int32{true: code}[p.state == task.Exited]
+			}
+		}
+	}
+	stuck := func(member int) func(h *host, k key, p *program) {
+		return func(h *host, k key, p *program) {
+			if hang(h, k, p); k.member == member && p.state == task.Ready {
+				p.state, p.text = task.Started, "waits for node-0"
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		fate   func(h *host, k key, p *program)
+		after  func(s *swarm) // a while after the job began
+		change func(q *task.Request)
+		end    task.End
+		why    string
+	}{
+		"its main program ends": {fate: serve(nil), end: task.EndEntryDone},
+		"its main program fails": {
+			fate: exits(0, 3), end: task.EndMemberFailed, why: "member 0 (main) on swop-000 exited with code 3",
+		},
+		"a worker ends": {
+			fate: exits(1, 0), end: task.EndMemberFailed, why: "member 1 (worker) on swop-001 exited with code 0 while the others needed it",
+		},
+		"it has lived": {
+			fate: serve(nil), end: task.EndTTL, change: func(q *task.Request) { q.LivesMS = 30_000 },
+		},
+		"a cluster for others has lived": {
+			fate: hang, end: task.EndTTL, change: func(q *task.Request) { q.LivesMS, q.Groups = 30_000, q.Groups[1:] },
+		},
+		"a cluster for others loses a worker": {
+			fate: exits(1, 0), end: task.EndMemberFailed, why: "member 1 (worker) on swop-001 exited with code 0 while the others needed it",
+			change: func(q *task.Request) { q.LivesMS, q.Groups = 300_000, q.Groups[1:] },
+		},
+		"it is asked to stop": {
+			fate: func(h *host, k key, p *program) {
+				if hang(h, k, p); k.member == 2 && p.state == task.Ready {
+					p.asks = task.AskStop
+				}
+			},
+			end: task.EndStopFile,
+		},
+		"its main program is not ready": {
+			fate: stuck(0), end: task.EndMainTimeout, why: "not ready after 40s: member 0 (main) on swop-000 is started: waits for node-0",
+			change: func(q *task.Request) { q.ReadyMS = 40_000 },
+		},
+		"a worker is not ready": {
+			fate: stuck(2), end: task.EndReadyTimeout, why: "not ready after 40s: member 2 (worker) on swop-000 is started: waits for node-0",
+			change: func(q *task.Request) { q.ReadyMS = 40_000 },
+		},
+		"it takes too long": {
+			fate: hang, end: task.EndMaxRuntime, why: "timed out after 1m0s: swop-000 is ready", change: func(q *task.Request) { q.TimeoutMS, q.ReadyMS = 60_000, 40_000 },
+		},
+		"an operator": {
+			fate: hang, end: task.EndCancelled, why: "enough", after: func(s *swarm) { s.do(state.CancelAssignment{Assignment: "7", Reason: "enough"}) },
+		},
+		"a host is lost": {
+			fate: hang, end: task.EndHostLost, why: "member 1 (worker) on swop-001 was lost: it is not heard any more", after: func(s *swarm) { s.hosts[1].up = false },
+		},
+		"a host refuses": {
+			fate: func(h *host, _ key, p *program) {
+				if h.name == "swop-001" {
+					p.state, p.text = task.Refused, "not here"
+				}
+			},
+			end: task.EndRefused, why: "member 1 (worker) on swop-001 refused: not here",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSwarm(t, 2, func(s *swarm) {
+				for _, h := range s.hosts {
+					h.fate = tt.fate
+				}
+				s.job("7", 2, func(q *task.Request) {
+					if tt.change != nil {
+						tt.change(q)
+					}
+				})
+				s.run(20 * time.Second)
+				if tt.after != nil {
+					tt.after(s)
+				}
+				a := s.over("7", 5*time.Minute)
+				if a.End != tt.end || a.Verdict != tt.end.Verdict() || a.Reason != tt.why {
+					t.Errorf("%s, %s: %q; want %s: %q", a.End, a.Verdict, a.Reason, tt.end, tt.why)
+				}
+			})
+		})
+	}
+}
+
+// TestAJobBeginsAgain without the host that refused, and without whom it has lost, from its first barrier; what all refuse has failed.
+func TestAJobBeginsAgain(t *testing.T) {
+	refuses := func(_ *host, _ key, p *program) { p.state, p.text = task.Refused, "not here" }
+	inSwarm(t, 4, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = hang
+		}
+		s.hosts[0].fate = refuses
+		s.job("7", 2, func(q *task.Request) { q.Retries = 2 })
+		s.run(30 * time.Second)
+		if a := s.assignment("7"); a.Epoch != 2 || on(a) != "1 2 3" || a.ReadySinceMS == 0 {
+			t.Fatalf("on %s: %+v", on(a), a)
+		}
+		s.hosts[2].linked = false // its program runs on until its lease is over
+		s.run(20 * time.Second)
+		for _, h := range s.hosts[1:] {
+			h.fate = serve(nil)
+		}
+		if a := s.over("7", 3*time.Minute); a.Epoch != 3 || on(a) != "1 3 1" || a.End != task.EndEntryDone {
+			t.Errorf("on %s: %+v", on(a), a)
+		}
+		s.hosts[2].linked = true
+		for _, h := range s.hosts {
+			h.fate = refuses
+		}
+		s.job("8", 2, func(q *task.Request) { q.Retries, q.Hosts = 2, q.Hosts[:2] })
+		if a := s.over("8", 3*time.Minute); a.End != task.EndRefused || !strings.HasPrefix(a.Reason, "too few of the hosts that were named can take it: member 1 (worker) on swop-001 refused: not here") {
+			t.Errorf("%s: %s", a.End, a.Reason)
+		}
+	})
+}
+
+// TestAJobWaitsForWhomItCounts: the third of a group is waited for if all must be done, though two are enough, and those of other groups are not if
+// the main one is.
+func TestAJobWaitsForWhomItCounts(t *testing.T) {
+	for done, want := range map[string]string{task.DoneAll: "exited exited exited exited", task.DoneMain: "exited stopped stopped stopped", task.DoneAny: "exited stopped stopped stopped"} {
+		inSwarm(t, 4, func(s *swarm) {
+			for _, h := range s.hosts {
+				h.fate = func(_ *host, k key, p *program) {
+					if p.state == task.Ready && k.member > 0 { // long after the main program
+						p.until = time.Now().Add(time.Duration(k.member) * time.Minute)
+					}
+				}
+			}
+			s.job("7", 3, func(q *task.Request) { q.Groups[1].Least, q.Done = 2, done })
+			a, got := s.over("7", 10*time.Minute), ""
+			for _, m := range a.Members {
+				got += " " + string(m.State)
+			}
+			if a.End != task.EndEntryDone || strings.TrimSpace(got) != want {
+				t.Errorf("done by %q: %s, %s", done, a.End, got)
+			}
+		})
+	}
+}
+
+// TestChaosOfJobs is TestChaos for jobs on 100 hosts, of which each may be several members: there is one history, no two epochs run at a time, and
+// every job is over in the end, with one end.
+func TestChaosOfJobs(t *testing.T) {
+	ends, epochs, most := map[task.End]int{}, uint32(0), 0
+	for seed := range uint64(2) {
+		inSwarm(t, 100, func(s *swarm) {
+			rng := rand.New(rand.NewPCG(seed, 19))
+			trouble := true
+			for _, h := range s.hosts {
+				h.fate = func(h *host, k key, p *program) { doomJob(h, k, p, trouble) }
+			}
+			var ids []string
+			for i := range 40 {
+				id := fmt.Sprint(i + 1)
+				first := rng.IntN(90)
+				s.job(id, 1+uint32(rng.IntN(12)), func(q *task.Request) {
+					q.Hosts, q.Retries, q.InOrder = q.Hosts[first:first+2+rng.IntN(8)], uint32(rng.IntN(4)), rng.IntN(2) == 0
+					q.TimeoutMS, q.Groups[1].Least = 200_000+int64(rng.IntN(400_000)), uint32(rng.IntN(2))
+					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0}
+				})
+				ids = append(ids, id)
+				for range 6 {
+					s.misfortune(rng)
+				}
+				s.run(time.Duration(rng.IntN(30)) * time.Second)
+				if rng.IntN(10) == 0 {
+					s.do(state.CancelAssignment{Assignment: id, Reason: "an operator", AtMS: time.Now().UnixMilli()})
+				}
+			}
+			trouble = false
+			for _, h := range s.hosts {
+				h.up, h.linked = true, true
+			}
+			s.lead(0)
+			for _, id := range ids {
+				a := s.over(id, 20*time.Minute)
+				ends[a.End]++
+				epochs = max(epochs, a.Epoch)
+				on := map[string]int{}
+				for _, m := range a.Members {
+					on[m.Node]++
+					most = max(most, on[m.Node])
+				}
+				if a.End == "" || a.End.Verdict() != a.Verdict || a.Verdict != task.Succeeded && strings.TrimSpace(a.Reason) == "" {
+					t.Errorf("seed %d: job %s %s: %s, %s", seed, id, a.End, a.Verdict, a.Reason)
+				}
+			}
+			s.run(2 * time.Second)
+			for _, h := range s.hosts {
+				if len(h.has) > 0 {
+					t.Errorf("seed %d: %s has still %v", seed, h.name, h.has)
+				}
+			}
+		})
+	}
+	t.Logf("ends %v, at most %d epochs, and %d members on a host", ends, epochs, most)
+	if ends[task.EndEntryDone] < 5 || ends[task.EndHostLost]+ends[task.EndMemberFailed] < 5 || len(ends) < 6 || epochs < 2 || most < 3 {
+		t.Errorf("ends %v, at most %d epochs, and %d members on a host: the faults are too few or too many", ends, epochs, most)
+	}
+}
+
+// doomJob is what comes of members of jobs at random. Workers run until they are ended, most of them.
+func doomJob(h *host, k key, p *program, trouble bool) {
+	if k.member > 0 && h.rng.IntN(50) > 0 {
+		hang(h, k, p)
+	}
+	if trouble && p.state == task.Ready && h.rng.IntN(200) == 0 {
+		p.asks = task.AskStop
+	}
+	doom(h, p, trouble)
+}
