@@ -11,10 +11,10 @@ const (
 	MaxGroups  = 16
 	MaxMembers = 1024 // of all groups
 	MaxTimeout = 30 * 24 * time.Hour
+	MaxGrace   = 10 * time.Minute
 
 	maxItems    = 256 // of one list or map
 	maxLines    = 1 << 16
-	maxGrace    = 10 * time.Minute
 	maxRestarts = 100
 )
 

@@ -60,7 +60,7 @@ func readJob(d *yamlfile.Document, data []byte) *Job {
 		TTL:          ends(given(f, "ends")),
 		Timeout:      duration(given(f, "timeout"), MaxTimeout, time.Second, MaxTimeout),
 		ReadyTimeout: duration(given(f, "ready_timeout"), DefaultReadyTimeout, time.Second, MaxTimeout),
-		Grace:        duration(given(f, "grace"), DefaultGrace, 0, maxGrace),
+		Grace:        duration(given(f, "grace"), DefaultGrace, 0, MaxGrace),
 		Folder:       line(given(f, "source")),
 	}
 	j.Restarts = wholeNumber(given(f, "restarts"), 0, 0, maxRestarts)

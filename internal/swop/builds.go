@@ -1,6 +1,7 @@
 package swop
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -78,6 +79,9 @@ func fetching(r policy.Request, b taskfile.MakeSwarmUserContent) ([]policy.Reque
 
 // decide is judged, unless a task could not be read.
 func (o Owner) decide(all []policy.Request, err error) consent.Verdict {
+	if unfit, is := errors.AsType[*unfit](err); is {
+		return consent.Verdict{Decision: consent.Refused, Sentence: unfit.Error()}
+	}
 	if err != nil {
 		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
 	}

@@ -86,6 +86,9 @@ func (a *asked) image(i policy.Image, hoped bool) {
 
 // asked reads a task.
 func (o Owner) asked(by string, h *task.Hosted, t *task.Task) (a asked, err error) {
+	if t.Type == task.RunJob {
+		return o.running(o.request(by, h, t), h, t)
+	}
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
 		return a, err

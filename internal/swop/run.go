@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	view, swarm := NewView(), client.Host{Client: cfg.API}
 	host := work.New(work.Config{
-		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, Log: cfg.Log,
+		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, World: swarm.World, Log: cfg.Log,
 	})
 	printed := logs.NewHost(logs.Config{
 		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo, Rights: Rights{swarm}.Deny,

@@ -84,6 +84,10 @@ type Type struct {
 	Refuses string
 	// Repeats says that Start does all of the work, which may be done again from its beginning after the host was restarted.
 	Repeats bool
+	// World says that members are prepared only when it is known where all of their epoch are.
+	World bool
+	// CleanLimit bounds one try to clean up, where members have long to end; 0: two minutes.
+	CleanLimit time.Duration
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
 	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out, unless it is a [Passing]. Of a [Passing]
 	// and a [Lasting] the swarm gets to know their words alone. Nil: no task of the type has an image.
@@ -195,7 +199,7 @@ const (
 	vainLimit  = 2 * time.Minute  // for all such tries in a row
 	longLimit  = 5                // of a member's tries that took longer than that before they failed of what passes
 	staysPause = 30 * time.Second // between two questions about what runs, which nobody sees end while one is answered
-	cleanLimit = 2 * time.Minute  // of one try to clean
+	cleanLimit = 2 * time.Minute  // of one try to clean, unless its type has another
 	cleanPause = time.Second      // after the first try that failed; it doubles
 	maxPause   = 30 * time.Second
 	lease      = task.LeaseMS * time.Millisecond

@@ -20,7 +20,10 @@ type Config struct {
 	Tasks   Tasks
 	Guard   Guard
 	Types   map[string]Type // by the type of tasks
-	Log     *slog.Logger
+	// World asks where all members of an epoch of an assignment are, for types whose executor wants to know. It fails while it can't say that of
+	// this epoch.
+	World func(ctx context.Context, assignment string, epoch uint32) ([]task.Site, error)
+	Log   *slog.Logger
 }
 
 // Host carries out the assignments of one host. All methods are safe for concurrent use.
@@ -38,12 +41,13 @@ type Host struct {
 	known   bool // the swarm has said what it wants of this host
 	members map[Label]*member
 	sights  map[string]*sight // by type
-	count   int               // counts the ends of workers
+	worlds  map[epoch][]task.Site
+	count   int // counts the ends of workers
 }
 
 // New returns a host that does nothing until Run.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, news: make(chan struct{}), done: make(chan func()), members: map[Label]*member{}, sights: map[string]*sight{}}
+	h := &Host{cfg: cfg, news: make(chan struct{}), done: make(chan func()), members: map[Label]*member{}, sights: map[string]*sight{}, worlds: map[epoch][]task.Site{}}
 	for name, t := range cfg.Types {
 		if t.Executor != nil {
 			h.sights[name] = &sight{}
@@ -124,6 +128,7 @@ func (h *Host) compare(all []task.Hosted, now time.Time) {
 		}
 	}
 	maps.DeleteFunc(h.members, func(_ Label, m *member) bool { return m.want == nil && m.cleaned && m.worker == nil })
+	maps.DeleteFunc(h.worlds, func(e epoch, _ []task.Site) bool { return !hasPart(h, e) })
 }
 
 func (h *Host) label(a task.Hosted, m task.HostedMember) Label {

@@ -245,6 +245,7 @@ type lab struct {
 	world *world
 	host  *work.Host
 	kind  work.Type
+	where func(context.Context, string, uint32) ([]task.Site, error)
 	ends  func()
 	said  []string // what was reported, each once
 }
@@ -263,9 +264,11 @@ func inLab(t *testing.T, fn func(l *lab)) {
 
 // start begins a process that looks after the host.
 func (l *lab) start() {
-	l.kind.Executor = l.world
+	if l.kind.Executor == nil {
+		l.kind.Executor = l.world
+	}
 	l.host = work.New(work.Config{
-		SwarmID: swarmID, Node: node, Swarm: l.swarm, Tasks: l.tasks, Guard: l.guard,
+		SwarmID: swarmID, Node: node, Swarm: l.swarm, Tasks: l.tasks, Guard: l.guard, World: l.where,
 		Types: map[string]work.Type{task.RunSwarm: l.kind, task.MakeUserContainer: {Refuses: "no builds here: start it with an engine"}}, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(l.t.Context())

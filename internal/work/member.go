@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +56,9 @@ func (p *pace) done() { p.vain, p.long = time.Time{}, 0 }
 
 // worker does something for a member.
 type worker struct {
-	cancel context.CancelFunc
-	cleans bool
+	cancel  context.CancelFunc
+	cleans  bool
+	locates bool // it asks where all members are
 }
 
 // over reports whether no other state follows.
@@ -211,6 +213,8 @@ func (h *Host) begin(ctx context.Context, m *member, now time.Time) {
 		h.fetch(ctx, m, now)
 	case m.answer.May != Yes:
 		h.ask(ctx, m)
+	case h.cfg.Types[m.kind].World && h.worlds[m.label.epoch()] == nil:
+		locate(ctx, h, m)
 	default:
 		h.prepare(ctx, m)
 	}
@@ -285,13 +289,13 @@ func (h *Host) ask(ctx context.Context, m *member) {
 	})
 }
 
-func (m *member) job() Job {
-	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.answer.Image, Grant: m.answer.Grant}
+func (m *member) job(world []task.Site) Job {
+	return Job{Label: m.label, Group: m.want.Group, Peers: m.want.Peers, Assignment: m.hosted.Request, Task: m.task, Image: m.answer.Image, Grant: m.answer.Grant, World: world}
 }
 
 // prepare has the executor prepare a member.
 func (h *Host) prepare(ctx context.Context, m *member) {
-	kind, job := h.cfg.Types[m.kind], m.job()
+	kind, job := h.cfg.Types[m.kind], m.job(h.worlds[m.label.epoch()])
 	m.due.tried = time.Now()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
@@ -310,7 +314,7 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 
 // start has the executor start a member.
 func (h *Host) start(ctx context.Context, m *member) {
-	kind, job := h.cfg.Types[m.kind], m.job()
+	kind, job := h.cfg.Types[m.kind], m.job(h.worlds[m.label.epoch()])
 	m.state, m.due.restart, m.due.tried = task.Started, false, time.Now()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		status, err := kind.Executor.Start(ctx, job)
@@ -397,7 +401,7 @@ func (h *Host) end(ctx context.Context, m *member, now time.Time) {
 		return
 	}
 	kind := m.kind
-	h.work(ctx, m, cleanLimit, func(ctx context.Context) func(time.Time) {
+	h.work(ctx, m, cmp.Or(h.cfg.Types[kind].CleanLimit, cleanLimit), func(ctx context.Context) func(time.Time) {
 		err := h.clean(ctx, m.label, kind)
 		return func(now time.Time) {
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/image"
 	"github.com/swarmd/swarmd/internal/work/ownimage"
+	"github.com/swarmd/swarmd/internal/work/runjob"
 	"github.com/swarmd/swarmd/internal/work/runswarm"
 )
 
@@ -50,6 +53,7 @@ func (t *Config) All(given swop.Given) map[string]work.Type {
 	}
 	if t.Process {
 		types[task.RunSwarm] = t.asProcesses(given)
+		types[task.RunJob] = t.jobs(given)
 		for _, name := range []string{task.MakeUserContainer, task.MakeSwarmUserContent} {
 			types[name] = withoutEngine(name)
 		}
@@ -94,6 +98,17 @@ func (t *Config) asProcesses(given swop.Given) work.Type {
 		Host:    runswarm.Host{Profile: t.Profile, Name: t.Name, Node: t.lent(), SNs: t.SNs, SessionTimeout: t.Options.SessionTimeout.Or(start.DefaultSession)},
 		SwarmID: given.SwarmID, Dir: t.Dir, Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Paths: t.Paths, Log: t.Log,
 	}}
+}
+
+func (t *Config) jobs(given swop.Given) work.Type {
+	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: &runjob.Processes{
+		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Log: t.Log,
+	}}
+}
+
+// lookup finds the addresses of a host by this one's resolver.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 func (t *Config) builds(given swop.Given, images *image.Puller) work.Type {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/registry"
@@ -27,6 +28,9 @@ import (
 
 // endWithin is what a keeper has, beside the grace of its program, to see to it that nothing is left.
 const endWithin = 10 * time.Second
+
+// CleanLimit bounds one try to clean up a member: any grace of a job is shorter.
+const CleanLimit = jobfile.MaxGrace + time.Minute
 
 // Processes runs members as processes of this host, which outlive this one. What has become of them is in a directory of each.
 type Processes struct {
@@ -295,7 +299,7 @@ func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bo
 		live, err := p.live()
 		return err == nil && !p.runs(live, dir)
 	}
-	return detached.Printed(ctx, filepath.Join(dir, outputFile), tail, follow, over, func(line string) error { return emit(p.Node, line) })
+	return detached.Printed(ctx, filepath.Join(dir, outputFile), tail, follow, over, func(line string) error { return emit(framework.NameOf(int(l.Member)), line) })
 }
 
 // memberDir keeps what there is of a member.

@@ -149,7 +149,7 @@ func clean(t *testing.T, p *runjob.Processes, l work.Label) {
 func printed(t *testing.T, p *runjob.Processes, l work.Label) (all []string) {
 	t.Helper()
 	if err := p.Print(t.Context(), l, 100, false, func(from, line string) error {
-		if from != "swop-1" {
+		if from != "node-0" {
 			t.Errorf("from %s: %s", from, line)
 		}
 		all = append(all, line)

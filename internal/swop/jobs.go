@@ -1,0 +1,67 @@
+package swop
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/policy"
+)
+
+// unfit is why a job is none for this host, whatever its owner says.
+type unfit struct{ error }
+
+// running is what a policy is asked about a job, of which r is what is known of each task: what the members that this host is to have take
+// together. What was signed must be this very job.
+func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked, err error) {
+	if err := jobrequest.Hold(h.Request, t.Definition); err != nil {
+		return a, &unfit{err}
+	}
+	job, err := jobfile.Decode(t.Definition)
+	if err != nil {
+		return a, err
+	}
+	w, err := framework.WorldOf(job)
+	if err != nil {
+		return a, err
+	}
+	image, err := imageOf(w, o.Process)
+	if err != nil {
+		return a, &unfit{err}
+	}
+	for _, m := range h.Members {
+		for _, g := range w.Groups {
+			if g.Name == m.Group {
+				r.CPUs += float64(g.Resources.CPU) / 1000
+				r.Memory += g.Resources.Memory
+				r.GPUs += g.Resources.GPU
+			}
+		}
+	}
+	r.Held = !o.Process
+	if o.Process {
+		r.Runtime = policy.Process
+	} else if job.Network != jobfile.Private {
+		r.Networks = []string{job.Network}
+	}
+	return asked{all: []policy.Request{r}, images: image != "", fetches: image}, nil
+}
+
+// imageOf is the image of a job's containers; empty: it runs as processes, which process says this host's tasks do.
+func imageOf(w *framework.World, process bool) (string, error) {
+	image := w.Groups[0].Image
+	for _, g := range w.Groups {
+		switch {
+		case g.Image != "" && process:
+			return "", errors.New("it runs in containers, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
+		case g.Image == "" && !process:
+			return "", fmt.Errorf("group %s has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process", g.Name)
+		case g.Image != image:
+			return "", fmt.Errorf("group %s has another image than group %s, and hosts consent to one image of a job: make one image of them", g.Name, w.Groups[0].Name)
+		}
+	}
+	return image, nil
+}

@@ -1,0 +1,86 @@
+package swop_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/swop"
+	"github.com/swarmd/swarmd/internal/taskfile"
+)
+
+// TestWhatAPolicySaysOfJobs holds what a host's owner is asked about a job, and that what was signed must be this job.
+func TestWhatAPolicySaysOfJobs(t *testing.T) {
+	image := &policy.Image{Name: "i:1", ID: "sha256:" + strings.Repeat("a", 64)}
+	for _, tt := range []struct {
+		name, policy, job string
+		process           bool
+		change            func(*task.Hosted)
+		want              string // words of why it is refused; empty: it is allowed
+	}{
+		{name: "a process", policy: "", job: "command: a.py", process: true},
+		{name: "no processes", policy: "where runtime='docker'", job: "command: a.py", process: true, want: "does not allow it, as "},
+		{name: "no jobs", policy: "where task.type='RUN_SWARM'", job: "command: a.py", process: true, want: "does not allow it, as "},
+		{name: "a container", policy: "where image.reference='i:1'", job: "image: i:1"},
+		{name: "another image", policy: "where image.reference='i:2'", job: "image: i:1", want: "does not allow it, as "},
+		{name: "the host's network", job: "image: i:1\nnetwork: host", want: "asks for the network \"host\""},
+		{name: "the host's network, given", policy: "\nlimits: {networks: [host]}", job: "image: i:1\nnetwork: host"},
+		{name: "an overlay", policy: "\nlimits: {networks: [lab]}", job: "image: i:1\nnetwork: lab2", want: "asks for the network \"lab2\""},
+		{name: "CPUs of both members", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nreplicas: 2\nresources: {cpu: 2}", want: "asks for 4 CPUs"},
+		{name: "memory of both", policy: "\nlimits: {memory: 3g}", job: "image: i:1\nreplicas: 2\nresources: {memory: 1GiB}"},
+		{name: "limits of processes", policy: "\nlimits: {cpus: 3}", job: "command: a.py", process: true, want: "can't hold what it runs to"},
+		{name: "a container as process", job: "image: i:1", process: true, want: "this host runs jobs as processes"},
+		{name: "a process in a container", job: "command: a.py", want: "has no image, and this host runs jobs in containers"},
+		{name: "two images", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "has another image than group r"},
+		{name: "another job", job: "command: a.py", process: true, change: func(h *task.Hosted) { h.Retries++ }, want: "what was signed is not the job"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host "+tt.policy+"\n"), "a.example")
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := jobfile.Read("f", []byte("name: x\n"+tt.job+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := framework.WorldOf(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := j.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := task.Hosted{Request: jobrequest.Request(w)}
+			h.Hosts = []string{"swop-1"}
+			for i := range w.Size() {
+				h.Members = append(h.Members, task.HostedMember{Index: uint32(i), Group: w.Groups[0].Name})
+			}
+			if tt.change != nil {
+				tt.change(&h)
+			}
+			o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Profile: &taskfile.Profile{}}}
+			found := image
+			if tt.process {
+				found = nil
+			}
+			the := &task.Task{Name: "x.1", Type: task.RunJob, Definition: body}
+			for when, v := range map[string]consent.Verdict{"decided": o.Decide(t.Context(), ann, &h, the, found), "hoped": o.Hopes(ann, &h, the)} {
+				if tt.name == "another image" && when == "hoped" {
+					continue
+				}
+				if allowed := v.Decision == consent.Allowed; allowed != (tt.want == "") || !allowed && !strings.Contains(v.Sentence, tt.want) {
+					t.Errorf("%s: %+v, want %q", when, v, tt.want)
+				}
+			}
+			if g, v := o.Grant(t.Context(), the); v.Decision != consent.Allowed || len(g.Paths) > 0 || len(g.Volumes) > 0 {
+				t.Errorf("granted %+v, %+v", g, v)
+			}
+		})
+	}
+}

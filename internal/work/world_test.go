@@ -1,0 +1,115 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// sites says where members are, and counts how often it was asked.
+type sites struct {
+	mu    sync.Mutex
+	asked []uint32 // epochs
+	err   error
+}
+
+func (s *sites) of(_ context.Context, _ string, epoch uint32) ([]task.Site, error) {
+	time.Sleep(time.Second)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, epoch)
+	return []task.Site{{Node: node, Group: "g", Address: "10.0.0.1"}}, s.err
+}
+
+func (s *sites) fails(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// heedful keeps where members are that it is told.
+type heedful struct {
+	*world
+
+	worlds map[work.Label][]task.Site
+}
+
+func (h heedful) Prepare(ctx context.Context, j work.Job) error {
+	h.mu.Lock()
+	h.worlds[j.Label] = j.World
+	h.mu.Unlock()
+	return h.world.Prepare(ctx, j)
+}
+
+// TestMembersOfOneHostKnowWhereAllAre holds that a host asks once in an epoch for all its members, that each is prepared with the answer, and that it
+// asks anew in the next epoch.
+func TestMembersOfOneHostKnowWhereAllAre(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.ends()
+		where, told := &sites{}, heedful{l.world, map[work.Label][]task.Site{}}
+		l.kind, l.where = work.Type{Executor: told, World: true}, where.of
+		l.start()
+		show := func(epoch uint32) {
+			l.shows(epoch, task.HostedMember{State: task.Placed, Group: "g"}, func(h *task.Hosted) {
+				for i := range 2 {
+					h.Members = append(h.Members, task.HostedMember{Index: uint32(i) + 1, State: task.Placed, Group: "g"})
+				}
+			})
+		}
+		where.fails(errors.New("another epoch"))
+		show(1)
+		l.beat(20 * time.Second)
+		if len(told.worlds) > 0 {
+			t.Errorf("prepared without an answer: %v", told.worlds)
+		}
+		if r := l.host.Report(); len(r) != 3 || r[0].State != task.Asked {
+			t.Errorf("it waits as %+v", r)
+		}
+		where.fails(nil)
+		where.mu.Lock()
+		where.asked = nil
+		where.mu.Unlock()
+		l.beat(20 * time.Second)
+		for _, epoch := range []uint32{1, 2} {
+			if epoch == 2 {
+				show(2)
+				l.beat(20 * time.Second)
+			}
+			for i := range 3 {
+				who := label(epoch)
+				who.Member = uint32(i)
+				if d := cmp.Diff([]task.Site{{Node: node, Group: "g", Address: "10.0.0.1"}}, told.worlds[who]); d != "" {
+					t.Errorf("member %d of epoch %d: %s", i, epoch, d)
+				}
+			}
+		}
+		synctest.Wait()
+		if d := cmp.Diff([]uint32{1, 2}, where.asked); d != "" {
+			t.Error("asked of epochs:", d)
+		}
+	})
+}
+
+// TestAHostThatNeverHearsWhereMembersAre ends its members after a while, with words.
+func TestAHostThatNeverHearsWhereMembersAre(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.ends()
+		where := &sites{err: errors.New("no leader")}
+		l.kind, l.where = work.Type{World: true}, where.of
+		l.start()
+		l.shows(1, task.HostedMember{State: task.Placed})
+		l.beat(5 * time.Minute)
+		const want = "exited -1 it could not be prepared for 2m0s: its host can't get to know where the other members are: no leader cleaned"
+		if len(l.said) == 0 || l.said[len(l.said)-1] != want {
+			t.Errorf("said %q", l.said)
+		}
+	})
+}
