@@ -98,10 +98,10 @@ func groupDiffers(signed, job []task.Group) string {
 	}
 	for i, g := range signed {
 		if g != job[i] {
-			return fmt.Sprintf("group %d is %s, and the job's %s", i+1, groupWords(g), groupWords(job[i]))
+			return fmt.Sprintf("group %d is %s, and the job's %s", i+1, inWords(g), inWords(job[i]))
 		}
 	}
 	return ""
 }
 
-func groupWords(g task.Group) string { return fmt.Sprintf("%.31s, %d of %d", g.Name, g.Least, g.Peers) }
+func inWords(g task.Group) string { return fmt.Sprintf("%.31s, %d of %d", g.Name, g.Least, g.Peers) }

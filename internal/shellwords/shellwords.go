@@ -51,3 +51,15 @@ func Split(text string) ([]string, error) {
 	}
 	return words, nil
 }
+
+// Join is words as one text, which a shell, and Split, divide into the same words.
+func Join(words []string) string {
+	var all []string
+	for _, w := range words {
+		if w == "" || strings.ContainsAny(w, " \t\r\n'\"\\$`&|;<>()*?[]{}#~!") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		all = append(all, w)
+	}
+	return strings.Join(all, " ")
+}

@@ -54,3 +54,13 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+func FuzzJoin(f *testing.F) {
+	f.Add("a", "", "it's \"$x\" \\ \n")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		words := []string{strings.ToValidUTF8(a, ""), strings.ToValidUTF8(b, ""), strings.ToValidUTF8(c, "")}
+		if got, err := shellwords.Split(shellwords.Join(words)); err != nil || !slices.Equal(got, words) {
+			t.Errorf("%q came back as %q, %v", words, got, err)
+		}
+	})
+}

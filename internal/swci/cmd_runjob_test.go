@@ -129,7 +129,7 @@ func TestRunJob(t *testing.T) {
 		t.Errorf("asked for %v, beside %q", q, beside)
 	}
 	for _, line := range []string{
-		"job       grid\n", "changed   env.A is 1; the file has nothing\nchanged   replicas is 3; the file has 2\n", "group     node: 3 members, which all have to succeed; a process, a.py\n",
+		"job       grid\n", "changed   env.A is 1; the file has nothing\nchanged   replicas is 3; the file has 2\n", "group     node: 3, of which all have to succeed; a process, a.py\n", "source    a.py\n",
 		"hosts     h-0 h-1\n", "expires   1970-01-02 00:00:11\n", "job grid is assigned to h-0 h-1, as assignment 70; see: swarmctl get job status grid\n",
 	} {
 		if !strings.Contains(out, line) {
@@ -139,6 +139,9 @@ func TestRunJob(t *testing.T) {
 	body := string(api.board.Task(q.GetTask()).Definition)
 	if !strings.HasPrefix(body, "# changed: env.A is 1; the file has nothing\n# changed: replicas is 3; the file has 2\nname: grid\n") || !strings.HasSuffix(body, "\n--- source\n644 text 9 a.py\nprint(1)\n") {
 		t.Errorf("its task:\n%s", body)
+	}
+	if _, _, err := on(t, api, "", "--sn=h", "assign", "task", q.GetTask(), "to", "tr", "with", "3", "peers"); exit.Code(err) != exit.Usage || exit.Hint(err) != "start the job: swarmctl run job FILE" {
+		t.Errorf("to a taskrunner: %v", err)
 	}
 	edits := api.edits
 	run("--replicas", "3", "-e", "A=1")

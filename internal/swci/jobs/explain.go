@@ -2,11 +2,11 @@ package jobs
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/shellwords"
 )
 
 // Explained is what a job would be.
@@ -152,7 +152,7 @@ func member(x framework.Program, p framework.Placement, image string) Member {
 func whenReady(r framework.Ready, p framework.Placement) string {
 	switch {
 	case len(r.Command) > 0:
-		return fmt.Sprintf("when this ends with 0: %s", commandLine(r.Command))
+		return fmt.Sprintf("when this ends with 0: %s", shellwords.Join(r.Command))
 	case r.Port > 0:
 		return fmt.Sprintf("when it listens to port %d", r.Port)
 	case r.Page.Count != "":
@@ -194,16 +194,4 @@ func example(w *framework.World, j *jobfile.Job) framework.Placement {
 		}
 	}
 	return p
-}
-
-// commandLine is a command as a shell takes it.
-func commandLine(words []string) string {
-	var all []string
-	for _, w := range words {
-		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`&|;<>()*?#~!") {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		all = append(all, w)
-	}
-	return strings.Join(all, " ")
 }

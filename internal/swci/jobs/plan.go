@@ -135,11 +135,9 @@ func (p *Plan) Facts() []tasks.Fact {
 		facts = append(facts, tasks.Fact{Name: "CHANGED", Value: c.words()})
 	}
 	j := p.world.Expanded()
-	for _, g := range p.world.Groups {
-		facts = append(facts, tasks.Fact{Name: "GROUP", Value: fmt.Sprintf("%s: %s; %s", g.Name, Group{g.Name, g.Replicas, g.Least}.words(), whatRuns(g))})
-	}
+	facts = append(facts, tasks.JobFacts(p.world)...)
 	return append(facts, []tasks.Fact{
-		{Name: "NETWORK", Value: j.Network}, {Name: "DONE", Value: doneWords(p.world.DoneWhen)}, {Name: "LIVES", Value: lives(j.TTL)}, {Name: "READY", Value: "within " + jobfile.Duration(j.ReadyTimeout)},
+		{Name: "DONE", Value: doneWords(p.world.DoneWhen)}, {Name: "LIVES", Value: lives(j.TTL)}, {Name: "READY", Value: "within " + jobfile.Duration(j.ReadyTimeout)},
 		{Name: "RESTARTS", Value: strconv.Itoa(j.Restarts)}, {Name: "TIMEOUT", Value: jobfile.Duration(j.Timeout)}, {Name: "HOSTS", Value: strings.Join(p.Request.GetHosts(), " ")},
 		{Name: "EXPIRES", Value: time.UnixMilli(p.Request.GetExpiresUnixMs()).UTC().Format(time.DateTime)},
 	}...)
@@ -151,16 +149,4 @@ func lives(ttl time.Duration) string {
 		return ""
 	}
 	return jobfile.Duration(ttl) + " after all are ready"
-}
-
-// whatRuns says what a group runs, as its job has it: what its framework has it run is what "explain job" shows.
-func whatRuns(g framework.Group) string {
-	what := "a process"
-	if g.Image != "" {
-		what = "image " + g.Image
-	}
-	if words := slices.Concat(g.Command, g.Args); len(words) > 0 {
-		what += ", " + commandLine(words)
-	}
-	return what
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -139,9 +140,9 @@ func (p *printer) member(m *Member, further bool) {
 func (m *Member) runs() string {
 	switch {
 	case len(m.Command) > 0:
-		return commandLine(m.Command)
+		return shellwords.Join(m.Command)
 	case len(m.Args) > 0:
-		return "its image's command with " + commandLine(m.Args)
+		return "its image's command with " + shellwords.Join(m.Args)
 	}
 	return "its image's command"
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -50,6 +51,9 @@ type Swarm interface {
 // Plan makes the request for an assignment of a task, as it was shown, to a taskrunner's hosts, which no host begins later than expires.
 // listening is for how many peers the hosts count that take tasks from the taskrunner now.
 func Plan(ctx context.Context, api Swarm, t *Shown, taskrunner string, w Whom, expires time.Time) (req *swarmv1.AssignTaskRequest, listening uint32, err error) {
+	if t.GetType() == jobrequest.TaskType {
+		return nil, 0, exit.New(exit.Usage, "start the job: swarmctl run job FILE", "it is a job, which taskrunners don't carry out")
+	}
 	nodes, err := api.ListNodes(ctx)
 	if err != nil {
 		return nil, 0, err

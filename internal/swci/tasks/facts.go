@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/taskfile"
 )
 
@@ -16,6 +17,9 @@ const maxSteps = 20
 // Facts say what a host does that carries out a task, whose prerequisites are before, for an operator who signs it.
 func (s *Shown) Facts(before []*Shown) []Fact {
 	facts := []Fact{{"TASK", s.GetName()}, {"TYPE", s.GetType()}, {"AUTHOR", s.GetAuthor()}, {"DIGEST", s.Sum}}
+	if s.GetType() == jobrequest.TaskType {
+		return append(facts, jobFactsOf(s.Definition)...)
+	}
 	body, err := taskfile.ReadBody(s.GetType(), s.Definition)
 	switch b := body.(type) {
 	case taskfile.RunSwarm:
