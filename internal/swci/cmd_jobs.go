@@ -44,7 +44,8 @@ type jobRunJSON struct {
 	Phase      string  `json:"phase" doc:"waiting, preparing, running, ending or over"`
 	Wants      string  `json:"wants" doc:"what is waited for, in words"`
 	Verdict    string  `json:"verdict" doc:"succeeded, failed or cancelled; empty: there is none yet"`
-	Reason     string  `json:"reason" doc:"of the verdict"`
+	End        string  `json:"end" doc:"why it ended, in one word: entry_done, ttl, stop_file, cancelled, no_capacity, max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused; empty: it has not"`
+	Reason     string  `json:"reason" doc:"of the verdict, in words"`
 	By         string  `json:"by" doc:"SPIFFE ID of who asked for it"`
 	Members    uint32  `json:"members" doc:"that were placed"`
 	Epoch      uint32  `json:"epoch" doc:"how often members were placed; 0: they were not yet"`
@@ -56,7 +57,7 @@ type jobRunJSON struct {
 
 func jobRunToJSON(a *swarmv1.Assignment) jobRunJSON {
 	return jobRunJSON{
-		Job: jobs.Whose(a), Assignment: a.GetId(), Task: a.GetTask(), Digest: a.GetDigest(), Phase: a.GetPhase(), Wants: a.GetWants(), Verdict: a.GetVerdict(), Reason: a.GetReason(),
+		Job: jobs.Whose(a), Assignment: a.GetId(), Task: a.GetTask(), Digest: a.GetDigest(), Phase: a.GetPhase(), Wants: a.GetWants(), Verdict: a.GetVerdict(), End: a.GetEnd(), Reason: a.GetReason(),
 		By: a.GetBy(), Members: max(a.GetMemberCount(), uint32(len(a.GetMembers()))), Epoch: a.GetEpoch(), Restarts: a.GetRetries(), //nolint:gosec // an answer has not so many
 		Created: stamp(a.GetCreatedUnixMs()), Changed: stamp(a.GetChangedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
 	}
@@ -75,11 +76,11 @@ func listJobs(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("list jobs: %w", err)
 		}
 		out := jobsJSON{Runs: []jobRunJSON{}, LeftOut: leftOut}
-		t := table{header: []string{"JOB", "ASSIGNMENT", "STATE", "VERDICT", "MEMBERS", "WHO", "SINCE"}}
+		t := table{header: []string{"JOB", "ASSIGNMENT", "STATE", "VERDICT", "END", "MEMBERS", "WHO", "SINCE"}}
 		for _, a := range all {
 			r := jobRunToJSON(a)
 			out.Runs = append(out.Runs, r)
-			t.add(r.Job, r.Assignment, r.Phase, r.Verdict, utoa(uint64(r.Members)), r.By, clockTime(a.GetCreatedUnixMs()))
+			t.add(r.Job, r.Assignment, r.Phase, r.Verdict, r.End, utoa(uint64(r.Members)), r.By, clockTime(a.GetCreatedUnixMs()))
 		}
 		err = s.show(out, func() error { return t.print(s.Env.Stdout) })
 		if err == nil && leftOut > 0 && !s.JSON {
@@ -143,6 +144,7 @@ func printJobStatus(s *Session, a *swarmv1.Assignment, out jobStatusJSON) error 
 	if out.Run.Epoch > 1 {
 		f.add("RESTARTS", fmt.Sprintf("%d of %d", out.Run.Epoch-1, out.Run.Restarts))
 	}
+	f.add("END", out.Run.End)
 	f.add("ASKED BY", out.Run.By)
 	f.add("BEGAN", clockTime(a.GetCreatedUnixMs()))
 	f.add("ENDED", clockTime(a.GetEndedUnixMs()))

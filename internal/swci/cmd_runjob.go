@@ -157,7 +157,12 @@ func endOfJob(s *Session, job string, a *swarmv1.Assignment) error {
 		}
 		return nil
 	}
-	return exit.New(exit.Failed, fmt.Sprintf("swarmctl get job status %s shows what each member came to, swarmctl get logs %s what they printed", job, job), "job %s %s", job, text.Line(jobs.StateWords(a)))
+	code := exit.Failed
+	switch a.GetEnd() {
+	case "no_capacity", "max_runtime", "main_timeout", "ready_timeout":
+		code = exit.TimedOut
+	}
+	return exit.New(code, fmt.Sprintf("swarmctl get job status %s shows what each member came to, swarmctl get logs %s what they printed", job, job), "job %s %s", job, text.Line(jobs.StateWords(a)))
 }
 
 // cancelledJobJSON is `cancel job JOB -o json`.

@@ -314,6 +314,10 @@ func TestRunJobFollows(t *testing.T) {
 			out: h0 + h0 + h1, err: "job grid failed: node/1 was lost", code: exit.Failed,
 		},
 		{
+			stages: []func(*swarmv1.Assignment){func(a *swarmv1.Assignment) { a.End = "no_capacity" }, endsWith("failed", "it found no hosts in 1h")},
+			want:   []string{"waiting: hosts"}, err: "job grid failed: it found no hosts in 1h", code: exit.TimedOut,
+		},
+		{
 			stages: []func(*swarmv1.Assignment){onHosts(1, "h-1", "h-2"), endsWith("cancelled", "")}, // over before anybody saw it run
 			want:   []string{"placed: h-1 has node/0; h-2 has node/1", "preparing", "h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci"},
 			out:    h1, err: "job grid cancelled", code: exit.Failed,
@@ -351,7 +355,7 @@ func TestJobStatus(t *testing.T) {
 	api.assignments = []*swarmv1.Assignment{
 		ran("5", "grid.0123abcd", "", "over", "failed"), ran("6", "train", task.RunSwarm, "running", ""), ran("7", "grid.0123abce", task.RunJob, "waiting", ""), ran("8", "other.0123abcd", task.RunJob, "over", "succeeded"),
 	}
-	api.assignments[0].Reason = "node/0 exited with code 3"
+	api.assignments[0].Reason, api.assignments[0].End = "node/0 exited with code 3", "member_failed"
 	onHosts(2, "h-1", "h-0", "h-0")(api.assignments[2])
 	api.assignments[2].Retries = 4
 	becomes(0, "ready", 0, "")(api.assignments[2])
@@ -360,16 +364,16 @@ func TestJobStatus(t *testing.T) {
 		words, out, err string
 		code            int
 	}{
-		{words: "list jobs", out: "JOB    ASSIGNMENT  STATE    VERDICT    MEMBERS  WHO                            SINCE\n" +
-			"grid   5           over     failed     0        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n" +
-			"grid   7           running  -          3        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n" +
-			"other  8           over     succeeded  0        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n"},
+		{words: "list jobs", out: "JOB    ASSIGNMENT  STATE    VERDICT    END            MEMBERS  WHO                            SINCE\n" +
+			"grid   5           over     failed     member_failed  0        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n" +
+			"grid   7           running  -          -              3        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n" +
+			"other  8           over     succeeded  -              0        spiffe://a.example/swarm/swci  1970-01-01 00:00:06\n"},
 		{words: "get job status grid", out: "job         grid\nassignment  7\ntask        grid.0123abce\nstate       running\nrestarts    1 of 4\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n\n" +
 			"GROUP  RANK  HOST  STATE   READY  EXIT CODE  SINCE                SAYS\n" +
 			"node   0     h-1   ready   yes    -          1970-01-01 00:00:05  -\n" +
 			"node   1     h-0   exited  no     3          1970-01-01 00:00:05  no CUDA\n" +
 			"node   2     h-0   placed  no     -          1970-01-01 00:00:05  -\n"},
-		{words: "get job status grid --assignment 5", out: "job         grid\nassignment  5\ntask        grid.0123abcd\nstate       failed: node/0 exited with code 3\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n"},
+		{words: "get job status grid --assignment 5", out: "job         grid\nassignment  5\ntask        grid.0123abcd\nstate       failed: node/0 exited with code 3\nend         member_failed\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n"},
 		{words: "get job status grid --assignment 8", err: "get job status grid: assignment 8 is of task other.0123abcd, not of job grid", code: exit.NotFound},
 		{words: "get job status train", err: "get job status train: no job of the name train was started, or it ended too long ago", code: exit.NotFound},
 		{words: "cancel job other", err: "cancel job other: it has ended already: assignment 8 succeeded", code: exit.Conflict},
