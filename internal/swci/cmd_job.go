@@ -32,6 +32,7 @@ func jobCommands() []*Command {
 			Example: "init job my-job --framework pytorch",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "framework", Value: jobfile.None, Usage: "`NAME` of the framework: " + strings.Join(jobfile.Frameworks, ", ")},
+				&cli.BoolFlag{Name: "process", Usage: "for hosts that run tasks as processes (run-swop --ml-runtime process): without an image"},
 			},
 			JSON: jobs.Written{},
 			Run:  initJob,
@@ -73,7 +74,7 @@ func explainJob(_ context.Context, s *Session, args Args) error {
 }
 
 func initJob(_ context.Context, s *Session, args Args) error {
-	w, err := jobs.Init(args.Value("DIR"), args.Opts.String("framework"))
+	w, err := jobs.Init(args.Value("DIR"), args.Opts.String("framework"), args.Opts.Bool("process"))
 	if err != nil {
 		return err
 	}

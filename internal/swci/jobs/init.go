@@ -29,8 +29,8 @@ type Written struct {
 }
 
 // Init writes a job of a framework to a folder, which is made if it does not exist: its file, a small program, and a Dockerfile with what that
-// needs. It writes over nothing.
-func Init(dir, framework string) (w Written, err error) {
+// needs; with process a job of processes, which has no image. It writes over nothing.
+func Init(dir, framework string, process bool) (w Written, err error) {
 	if !slices.Contains(jobfile.Frameworks, framework) {
 		hint := "use " + strings.Join(jobfile.Frameworks, ", ")
 		if near := suggest.Word(framework, jobfile.Frameworks); near != "" {
@@ -45,6 +45,9 @@ func Init(dir, framework string) (w Written, err error) {
 	templates, err := files.ReadDir(path.Join("files", framework))
 	if err != nil {
 		return w, err
+	}
+	if process {
+		templates = slices.DeleteFunc(templates, func(t fs.DirEntry) bool { return t.Name() == "Dockerfile" })
 	}
 	w = Written{Dir: dir, Framework: framework}
 	for _, t := range templates {
@@ -63,12 +66,21 @@ func Init(dir, framework string) (w Written, err error) {
 		if err != nil {
 			return w, err
 		}
-		if err := put(filepath.Join(dir, filepath.FromSlash(w.Files[i])), fill.Replace(string(raw))); err != nil {
+		body := fill.Replace(string(raw))
+		if process {
+			body = withoutImage(body)
+		}
+		if err := put(filepath.Join(dir, filepath.FromSlash(w.Files[i])), body); err != nil {
 			return w, fmt.Errorf("write job: %w", err)
 		}
 	}
 	return w, nil
 }
+
+var imageLine = regexp.MustCompile(`(?m)^image: .*\n`)
+
+// withoutImage is a job file of processes.
+func withoutImage(file string) string { return imageLine.ReplaceAllString(file, "") }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 

@@ -168,7 +168,7 @@ func TestInit(t *testing.T) {
 		"none": {"Dockerfile", "job.yaml", "source/work.py"}, "pytorch": {"Dockerfile", "job.yaml", "source/train.py"}, "dask": {"Dockerfile", "source/grid.py", "job.yaml"},
 	} {
 		dir := filepath.Join(t.TempDir(), "My Job!")
-		w, err := jobs.Init(dir, name)
+		w, err := jobs.Init(dir, name, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,14 +188,22 @@ func TestInit(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, "Dockerfile")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := jobs.Init(dir, name); exit.Code(err) != exit.Conflict {
+		if _, err := jobs.Init(dir, name, false); exit.Code(err) != exit.Conflict {
 			t.Errorf("%s, again: %v", name, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "Dockerfile")); err == nil {
 			t.Errorf("%s: some files were written", name)
 		}
 	}
-	if _, err := jobs.Init(t.TempDir(), "pytorhc"); exit.Code(err) != exit.Usage || fmt.Sprint(err) != "--framework pytorhc is not known" {
+	dir := t.TempDir()
+	w, err := jobs.Init(dir, jobfile.Dask, true)
+	if err != nil || !slices.Equal(w.Files, []string{"source/grid.py", "job.yaml"}) {
+		t.Errorf("of processes: %v, %v", w.Files, err)
+	}
+	if j, err := jobs.Load(filepath.Join(dir, "job.yaml")); err != nil || j.Image != "" || j.Network != jobfile.Host {
+		t.Errorf("of processes: %+v, %v", j, err)
+	}
+	if _, err := jobs.Init(t.TempDir(), "pytorhc", false); exit.Code(err) != exit.Usage || fmt.Sprint(err) != "--framework pytorhc is not known" {
 		t.Errorf("framework: %v", err)
 	}
 }
@@ -206,7 +214,7 @@ func TestNewJobRuns(t *testing.T) {
 		t.Skip("needs python3")
 	}
 	dir := t.TempDir()
-	if _, err := jobs.Init(dir, jobfile.None); err != nil {
+	if _, err := jobs.Init(dir, jobfile.None, false); err != nil {
 		t.Fatal(err)
 	}
 	j, err := jobs.Load(filepath.Join(dir, "job.yaml"))
