@@ -197,5 +197,5 @@ func likelier(a *task.Assignment, i, other int) bool {
 func (d *decision) settled(a *task.Assignment) bool {
 	since := d.in.Since.UnixMilli()
 	before := slices.ContainsFunc(a.Members, func(m task.Member) bool { return !m.Cleaned && m.LostMS < since })
-	return a.Settled(d.nowMS()) && (!before || d.nowMS()-since >= task.SettleMS)
+	return a.Settled(d.nowMS()) && (!before || d.nowMS()-since >= task.SettlesMS(a))
 }

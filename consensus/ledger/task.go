@@ -57,6 +57,7 @@ type JobTerms struct {
 	ReadyMS  int64  `json:"ready_ms,omitempty"` // how long after members were placed all must be ready; 0: nobody waits for that
 	LivesMS  int64  `json:"lives_ms,omitempty"` // how long after all were ready it has succeeded; 0: as Done says
 	Together bool   `json:"together,omitempty"` // all members are on one host
+	GraceMS  int64  `json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to
 }
 
 // Group is members of one kind that an assignment needs.

@@ -213,6 +213,9 @@ var everyCommand = []state.Command{
 		JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: 3_600_000, Together: true},
 	}, AtMS: 81, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
 	state.MoveAssignments{AtMS: 82, Moves: []task.Move{{Assignment: "12", Epoch: 1, Do: task.Judge, Verdict: task.Succeeded, End: task.EndEntryDone}}},
+	state.AssignTask{Assignment: task.Request{
+		ID: "13", Task: "job", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}}, ExpiresMS: 99, JobTerms: task.JobTerms{GraceMS: 30_000},
+	}, AtMS: 83, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
 }
 
 // pullDigest is what the task of everyCommand comes to.

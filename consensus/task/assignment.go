@@ -165,7 +165,7 @@ func (a *Assignment) Possible() bool {
 
 // Settled reports whether nothing of the current epoch can run any more: each member is cleaned, or lost with its lease over.
 func (a *Assignment) Settled(atMS int64) bool {
-	return !slices.ContainsFunc(a.Members, func(m Member) bool { return !m.settled(atMS) })
+	return !slices.ContainsFunc(a.Members, func(m Member) bool { return !m.settled(SettlesMS(a), atMS) })
 }
 
 // Due reports whether the next barrier can be passed: for the first, all who still can have prepared; for the others, in order, all of the

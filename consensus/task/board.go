@@ -26,6 +26,7 @@ const (
 	maxGroups    = 16
 	maxRetries   = 100
 	maxTimeoutMS = 30 * 24 * 3600 * 1000
+	maxGraceMS   = 10 * 60 * 1000
 )
 
 // Board is all tasks, taskrunners and assignments of a swarm. A nil one is empty.

@@ -12,6 +12,8 @@ type JobTerms struct {
 	LivesMS int64 `json:"lives_ms,omitempty"`
 	// Together has all members be on one host.
 	Together bool `json:"together,omitempty"`
+	// GraceMS is how long a member may take to end after it was asked to, also by a host whose lease is over. Another epoch waits for that.
+	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
 // What JobTerms.Done says.
@@ -30,6 +32,9 @@ func checkTerms(j JobTerms, bad func(format string, args ...any) error) error {
 		if ms < 0 || ms > maxTimeoutMS {
 			return bad("%d ms until it is ready or has lived are out of bounds: at most 30 days", ms)
 		}
+	}
+	if j.GraceMS < 0 || j.GraceMS > maxGraceMS {
+		return bad("its members have %d ms to end: at most 10 minutes", j.GraceMS)
 	}
 	return nil
 }
@@ -84,8 +89,8 @@ func fitsJob(a *Assignment, members []Member) error {
 	return nil
 }
 
-// counted are the groups that must have succeeded for a job to be done, and whether one of them is enough.
-func counted(a *Assignment) (groups []Group, one bool) {
+// deciding are the groups that must have succeeded for a job to be done, and whether one of them is enough.
+func deciding(a *Assignment) (groups []Group, one bool) {
 	for _, g := range a.Groups {
 		if g.Least > 0 && (a.Done != DoneMain || len(groups) == 0) {
 			groups = append(groups, g)
@@ -97,7 +102,7 @@ func counted(a *Assignment) (groups []Group, one bool) {
 // jobDone reports whether a job is done by its programs. One that lives for a time is not.
 func jobDone(a *Assignment) bool {
 	met := func(g Group) bool { return a.Tally(g.Name).Succeeded >= g.Least }
-	groups, one := counted(a)
+	groups, one := deciding(a)
 	switch {
 	case a.LivesMS > 0:
 		return false
@@ -118,7 +123,7 @@ func Awaits(a *Assignment) bool {
 
 // jobAwaits reports whether members of the groups by which a job is done still run: if one group is enough, of each that would do.
 func jobAwaits(a *Assignment) bool {
-	groups, one := counted(a)
+	groups, one := deciding(a)
 	runs := func(g Group) bool { return a.Tally(g.Name).Running > 0 }
 	if one {
 		return !slices.ContainsFunc(groups, func(g Group) bool { return a.Tally(g.Name).Succeeded >= g.Least && !runs(g) })
@@ -135,7 +140,7 @@ func jobCan(a *Assignment) bool {
 		return false
 	}
 	can := func(g Group) bool { return a.Tally(g.Name).Possible >= g.Least }
-	if groups, one := counted(a); one && len(groups) > 0 {
+	if groups, one := deciding(a); one && len(groups) > 0 {
 		return slices.ContainsFunc(groups, can)
 	}
 	return !slices.ContainsFunc(a.Groups, func(g Group) bool { return !can(g) })

@@ -43,6 +43,8 @@ func TestTermsOfJobs(t *testing.T) {
 		"done when":             ofJob("7", task.JobTerms{Done: "some"}),
 		"ready before it began": ofJob("7", task.JobTerms{ReadyMS: -1}),
 		"ready never":           ofJob("7", task.JobTerms{ReadyMS: math.MaxInt64}),
+		"no time to end":        ofJob("7", task.JobTerms{GraceMS: -1}),
+		"no end at all":         ofJob("7", task.JobTerms{GraceMS: 600_001}),
 		"a life that is over":   ofJob("7", task.JobTerms{LivesMS: -1}),
 		"a life without end":    ofJob("7", task.JobTerms{LivesMS: 30*24*3600*1000 + 1}),
 		"nobody must succeed":   ofJob("7", task.JobTerms{}, task.Group{Name: "worker", Peers: 2}),
@@ -289,6 +291,21 @@ func TestWhoIsLate(t *testing.T) {
 	ready = after(t, ready, do("7", task.Withdraw))
 	if a := ready.Assignments["7"]; a.ReadySinceMS != 0 {
 		t.Errorf("it is ready since %d", a.ReadySinceMS)
+	}
+}
+
+// TestGraceBeforeTheNextEpoch: what a lost host runs is over when its lease and the grace of its members are, not before.
+func TestGraceBeforeTheNextEpoch(t *testing.T) {
+	for grace, settled := range map[int64]int64{0: 100 + task.SettleMS, 30_000: 100 + task.SettleMS + 30_000} {
+		b := after(t, runs(t, task.JobTerms{GraceMS: grace}), becomes(task.Exited, 0, 90, 0), becomes(task.Lost, 0, 100, 1))
+		a := after(t, b, func(b *task.Board) (*task.Board, error) {
+			return b.Move([]task.Move{{Assignment: "7", Epoch: 1, Reports: []task.Report{
+				{Node: "h-0", State: task.Exited, Cleaned: true}, {Member: 2, Node: "h-0", State: task.Exited, Cleaned: true},
+			}}}, keyOf, 110)
+		}).Assignments["7"]
+		if a.Settled(settled-1) || !a.Settled(settled) {
+			t.Errorf("grace %d: after %d ms it is %v, a moment later %v", grace, settled-1, a.Settled(settled-1), a.Settled(settled))
+		}
 	}
 }
 

@@ -11,6 +11,9 @@ const (
 	SettleMS = LeaseMS + 5_000
 )
 
+// SettlesMS is SettleMS for an assignment: members of a job have their grace beside it.
+func SettlesMS(a *Assignment) int64 { return SettleMS + a.GraceMS }
+
 // State is what has become of a member.
 type State string
 
@@ -88,8 +91,8 @@ func (m Member) Status() string {
 	return "RUNNING"
 }
 
-func (m Member) settled(atMS int64) bool {
-	return m.Cleaned || m.LostMS > 0 && atMS-m.LostMS >= SettleMS
+func (m Member) settled(afterMS, atMS int64) bool {
+	return m.Cleaned || m.LostMS > 0 && atMS-m.LostMS >= afterMS
 }
 
 // Report is what a member has become. Its host says so, but for Lost, which the leader says.

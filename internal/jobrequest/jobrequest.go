@@ -20,7 +20,9 @@ func Request(w *framework.World) task.Request {
 	for _, g := range w.Groups {
 		q.Groups = append(q.Groups, task.Group{Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least)}) //nolint:gosec // likewise
 	}
-	q.JobTerms = task.JobTerms{Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private}
+	q.JobTerms = task.JobTerms{
+		Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private, GraceMS: j.Grace.Milliseconds(),
+	}
 	hosts, _ := w.Common()
 	q.Hosts = slices.Sorted(slices.Values(hosts))
 	return q
@@ -83,6 +85,7 @@ func differs(signed, job task.Request) string {
 		{"ready_timeout in ms", signed.ReadyMS, job.ReadyMS},
 		{"ttl in ms", signed.LivesMS, job.LivesMS},
 		{"all on one host", signed.Together, job.Together},
+		{"grace in ms", signed.GraceMS, job.GraceMS},
 	} {
 		if x.signed != x.job {
 			return fmt.Sprintf("%s: it says %v, and the job %v", x.name, x.signed, x.job)

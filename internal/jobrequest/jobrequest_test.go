@@ -15,7 +15,7 @@ import (
 const day = 24 * 3600 * 1000
 
 // ready are the terms of a job of processes that says nothing of them.
-var ready = task.JobTerms{ReadyMS: 600_000}
+var ready = task.JobTerms{ReadyMS: 600_000, GraceMS: 30_000}
 
 // sent is the world of a job file and the body of its task.
 func sent(t *testing.T, file string) (*framework.World, []byte) {
@@ -46,15 +46,15 @@ func TestRequest(t *testing.T) {
 		}},
 		{"dask", "name: x\nframework: dask\ncommand: a\nreplicas: 2\n", task.Request{
 			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}, {Name: "entry", Peers: 1, Least: 1}}, InOrder: true, TimeoutMS: 30 * day,
-			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000},
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, GraceMS: 30_000},
 		}},
-		{"when it ends", "name: x\nimage: i\ndone_when: any\nends: {ttl: 4h}\nready_timeout: 1m\n", task.Request{
+		{"when it ends", "name: x\nimage: i\ndone_when: any\nends: {ttl: 4h}\nready_timeout: 1m\ngrace: 10s\n", task.Request{
 			Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day,
-			JobTerms: task.JobTerms{Done: task.DoneAny, ReadyMS: 60_000, LivesMS: day / 6, Together: true},
+			JobTerms: task.JobTerms{Done: task.DoneAny, ReadyMS: 60_000, LivesMS: day / 6, Together: true, GraceMS: 10_000},
 		}},
 		{"dask for others", "name: x\nframework: dask\nreplicas: 2\nends: {ttl: 24h}\n", task.Request{
 			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}}, InOrder: true, TimeoutMS: 30 * day,
-			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: day},
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: day, GraceMS: 30_000},
 		}},
 		{"hosts", "name: x\ncommand: a\nhosts: [h-2, h-1]\nnetwork: host\n", task.Request{Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: ready}},
 		{"hosts of groups", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [h-3, h-2, h-1]}, {name: s}, {name: t, hosts: [h-0, h-1, h-3]}]\n", task.Request{
@@ -105,6 +105,7 @@ func TestHoldRefuses(t *testing.T) {
 		{"done", "", func(q *task.Request) { q.Done = task.DoneAny }, "done: it says any, and the job "},
 		{"ready", "", func(q *task.Request) { q.ReadyMS = 0 }, "ready_timeout in ms: it says 0, and the job 600000"},
 		{"lives", "", func(q *task.Request) { q.LivesMS = 1 }, "ttl in ms: it says 1, and the job 0"},
+		{"grace", "", func(q *task.Request) { q.GraceMS = 0 }, "grace in ms: it says 0, and the job 30000"},
 		{"together", "", func(q *task.Request) { q.Together = true }, "all on one host: it says true, and the job false"},
 	} {
 		w, body := sent(t, file)
@@ -179,6 +180,7 @@ func FuzzHold(f *testing.F) {
 			func() { q.ReadyMS++ },
 			func() { q.LivesMS++ },
 			func() { q.Together = !q.Together },
+			func() { q.GraceMS++ },
 			func() { q.Hosts = nil },
 			func() { q.Taskrunner = "t" },
 			func() { q.Joins = "2" },

@@ -10184,6 +10184,7 @@ type AssignTaskRequest struct {
 	ReadyMs       int64  `protobuf:"varint,14,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"` // how long after members were placed all must be ready, at most 30 days; 0: nobody waits for that
 	LivesMs       int64  `protobuf:"varint,15,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"` // how long after all were ready it has succeeded, whatever has ended by then, at most 30 days; 0: as done says
 	Together      bool   `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`              // all members are on one host
+	GraceMs       int64  `protobuf:"varint,17,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to, at most 10 minutes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10328,6 +10329,13 @@ func (x *AssignTaskRequest) GetTogether() bool {
 		return x.Together
 	}
 	return false
+}
+
+func (x *AssignTaskRequest) GetGraceMs() int64 {
+	if x != nil {
+		return x.GraceMs
+	}
+	return 0
 }
 
 type AssignTaskResponse struct {
@@ -10991,6 +10999,7 @@ type Assignment struct {
 	// max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused.
 	End           string `protobuf:"bytes,35,opt,name=end,proto3" json:"end,omitempty"`
 	ReadyUnixMs   int64  `protobuf:"varint,36,opt,name=ready_unix_ms,json=readyUnixMs,proto3" json:"ready_unix_ms,omitempty"` // since when all members of a job are ready, or have ended; 0: they are not yet
+	GraceMs       int64  `protobuf:"varint,37,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`               // as it was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11273,6 +11282,13 @@ func (x *Assignment) GetEnd() string {
 func (x *Assignment) GetReadyUnixMs() int64 {
 	if x != nil {
 		return x.ReadyUnixMs
+	}
+	return 0
+}
+
+func (x *Assignment) GetGraceMs() int64 {
+	if x != nil {
+		return x.GraceMs
 	}
 	return 0
 }
@@ -13445,7 +13461,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
-	"\x05least\x18\x03 \x01(\rR\x05least\"\xd1\x03\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\"\xec\x03\n" +
 	"\x11AssignTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -13466,7 +13482,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04done\x18\r \x01(\tR\x04done\x12\x19\n" +
 	"\bready_ms\x18\x0e \x01(\x03R\areadyMs\x12\x19\n" +
 	"\blives_ms\x18\x0f \x01(\x03R\alivesMs\x12\x1a\n" +
-	"\btogether\x18\x10 \x01(\bR\btogether\"J\n" +
+	"\btogether\x18\x10 \x01(\bR\btogether\x12\x19\n" +
+	"\bgrace_ms\x18\x11 \x01(\x03R\agraceMs\"J\n" +
 	"\x12AssignTaskResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
@@ -13516,7 +13533,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
 	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
-	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\xcf\b\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\xea\b\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13559,7 +13576,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\blives_ms\x18! \x01(\x03R\alivesMs\x12\x1a\n" +
 	"\btogether\x18\" \x01(\bR\btogether\x12\x10\n" +
 	"\x03end\x18# \x01(\tR\x03end\x12\"\n" +
-	"\rready_unix_ms\x18$ \x01(\x03R\vreadyUnixMs\"~\n" +
+	"\rready_unix_ms\x18$ \x01(\x03R\vreadyUnixMs\x12\x19\n" +
+	"\bgrace_ms\x18% \x01(\x03R\agraceMs\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +

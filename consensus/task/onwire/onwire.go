@@ -36,7 +36,7 @@ func Request(q *task.Request) *swarmv1.Assignment {
 	out := &swarmv1.Assignment{
 		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries,
 		TimeoutMs: q.TimeoutMS, ExpiresUnixMs: q.ExpiresMS, By: q.By, Joins: q.Joins,
-		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together,
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
 	}
 	for _, g := range q.Groups {
 		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
@@ -87,9 +87,10 @@ func JobTerms(m interface {
 	GetReadyMs() int64
 	GetLivesMs() int64
 	GetTogether() bool
+	GetGraceMs() int64
 },
 ) task.JobTerms {
-	return task.JobTerms{Done: m.GetDone(), ReadyMS: m.GetReadyMs(), LivesMS: m.GetLivesMs(), Together: m.GetTogether()}
+	return task.JobTerms{Done: m.GetDone(), ReadyMS: m.GetReadyMs(), LivesMS: m.GetLivesMs(), Together: m.GetTogether(), GraceMS: m.GetGraceMs()}
 }
 
 func orderToProto(o *ledger.Order) *swarmv1.Order {

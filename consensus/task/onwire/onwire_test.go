@@ -24,7 +24,7 @@ func seen() task.Hosted {
 			ID: "18446744073709551615", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
 			Groups:  []task.Group{{Name: "servers", Peers: 1}, {Name: "all", Peers: 2, Least: 1}},
 			InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: "spiffe://a.example/swarm/swci", Joins: "6",
-			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 6000, LivesMS: 7000, Together: true},
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 6000, LivesMS: 7000, Together: true, GraceMS: 8000},
 		},
 		Epoch: 6, Phase: task.Running,
 		Members: []task.HostedMember{{Index: 1, Group: "all", Peers: 2, State: task.Started, Start: true, Stop: true}},
@@ -58,7 +58,7 @@ func TestHostsSeeAll(t *testing.T) {
 	wire := onwire.Hosted(want)
 	rpctest.Full(t, wire[0])
 	rpctest.Full(t, wire[0].GetMembers()[0])
-	for _, name := range []string{"done", "ready_ms", "lives_ms", "together"} {
+	for _, name := range []string{"done", "ready_ms", "lives_ms", "together", "grace_ms"} {
 		if a := wire[0].GetAssignment().ProtoReflect(); !a.Has(a.Descriptor().Fields().ByName(protoreflect.Name(name))) {
 			t.Errorf("%s is not shown", name)
 		}

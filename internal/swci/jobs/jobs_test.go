@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/jobs"
 )
@@ -277,5 +280,21 @@ func TestDocumentsJobs(t *testing.T) {
 		if _, err := jobs.Preview(j, jobfile.Overrides{}); err != nil {
 			t.Errorf("%v\n%s", err, file)
 		}
+	}
+}
+
+// TestAPlanSignsAllThatHostsHold: what is sent of a job is what hosts make of it, in every field.
+func TestAPlanSignsAllThatHostsHold(t *testing.T) {
+	j, err := jobfile.Read("f", []byte("name: x\ncommand: a\nimage: i\nreplicas: 3\ndone_when: any\nends: {ttl: 4h}\nready_timeout: 1m\ngrace: 10s\nrestarts: 2\nstart: in-order\nhosts: [h-0]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := jobs.NewPlan(j, jobfile.Overrides{}, time.UnixMilli(99))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := onwire.Asked(p.Request)
+	if err := jobrequest.Hold(signed, p.Task.Definition); err != nil || !signed.Together || signed.GraceMS != 10_000 || signed.LivesMS == 0 {
+		t.Errorf("%+v: %v", signed, err)
 	}
 }
