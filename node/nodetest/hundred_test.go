@@ -17,6 +17,9 @@ import (
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/node/nodetest"
 )
@@ -79,6 +82,9 @@ func (f *fleet) run(t *testing.T, s *nodetest.Swarm) {
 	for i := range teams {
 		f.hand([]*swarmv1.Task{train, train, train, pull}[i%4], team(i))
 	}
+	for i := range jobsAtOnce {
+		f.start(f.names[100-5*(i+1) : 100-5*i])
+	}
 	f.pass(5 * time.Second)
 	for i := range 12 {
 		fault := f.rng.IntN(7)
@@ -91,6 +97,7 @@ func (f *fleet) run(t *testing.T, s *nodetest.Swarm) {
 	f.mend()
 	f.settle()
 	f.ledger()
+	f.jobs()
 	won, epochs := 0, uint32(0)
 	for _, a := range s.Board().Assignments {
 		epochs += a.Epoch
@@ -108,11 +115,17 @@ func (f *fleet) run(t *testing.T, s *nodetest.Swarm) {
 
 func team(i int) string { return fmt.Sprintf("team-%d", i) }
 
-// ownerOf is the owner of a host: most have no policy, some allow nothing.
+// jobsAtOnce is how many jobs there are, each for five hosts of their own.
+const jobsAtOnce = 2
+
+// ownerOf is the owner of a host: most have no policy, some allow nothing, and those whom jobs name give them their network.
 func ownerOf(i int) func(domain string) (*policy.Policy, error) {
 	return func(domain string) (*policy.Policy, error) {
-		if i%20 == 7 {
+		switch {
+		case i%20 == 7:
 			return policy.Parse("policy.yaml", []byte("sentences:\n- Allow spiffe://"+domain+"/swarm/swci/nobody to use host\n"), domain)
+		case i >= 100-5*jobsAtOnce:
+			return policy.Parse("policy.yaml", []byte("sentences:\n- Allow spiffe://"+domain+"/** to use host\nlimits: {networks: [host]}\n"), domain)
 		}
 		return policy.Unwritten(policy.Null, domain)
 	}
@@ -140,6 +153,47 @@ func (f *fleet) hand(x *swarmv1.Task, taskrunner string) {
 	})
 	f.must(err)
 	f.ids = append(f.ids, a.GetId())
+}
+
+// start has hosts run a job with more members than there are hosts.
+func (f *fleet) start(hosts []string) {
+	f.t.Helper()
+	j, err := jobfile.Read("job.yaml", []byte("name: job\nimage: i\nnetwork: host\nrestarts: 30\ngrace: 5s\ngroups: [{name: main, command: a.py}, {name: more, replicas: 8, min_success: 5, command: b.py}]\n"))
+	f.must(err)
+	w, err := framework.WorldOf(j)
+	f.must(err)
+	body, err := w.Expanded().Encode()
+	f.must(err)
+	x := f.task("job-"+hosts[0], task.RunJob, string(body))
+	q := jobrequest.Request(w)
+	m := &swarmv1.AssignTaskRequest{
+		Task: x.GetName(), Digest: x.GetDigest(), Hosts: slices.Sorted(slices.Values(hosts)), Retries: q.Retries, TimeoutMs: q.TimeoutMS, ExpiresUnixMs: time.Now().Add(time.Hour).UnixMilli(),
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
+	}
+	for _, g := range q.Groups {
+		m.Groups = append(m.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
+	}
+	a, err := f.op.AssignTask(f.t.Context(), m)
+	f.must(err)
+	f.ids = append(f.ids, a.GetId())
+}
+
+// jobs holds that each has one end, and that hosts were several members.
+func (f *fleet) jobs() {
+	f.t.Helper()
+	seen := 0
+	for id, a := range f.swarm.Board().Assignments {
+		if !a.Shares {
+			continue
+		}
+		seen++
+		if f.t.Logf("job %s: %s in epoch %d: %s", id, a.End, a.Epoch, a.Reason); a.End.Verdict() != a.Verdict || len(a.Members) != 9 {
+			f.t.Errorf("job %s has the end %q with the verdict %s, and %d members", id, a.End, a.Verdict, len(a.Members))
+		}
+	}
+	if seen != jobsAtOnce {
+		f.t.Errorf("there are %d jobs", seen)
+	}
 }
 
 func (f *fleet) listen() (n int) {

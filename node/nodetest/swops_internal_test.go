@@ -68,7 +68,7 @@ func (n *swop) start() error {
 	}
 	runs, pulls := hands{n.machine, false, n.killed}, hands{newMachine(uint64(n.id.index)), true, n.killed} //nolint:gosec // small
 	cfg.Types = func(hosting.Given) map[string]work.Type {
-		return map[string]work.Type{task.RunSwarm: {Executor: runs}, task.PullImage: {Executor: pulls, Repeats: true}}
+		return map[string]work.Type{task.RunSwarm: {Executor: runs}, task.RunJob: {Executor: runs}, task.PullImage: {Executor: pulls, Repeats: true}}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
