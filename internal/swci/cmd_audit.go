@@ -67,6 +67,7 @@ type deedJSON struct {
 	PeerID     string           `json:"peer_id" doc:"libp2p peer ID of its node key"`
 	Sentences  []string         `json:"sentences" doc:"of rights"`
 	Reason     string           `json:"reason" doc:"in words"`
+	End        string           `json:"end" doc:"of a job that has ended: why, in one word; empty: it is none"`
 	Members    []ranMembersJSON `json:"members" doc:"of an assignment that has ended: the hosts that it was on"`
 }
 
@@ -159,7 +160,7 @@ func auditToJSON(r *audit.Report, found []deeds.Deed, o audit.Options) auditJSON
 	for _, d := range found {
 		out.Deeds = append(out.Deeds, deedJSON{
 			d.Record, stamp(d.AtMS), d.By, d.Does, d.Task, d.Digest, d.Assignment, d.Joins, d.Taskrunner, append([]string{}, d.Hosts...), d.Contract, d.Run, d.Round,
-			d.Node, d.PeerID, append([]string{}, d.Sentences...), d.Reason, membersToJSON(d.Members),
+			d.Node, d.PeerID, append([]string{}, d.Sentences...), d.Reason, d.End, membersToJSON(d.Members),
 		})
 	}
 	return out

@@ -27,6 +27,7 @@ type Deed struct {
 	PeerID     string
 	Sentences  []string // of rights
 	Reason     string
+	End        string          // of a job that has ended: why, in one word
 	Members    []ledger.Member // of an assignment that has ended
 }
 
@@ -64,7 +65,7 @@ func ofAssignment(body ledger.Body) (d Deed, ok bool) {
 		}
 		return d, true
 	case ledger.EndedAssignment:
-		return Deed{Does: b.Verdict, Task: b.Task, Digest: b.Digest, Assignment: b.Assignment, By: signer(b.Order), Reason: b.Reason, Members: b.Members}, true
+		return Deed{Does: b.Verdict, Task: b.Task, Digest: b.Digest, Assignment: b.Assignment, By: signer(b.Order), Reason: b.Reason, End: b.End, Members: b.Members}, true
 	}
 	return d, false
 }
@@ -175,14 +176,14 @@ func (d *Deed) What() string {
 
 // Why is the reason, and of an assignment that has ended what became of its members, in words.
 func (d *Deed) Why() string {
-	switch members := Ran(d.Members); {
-	case d.Reason == "":
-		return members
-	case members == "":
-		return d.Reason
-	default:
-		return d.Reason + "; " + members
+	why, members := d.Reason, Ran(d.Members)
+	if d.End != "" {
+		why = strings.TrimSuffix(d.End+": "+d.Reason, ": ")
 	}
+	if why == "" || members == "" {
+		return why + members
+	}
+	return why + "; " + members
 }
 
 // Ran says what became of members, in words.

@@ -25,6 +25,8 @@ func TestWhoDidWhat(t *testing.T) {
 		" succeeded assignment 7 of task pull h-0 exited":               ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "succeeded", Members: []ledger.Member{{Node: "h-0", State: "exited"}}},
 		"ann cancelled assignment 7 of task pull enough":                ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "cancelled", Reason: "enough", Order: by},
 		" failed assignment 7 of task pull why; h-0 exited with code 3": ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "failed", Reason: "why", Members: []ledger.Member{{Node: "h-0", State: "exited", Code: 3}}},
+		" failed assignment 7 of task job host_lost: why; h-0 lost":     ledger.EndedAssignment{Assignment: "7", Task: "job", Verdict: "failed", Reason: "why", End: "host_lost", Members: []ledger.Member{{Node: "h-0", State: "lost"}}},
+		" succeeded assignment 7 of task job ttl":                       ledger.EndedAssignment{Assignment: "7", Task: "job", Verdict: "succeeded", End: "ttl"},
 		"ann set rights sentences: 2 ":                                  ledger.Rights{Sentences: []string{"a", "b"}, By: "ann"},
 		"ann set rules contract c, run 1 ":                              ledger.Rules{Contract: "c", Run: 1, Order: by},
 		"ann paused contract c, run 1 ":                                 ledger.Pause{Contract: "c", Run: 1, Order: by},
