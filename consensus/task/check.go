@@ -72,6 +72,9 @@ func (b *Board) checkAssignment(id string, a *Assignment) error {
 	if t := b.Task(a.Task); a.Live() && (t == nil || t.Digest != a.Digest) {
 		return fmt.Errorf("assignment %s is live, and its task %s is gone or was changed", id, a.Task)
 	}
+	if t := b.Task(a.Task); a.Live() && (t.Type == RunJob) != a.Shares {
+		return fmt.Errorf("assignment %s is live, and its task %s is a %s", id, a.Task, t.Type)
+	}
 	if err := a.checkPhase(); err != nil {
 		return fmt.Errorf("assignment %s: %w", id, err)
 	}

@@ -47,7 +47,11 @@ func fitsTask(q *Request, t *Task) error {
 	case t.Type == RunJob && q.Joins != "":
 		return illegal(Bad, "assign it by itself", "assignment %s joins another, and task %s is a job", q.ID, t.Name)
 	case t.Type == RunJob && sizeOf(q.Groups) > mostMembers(q):
-		return illegal(Bad, "name more hosts, or have fewer members", "job %s would have %d members, and its hosts can have %d of them", t.Name, sizeOf(q.Groups), mostMembers(q))
+		remedy := "name more hosts, or have fewer members"
+		if q.Together {
+			remedy = "have fewer members, or let them be on several hosts"
+		}
+		return illegal(Bad, remedy, "job %s would have %d members, and its hosts can have %d of them", t.Name, sizeOf(q.Groups), mostMembers(q))
 	}
 	return nil
 }

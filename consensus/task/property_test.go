@@ -53,9 +53,20 @@ func played(
 ) *task.Board {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 18))
+	var restored *task.Board // as it is after a snapshot of it was read at half of the steps
 	for at := range steps {
 		before := encoded(t, b)
-		next, err := random(rng, b)(b, at*9000)
+		step := random(rng, b)
+		next, err := step(b, at*9000)
+		if at == steps/2 {
+			restored = &task.Board{}
+			if err := json.Unmarshal(encoded(t, b.Whole()), restored); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if restored != nil {
+			restored, _ = step(restored, at*9000)
+		}
 		if err != nil && !bytes.Equal(encoded(t, b.Whole()), encoded(t, next.Whole())) {
 			t.Fatalf("seed %d step %d: refused (%v), and changed", seed, at, err)
 		}
@@ -75,6 +86,9 @@ func played(
 			}
 		}
 		b = next
+	}
+	if !bytes.Equal(encoded(t, b.Whole()), encoded(t, restored)) {
+		t.Fatalf("seed %d: what was read from a snapshot has another history", seed)
 	}
 	return b
 }
@@ -131,13 +145,13 @@ func random(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Board
 		}
 		return func(b *task.Board, _ int64) (*task.Board, error) { return create(name, task.Root)(b) }
 	case 2:
-		return func(b *task.Board, _ int64) (*task.Board, error) {
-			return edit(name, uint32(rng.IntN(3)), fmt.Sprint("line ", rng.IntN(9)))(b)
-		}
+		line, text := uint32(rng.IntN(3)), fmt.Sprint("line ", rng.IntN(9))
+		return func(b *task.Board, _ int64) (*task.Board, error) { return edit(name, line, text)(b) }
 	case 3:
 		return func(b *task.Board, at int64) (*task.Board, error) { return b.FinaliseTask(name, "", at) }
 	case 4:
-		return func(b *task.Board, _ int64) (*task.Board, error) { return b.DeleteTask(name, rng.IntN(2) == 0) }
+		force := rng.IntN(2) == 0
+		return func(b *task.Board, _ int64) (*task.Board, error) { return b.DeleteTask(name, force) }
 	case 5:
 		return func(b *task.Board, at int64) (*task.Board, error) { return b.CreateTaskrunner(runner, at) }
 	case 6:
@@ -291,13 +305,36 @@ func TestCheckFindsBrokenBoards(t *testing.T) {
 		"an end of no job":           func(b *task.Board) { b.Assignments["7"].End = task.EndTTL },
 		"began though it is no job":  func(b *task.Board) { b.Assignments["7"].PlacedMS = 1 },
 		"terms of no job":            func(b *task.Board) { b.Assignments["7"].Together = true },
-		"a job that did not begin":   func(b *task.Board) { b.Assignments["7"].Shares = true },
-		"a job on hosts apart":       func(b *task.Board) { a := b.Assignments["7"]; a.Shares, a.PlacedMS, a.Together = true, 1, true },
-		"a job's member for two":     func(b *task.Board) { a := b.Assignments["7"]; a.Shares, a.PlacedMS, a.Members[1].Peers = true, 1, 2 },
+		"a job of another task":      func(b *task.Board) { a := b.Assignments["7"]; a.Shares, a.PlacedMS = true, 1 },
 		"no maps":                    func(b *task.Board) { b.Tasks = nil },
 	} {
 		b := running(t)
 		spoil(b)
+		if b.Check(nil) == nil {
+			t.Errorf("%s: Check finds nothing", name)
+		}
+	}
+}
+
+// TestCheckFindsBrokenJobs does the same with a job.
+func TestCheckFindsBrokenJobs(t *testing.T) {
+	for name, spoil := range map[string]func(a *task.Assignment){
+		"it is none":          func(a *task.Assignment) { a.Shares, a.PlacedMS = false, 0 },
+		"it did not begin":    func(a *task.Assignment) { a.PlacedMS = 0 },
+		"it is on two hosts":  func(a *task.Assignment) { a.Together = true },
+		"a member for two":    func(a *task.Assignment) { a.Members[1].Peers = 2 },
+		"more than its group": func(a *task.Assignment) { a.Members[1].Group = "main" },
+		"an end too early":    func(a *task.Assignment) { a.End = task.EndTTL },
+		"no end":              func(a *task.Assignment) { a.Phase, a.Verdict = task.Ending, task.Failed },
+		"another end":         func(a *task.Assignment) { a.Phase, a.Verdict, a.End = task.Ending, task.Failed, task.EndTTL },
+		"an unknown end":      func(a *task.Assignment) { a.Phase, a.Verdict, a.End = task.Ending, task.Failed, "tired" },
+		"terms out of bounds": func(a *task.Assignment) { a.GraceMS = 1 << 40 },
+	} {
+		b := runs(t, task.JobTerms{})
+		if err := b.Check(nil); err != nil {
+			t.Fatal(err)
+		}
+		spoil(b.Assignments["7"])
 		if b.Check(nil) == nil {
 			t.Errorf("%s: Check finds nothing", name)
 		}
