@@ -263,7 +263,7 @@ func TestChaosOfJobs(t *testing.T) {
 				s.job(id, 1+uint32(rng.IntN(12)), func(q *task.Request) {
 					q.Hosts, q.Retries, q.InOrder = q.Hosts[first:first+2+rng.IntN(8)], uint32(rng.IntN(4)), rng.IntN(2) == 0
 					q.TimeoutMS, q.Groups[1].Least = 200_000+int64(rng.IntN(400_000)), uint32(rng.IntN(2))
-					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0}
+					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0, GraceMS: int64(rng.IntN(3)) * 30_000}
 				})
 				ids = append(ids, id)
 				for range 6 {
@@ -315,4 +315,24 @@ func doomJob(h *host, k key, p *program, trouble bool) {
 		p.asks = task.AskStop
 	}
 	doom(h, p, trouble)
+}
+
+// TestTheGraceOfALostHost: what it runs of a job has its lease and its grace to end, and the next epoch begins after both.
+func TestTheGraceOfALostHost(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = hang
+		}
+		s.job("7", 1, func(q *task.Request) { q.Retries, q.GraceMS = 1, 120_000 })
+		s.run(20 * time.Second)
+		s.hosts[1].linked = false
+		s.run(170 * time.Second)
+		if a := s.assignment("7"); a.Phase != task.Waiting || len(s.hosts[1].has) != 1 {
+			t.Errorf("%s, and the lost host has %d members", a.Phase, len(s.hosts[1].has))
+		}
+		s.run(30 * time.Second)
+		if a := s.assignment("7"); a.Epoch != 2 || on(a) != "0 0" {
+			t.Errorf("on %s in epoch %d", on(a), a.Epoch)
+		}
+	})
 }

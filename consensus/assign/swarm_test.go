@@ -289,8 +289,14 @@ func (h *host) beat() {
 		h.swarm.alive.Touch(h.name, time.Now())
 		leader.scheduler.Record(h.reconcile())
 	}
-	if time.Since(h.heard) >= task.LeaseMS*time.Millisecond {
-		clear(h.has) // its lease is over
+	for k := range h.has { // those are gone whose lease is over, and their grace
+		over := int64(task.LeaseMS)
+		if a := h.swarm.assignment(k.id); a != nil {
+			over += a.GraceMS
+		}
+		if time.Since(h.heard) >= time.Duration(over)*time.Millisecond {
+			delete(h.has, k)
+		}
 	}
 }
 
