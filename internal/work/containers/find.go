@@ -1,11 +1,9 @@
 package containers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +13,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -27,8 +24,6 @@ import (
 )
 
 const (
-	tailLines  = "20"     // of a container's log
-	maxTail    = 64 << 10 // bytes of them
 	askLimit   = 5 * time.Second
 	unknownErr = -1 // exit code where there is none
 )
@@ -169,7 +164,7 @@ func exitOf(ctx context.Context, e *engine.Engine, c container.Summary) (work.St
 	if s.Code == 0 {
 		s.Code = unknownErr
 	}
-	said := lastLines(ctx, e, c.ID)
+	said := e.LastLines(ctx, c.ID)
 	if stopped(said) {
 		s.Text = stoppedText
 		return s, nil
@@ -190,18 +185,6 @@ func stopped(lines []string) bool {
 		}
 	}
 	return false
-}
-
-// lastLines are the last ones that an SL and its program printed; nil where the engine has none.
-func lastLines(ctx context.Context, e *engine.Engine, id string) []string {
-	logs, err := e.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: tailLines})
-	if err != nil {
-		return nil
-	}
-	defer logs.Close()
-	var said bytes.Buffer
-	_, _ = stdcopy.StdCopy(&said, &said, io.LimitReader(logs, maxTail)) // what is there counts
-	return strings.Split(said.String(), "\n")
 }
 
 // serves reports whether the SL in a container is ready, by its own word.

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/localimage"
 	"github.com/swarmd/swarmd/internal/work/ownimage"
 )
 
@@ -140,7 +141,7 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 	if err != nil {
 		return err
 	}
-	image, err := decided(ctx, e, j)
+	image, err := localimage.Decided(ctx, e, j)
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}
