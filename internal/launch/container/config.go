@@ -31,8 +31,8 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 	}
 	c := &container.Config{
 		Image: s.Image, User: s.User, WorkingDir: s.WorkDir, Env: s.environ(), Entrypoint: s.Entrypoint, Cmd: s.Cmd,
-		StopSignal: "SIGTERM",
-		Labels:     s.labels(role),
+		StopSignal: "SIGTERM", StopTimeout: s.stopTimeout(),
+		Labels: s.labels(role),
 	}
 	if !s.custom() {
 		c.Entrypoint = append([]string{"python3", "-u", s.programPath()}, s.Args...)
@@ -46,7 +46,7 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 	h := &container.HostConfig{
 		NetworkMode: mode, IpcMode: container.IpcMode(s.ipcMode()), ReadonlyRootfs: true, Mounts: mounts,
 		CapDrop: []string{"ALL"}, CapAdd: s.CapAdd, SecurityOpt: append([]string{"no-new-privileges"}, s.SecurityOpt...),
-		DNS: s.DNS, GroupAdd: s.GroupAdd, Privileged: s.Privileged, LogConfig: can.logging,
+		DNS: s.DNS, ExtraHosts: s.Hosts, GroupAdd: s.GroupAdd, Privileged: s.Privileged, LogConfig: can.logging,
 		Resources: container.Resources{
 			PidsLimit: &pids, Memory: s.Memory, MemorySwap: s.Memory, // swap counts in, so that the limit is one
 			NanoCPUs: int64(s.CPUs * 1e9), DeviceRequests: s.gpuRequests(),

@@ -71,12 +71,7 @@ func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program,
 	}
 	id, err := l.launch(ctx, spec, role, can)
 	if err != nil && can.init && lacksInit(err) {
-		can.init = false
-		l.mu.Lock()
-		l.detected.init = false
-		l.mu.Unlock()
-		l.log.Debug("the engine has no init process for containers", "err", err)
-		id, err = l.launch(ctx, spec, role, can)
+		id, err = l.launch(ctx, spec, role, withoutInit(l, can, err))
 	}
 	if err != nil {
 		return nil, explainStart(err, spec)
@@ -84,8 +79,36 @@ func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program,
 	return l.watch(ctx, id, spec, false), nil
 }
 
+func withoutInit(l *Launcher, can capabilities, err error) capabilities {
+	can.init = false
+	l.mu.Lock()
+	l.detected.init = false
+	l.mu.Unlock()
+	l.log.Debug("the engine has no init process for containers", "err", err)
+	return can
+}
+
 // launch makes a container and starts it.
 func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capabilities) (id string, err error) {
+	if id, err = create(ctx, l, spec, role, can); err != nil {
+		return "", err
+	}
+	if err = ctx.Err(); err == nil {
+		calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit) // who breaks it off does not know whether it runs
+		defer cancel()
+		err = l.engine.ContainerStart(calls, id, container.StartOptions{})
+	}
+	if err != nil {
+		if rmErr := l.remove(context.WithoutCancel(ctx), id); rmErr != nil {
+			l.logger(spec).Warn("could not remove a container that did not start", "container", engine.ShortID(id), "err", rmErr)
+		}
+		return "", err
+	}
+	return id, nil
+}
+
+// create makes a container.
+func create(ctx context.Context, l *Launcher, spec Spec, role string, can capabilities) (id string, err error) {
 	if spec.Entrypoint, err = entrypoint(ctx, l.engine, spec); err != nil {
 		return "", err
 	}
@@ -112,17 +135,6 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 	}
 	for _, w := range made.Warnings {
 		l.logger(spec).Debug("the container engine warns", "warning", oneLine(w))
-	}
-	if err = ctx.Err(); err == nil {
-		calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit) // who breaks it off does not know whether it runs
-		defer cancel()
-		err = l.engine.ContainerStart(calls, made.ID, container.StartOptions{})
-	}
-	if err != nil {
-		if rmErr := l.remove(context.WithoutCancel(ctx), made.ID); rmErr != nil {
-			l.logger(spec).Warn("could not remove a container that did not start", "container", engine.ShortID(made.ID), "err", rmErr)
-		}
-		return "", err
 	}
 	return made.ID, nil
 }

@@ -73,6 +73,9 @@ func (s Spec) mounts() ([]mount.Mount, error) {
 			add(own.source, own.target, own.readOnly)
 		}
 	}
+	for _, dir := range s.Own {
+		list = append(list, mount.Mount{Type: mount.TypeVolume, Target: dir})
+	}
 	for _, text := range s.Mounts {
 		m, err := parseMount(text)
 		if err != nil {

@@ -65,6 +65,12 @@ type Spec struct {
 	Network string
 	// Hostname is the container's, "": one made of the node's name. IP is its address in Network, which must be a user's; "": the engine's choice.
 	Hostname, IP string
+	// Hosts are NAME:IP that the program finds without a DNS.
+	Hosts []string
+	// Own are directories inside the container that are its alone, may be written to, and go with it.
+	Own []string
+	// Detached has the engine keep the grace: who ends the program may not be who started it.
+	Detached bool
 	// DNS are servers. Labels are K=V beside ours.
 	DNS, Labels []string
 	Memory      int64   // bytes, 0: no limit

@@ -27,6 +27,7 @@ const (
 	LabelTask       = "io.swarmd.task"   // digest of the task that made an image or a volume
 	LabelBuild      = "io.swarmd.build"  // whose build an image or a container is a step of, see internal/work/build; empty in what has been built
 	LabelFills      = "io.swarmd.fills"  // of an image without a name: the volume that a task has not filled to its end yet, see internal/work/volume
+	LabelReady      = "io.swarmd.ready"  // how a member of a job is asked whether it is ready, see internal/work/runjob
 	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )
 
@@ -37,6 +38,7 @@ const (
 	RoleProbe       = "probe"   // a check that lasts a second
 	RoleBuild       = "build"   // has a volume open for a build; never started
 	RoleContent     = "content" // the same for what fills it
+	RoleMember      = "member"  // of a job: its container, and the network that members share
 )
 
 // DefaultScope is the scope of everything unless SWARM_SCOPE says otherwise.
