@@ -49,7 +49,7 @@ func (t *Config) All(given swop.Given) map[string]work.Type {
 	limit := time.Duration(t.Options.PrepareTimeout.Or(start.DefaultPrepare))
 	types := map[string]work.Type{
 		task.PullImage: {Executor: puller, Image: puller.Image, Repeats: true}, task.RunSwarm: t.inContainers(given),
-		task.MakeUserContainer: t.builds(given, puller), task.MakeSwarmUserContent: t.content(given),
+		task.RunJob: t.jobsInContainers(given), task.MakeUserContainer: t.builds(given, puller), task.MakeSwarmUserContent: t.content(given),
 	}
 	if t.Process {
 		types[task.RunSwarm] = t.asProcesses(given)
@@ -104,6 +104,11 @@ func (t *Config) jobs(given swop.Given) work.Type {
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: &runjob.Processes{
 		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Log: t.Log,
 	}}
+}
+
+func (t *Config) jobsInContainers(given swop.Given) work.Type {
+	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Limits: given.Terms.Limits, Log: t.Log}
+	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: c, Image: c.Image}
 }
 
 // lookup finds the addresses of a host by this one's resolver.

@@ -1,0 +1,193 @@
+package runjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/netip"
+	"os"
+	"path"
+	"sync"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/localimage"
+	"github.com/swarmd/swarmd/internal/work/volume"
+)
+
+// What a member finds in its container. The second file is where images for Oracle's Distributed Jobs look.
+const (
+	runDir     = "/run/swarm"
+	oracleDir  = "/home/datascience"
+	oracleFile = "job_run_cluster_metadata.json"
+)
+
+// Containers runs members as containers. What has become of them the engine tells, which has all of a member by its labels.
+type Containers struct {
+	Node  string // the host's name in the swarm
+	Scope string
+	Open  func(ctx context.Context) (*engine.Engine, error)
+	// Lookup finds the addresses of hosts that are known by names.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Limits are what members of one epoch may take of this host together.
+	Limits policy.Limits
+	Log    *slog.Logger
+
+	making sync.Mutex // of networks: one at a time
+	prober prober
+}
+
+var (
+	_ work.Executor = (*Containers)(nil)
+	_ work.Printer  = (*Containers)(nil)
+)
+
+// Image finds the image of a job at the engine, and fetches none.
+func (c *Containers) Image(ctx context.Context, t *task.Task) (*policy.Image, error) {
+	job, err := jobfile.Decode(t.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	name := job.Image
+	for _, g := range job.Groups {
+		name = g.Image // all have the same, which its owner is asked about
+	}
+	if name == "" {
+		return nil, fmt.Errorf("job %s has no image, and this host runs jobs in containers: name one", job.Name)
+	}
+	e, err := c.Open(ctx)
+	if err != nil {
+		return nil, work.EngineFails(err)
+	}
+	defer e.Close()
+	return localimage.OfName(ctx, e, name, &engine.Error{
+		Err:  fmt.Errorf("job %s needs image %.200s, and this host has none of that name", job.Name, name),
+		Help: "have it fetched by a task of type PULL_IMAGE, or built there",
+	})
+}
+
+// Prepare implements work.Executor: it makes the member's container, with all that it finds there, and the network that the members share.
+func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
+	job, w, err := jobOf(j)
+	if err != nil {
+		return err
+	}
+	if err := c.Clean(ctx, j.Label); err != nil { // of a try before
+		return err
+	}
+	e, err := c.Open(ctx)
+	if err != nil {
+		return work.OfEngine(err)
+	}
+	defer e.Close()
+	image, err := localimage.Decided(ctx, e, j)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
+	}
+	g, network, err := c.ground(ctx, e, j, job)
+	if err != nil {
+		return err
+	}
+	m, err := memberOf(j, job, w, g)
+	if err != nil {
+		return err
+	}
+	nodes, err := metadata(m.placed, groupsOf(j.World))
+	if err != nil {
+		return err
+	}
+	spec, err := c.spec(m, j, image, network)
+	if err != nil {
+		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
+	}
+	id, err := container.Make(ctx, container.New(e, c.Log), spec, engine.RoleMember)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
+	}
+	return work.OfEngine(fill(ctx, e, id, spec.User, job.Source, nodes))
+}
+
+// ground is what members stand on: a network of their own without a way out, or the host's.
+func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job) (g ground, network string, err error) {
+	g.metadata = path.Join(runDir, metadataFile)
+	switch job.Network {
+	case jobfile.Private:
+		for _, p := range j.World {
+			if p.Node != j.Node {
+				return g, "", fmt.Errorf("job %s has a private network, which is on one host, and members on %s and %s: run it with network: host", job.Name, j.Node, p.Node)
+			}
+		}
+		network, g.addresses, err = c.private(ctx, e, j)
+		return g, network, work.OfEngine(err)
+	case jobfile.Host:
+		if g.addresses, err = resolved(ctx, j.World, c.Lookup); err == nil {
+			g.device = deviceOf(g.addresses[j.Member])
+		}
+		return g, jobfile.Host, err
+	}
+	return g, "", fmt.Errorf("job %s asks for the network %s, and this version of swarmd gives members private and host alone", job.Name, job.Network)
+}
+
+// spec is the member's container.
+func (c *Containers) spec(m member, j work.Job, image, network string) (s container.Spec, err error) {
+	if m.group.Image == "" {
+		return s, errors.New("it has no image, and this host runs jobs in containers: name one")
+	}
+	if err := checkEnv(m.group.Env, false); err != nil {
+		return s, err
+	}
+	s = container.Spec{
+		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), Image: image, WorkDir: path.Join(runDir, sourceDir), Network: network,
+		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, Grace: m.job.Grace,
+		User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
+	}
+	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {
+		s.Cmd = []string{} // the image's own
+	}
+	if network != jobfile.Host {
+		s.IP = m.placed.Members[m.program.Rank].Address
+	}
+	for _, v := range m.program.Env {
+		s.Env = append(s.Env, v.Name+"="+v.Value)
+	}
+	asked, err := json.Marshal(questionOf(m))
+	if err != nil {
+		return s, err
+	}
+	for k, v := range volume.Labels(j.Label, engine.RoleMember, c.Scope) {
+		s.Labels = append(s.Labels, k+"="+v)
+	}
+	s.Labels = append(s.Labels, engine.LabelReady+"="+string(asked))
+	holdTo(&s, m.group.Resources, c.Limits, ownMembers(j))
+	c.Log.Info("made a member of a job", "job", m.job.Name, "group", m.group.Name, "rank", m.program.Rank, "isolation", s.Isolation())
+	return s, nil
+}
+
+// ownMembers is how many members of the epoch are this host's.
+func ownMembers(j work.Job) (n int) {
+	for _, p := range j.World {
+		if p.Node == j.Node {
+			n++
+		}
+	}
+	return n
+}
+
+// holdTo holds a member to what it asks for, and to its part of what the host gives: the less of the two.
+func holdTo(s *container.Spec, asks jobfile.Resources, gives policy.Limits, members int) {
+	least := func(a, b float64) float64 {
+		if a == 0 || b == 0 {
+			return a + b
+		}
+		return math.Min(a, b)
+	}
+	s.CPUs = least(float64(asks.CPU)/1000, gives.CPUs/float64(members))
+	s.Memory = int64(least(float64(asks.Memory), float64(gives.Memory/int64(members))))
+}

@@ -1,0 +1,222 @@
+package runjob_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
+	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/runjob"
+)
+
+// lab is a host with a container engine.
+type lab struct {
+	t     *testing.T
+	e     *engine.Engine
+	scope string
+}
+
+func newLab(t *testing.T) lab {
+	t.Helper()
+	return lab{t, enginetest.Engine(t), enginetest.Scope(t)}
+}
+
+// containers are those of a SWOP that was just started.
+func (l lab) containers() *runjob.Containers {
+	return &runjob.Containers{
+		Node: "swop-1", Scope: l.scope, Open: func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, "") },
+		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Limits: policy.Limits{CPUs: 2, Memory: 4 << 30},
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// jobs are the members of a job on one host, whose image was decided on.
+func (l lab) jobs(n int, files map[string]string, lines ...string) (all []work.Job) {
+	l.t.Helper()
+	j := one(files, lines...)
+	image, err := l.containers().Image(l.t.Context(), j.Task)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	j.Image = image
+	site := j.World[0]
+	j.World = nil
+	for range n {
+		j.World = append(j.World, site)
+	}
+	for i := range n {
+		j.Member = uint32(i)
+		all = append(all, j)
+	}
+	return all
+}
+
+// start prepares members, all at a time as a host does, and starts them.
+func (l lab) start(c *runjob.Containers, jobs []work.Job) {
+	l.t.Helper()
+	var all errgroup.Group
+	for _, j := range jobs {
+		all.Go(func() error { return c.Prepare(l.t.Context(), j) })
+	}
+	if err := all.Wait(); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, s := range l.found(c, len(jobs)) {
+		if s.State != task.Prepared {
+			l.t.Fatalf("prepared: %+v", s)
+		}
+	}
+	for _, j := range jobs {
+		if s, err := c.Start(l.t.Context(), j); err != nil || s.State != task.Started {
+			l.t.Fatal(s, err)
+		}
+	}
+}
+
+// found are so many members, by index.
+func (l lab) found(c *runjob.Containers, n int) []work.Found {
+	l.t.Helper()
+	all, err := c.Find(l.t.Context())
+	if err != nil || len(all) != n {
+		l.t.Fatalf("found %+v, %v", all, err)
+	}
+	slices.SortFunc(all, func(a, b work.Found) int { return int(a.Member) - int(b.Member) })
+	return all
+}
+
+// until looks until all members are in a state.
+func (l lab) until(c *runjob.Containers, n int, want task.State) []work.Found {
+	l.t.Helper()
+	deadline := time.After(enginetest.Timeout)
+	for {
+		all := l.found(c, n)
+		if !slices.ContainsFunc(all, func(f work.Found) bool { return f.State != want }) {
+			return all
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			l.t.Fatalf("still %+v", all)
+		}
+	}
+}
+
+func (l lab) lines(c *runjob.Containers, j work.Job) string {
+	l.t.Helper()
+	var all []string
+	if err := c.Print(l.t.Context(), j.Label, 100, false, func(_, line string) error {
+		all = append(all, line)
+		return nil
+	}); err != nil {
+		l.t.Fatal(err)
+	}
+	return strings.Join(all, "\n")
+}
+
+// clean removes all members, and holds that nothing is left, neither of them nor of their network.
+func (l lab) clean(c *runjob.Containers, jobs []work.Job) {
+	l.t.Helper()
+	for range 2 { // the second time nothing is left to do
+		for _, j := range jobs {
+			if err := c.Clean(l.t.Context(), j.Label); err != nil {
+				l.t.Fatal(err)
+			}
+		}
+	}
+	l.found(c, 0)
+	if left := enginetest.Left(l.t, l.e, l.scope); len(left) > 0 {
+		l.t.Errorf("left: %q", left)
+	}
+}
+
+// TestRanksOfPyTorch holds that two ranks find each other in a network of their own, add up what they have, and have no way out; and that a restarted
+// host finds how they ended.
+func TestRanksOfPyTorch(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, engine.ImagePYT, "scripts/images pyt")
+	jobs := l.jobs(2, python(
+		"import json, os, socket, torch, torch.distributed as dist",
+		"dist.init_process_group('gloo', init_method='env://')",
+		"x = torch.ones(3) * (dist.get_rank() + 1)",
+		"dist.all_reduce(x)",
+		"nodes = [json.load(open(f)) for f in (os.environ['CLUSTER_NODES_METADATA_FILE'], '/home/datascience/job_run_cluster_metadata.json')]",
+		"assert nodes[0] == nodes[1] and [n['Rank'] for n in nodes[0]] == ['0', '1']",
+		"assert [socket.gethostbyname(n['FQDN']) for n in nodes[0]] == [n['IPAddress'] for n in nodes[0]]",
+		"assert socket.gethostname() == os.environ['SWARM_NODE_FQDN'] == 'node-%d' % dist.get_rank()",
+		"print('rank', dist.get_rank(), x.tolist(), len(socket.if_nameindex()), 'interfaces')",
+		"open('written', 'w').write('x')",
+		"dist.destroy_process_group()",
+	), "framework: pytorch", "image: "+engine.ImagePYT, "replicas: 2", "command: train.py")
+	c := l.containers()
+	l.start(c, jobs)
+	networks, err := l.e.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))})
+	if err != nil || len(networks) != 1 || !networks[0].Internal { // out of which the engine lets nothing
+		t.Errorf("networks %+v, %v", networks, err)
+	}
+	for i, f := range l.until(l.containers(), 2, task.Exited) {
+		if f.Code != 0 || f.Label != jobs[i].Label {
+			t.Errorf("%+v", f)
+		}
+		if got, want := l.lines(c, jobs[i]), "rank "+string(rune('0'+i))+" [3.0, 3.0, 3.0] 2 interfaces"; !strings.Contains(got, want) {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+	}
+	l.clean(c, jobs)
+}
+
+// TestMembersInContainersAreReadyAndEnd holds that they are asked in their container, that they are asked to end, and how they fail.
+func TestMembersInContainersAreReadyAndEnd(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	jobs := l.jobs(1, map[string]string{"up.sh": "#!/bin/sh\ntouch /tmp/up\nwhile :; do sleep 1; done\n"},
+		"image: "+enginetest.TestImage, "command: ./up.sh", "ready: {command: test -f /tmp/up, period: 1s}", "grace: 1s", "resources: {cpu: 0.5, memory: 64MiB}")
+	c := l.containers()
+	l.start(c, jobs)
+	l.until(c, 1, task.Ready)
+	l.clean(c, jobs)
+
+	jobs = l.jobs(1, map[string]string{"fails.sh": "#!/bin/sh\necho boom\nexit 3\n"}, "image: "+enginetest.TestImage, "command: ./fails.sh", "network: host")
+	l.start(c, jobs)
+	if f := l.until(c, 1, task.Exited)[0]; f.Code != 3 || f.Said != "boom" {
+		t.Errorf("%+v", f)
+	}
+	l.clean(c, jobs)
+}
+
+// TestWhatIsLeftOfAPreparation is found, and removed, also where it is the network alone.
+func TestWhatIsLeftOfAPreparation(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	jobs := l.jobs(2, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "replicas: 2")
+	c := l.containers()
+	for _, j := range jobs {
+		if err := c.Prepare(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := jobs[0]
+	bad.World[1].Node = "swop-2"
+	if err := c.Prepare(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "private network, which is on one host") {
+		t.Errorf("on two hosts: %v", err)
+	}
+	bad.World[1].Node = "swop-1"
+	second := l.containers()
+	if err := second.Clean(t.Context(), jobs[0].Label); err != nil {
+		t.Fatal(err)
+	}
+	l.found(second, 1)
+	l.clean(second, jobs)
+}

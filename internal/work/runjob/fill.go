@@ -1,0 +1,90 @@
+package runjob
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// fill puts a job's source and the file that names all members into a container that was not started: whole, before anything reads them. They are
+// the program's own.
+func fill(ctx context.Context, e *engine.Engine, id, user string, source []jobfile.File, nodes []byte) error {
+	for _, part := range []struct {
+		dir   string
+		files []jobfile.File
+		empty []string // folders
+	}{
+		{runDir, append(beneath(sourceDir, source), jobfile.File{Path: metadataFile, Data: nodes}), []string{sourceDir}},
+		{oracleDir, []jobfile.File{{Path: oracleFile, Data: nodes}}, nil},
+	} {
+		raw, err := packed(part.files, part.empty, user)
+		if err != nil {
+			return err
+		}
+		if err := e.CopyToContainer(ctx, id, part.dir, bytes.NewReader(raw), container.CopyToContainerOptions{}); err != nil {
+			return engine.Explain(fmt.Errorf("write a member's files: %w", err))
+		}
+	}
+	return nil
+}
+
+func beneath(dir string, files []jobfile.File) (all []jobfile.File) {
+	for _, f := range files {
+		f.Path = path.Join(dir, f.Path)
+		all = append(all, f)
+	}
+	return all
+}
+
+// packed is an archive of files and of the folders that they are in, which are a user's.
+func packed(files []jobfile.File, folders []string, user string) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	uid, gid := numbers(user)
+	made := map[string]bool{".": true}
+	var folder func(dir string) error
+	folder = func(dir string) error {
+		if made[dir] {
+			return nil
+		}
+		made[dir] = true
+		return errors.Join(folder(path.Dir(dir)), w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, Uid: uid, Gid: gid}))
+	}
+	for _, dir := range folders {
+		if err := folder(dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range files {
+		err := folder(path.Dir(f.Path))
+		if err == nil {
+			err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(modeOf(f) & fs.ModePerm), Size: int64(len(f.Data)), Uid: uid, Gid: gid})
+		}
+		if err == nil {
+			_, err = w.Write(f.Data)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), w.Close()
+}
+
+// numbers are those of a container's UID:GID.
+func numbers(user string) (uid, gid int) {
+	u, g, _ := strings.Cut(user, ":")
+	uid, _ = strconv.Atoi(u)
+	gid, _ = strconv.Atoi(g)
+	return uid, gid
+}

@@ -1,0 +1,250 @@
+package runjob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/framework"
+	launcher "github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/volume"
+)
+
+// unknownCode is the exit code of a container that the engine says failed, and no more.
+const unknownCode = -1
+
+// list returns the containers of this host's members.
+func (c *Containers) list(ctx context.Context, e *engine.Engine) (map[work.Label]container.Summary, error) {
+	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", engine.LabelRole+"="+engine.RoleMember), filters.Arg("label", engine.LabelScope+"="+c.Scope), filters.Arg("label", engine.LabelHost+"="+c.Node),
+	)})
+	if err != nil {
+		return nil, engine.Explain(fmt.Errorf("look for containers of jobs: %w", err))
+	}
+	found := map[work.Label]container.Summary{}
+	for _, x := range all {
+		if inherited, err := e.Inherited(ctx, x.Labels, x.ImageID); err != nil {
+			return nil, err
+		} else if l, ok := volume.Member(x.Labels); ok && !inherited {
+			found[l] = x
+		}
+	}
+	return found, nil
+}
+
+// Start implements work.Executor.
+func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error) {
+	err := c.of(ctx, j.Label, func(e *engine.Engine, x container.Summary) error { return launcher.Begin(ctx, e, x.ID) })
+	return work.Status{State: task.Started}, work.OfEngine(err)
+}
+
+// of does something with a member's container.
+func (c *Containers) of(ctx context.Context, l work.Label, do func(e *engine.Engine, x container.Summary) error) error {
+	e, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	found, err := c.list(ctx, e)
+	if err != nil {
+		return err
+	}
+	x, is := found[l]
+	if !is {
+		return errGone
+	}
+	return do(e, x)
+}
+
+var errGone = fmt.Errorf("its container is gone: somebody else has removed it")
+
+// Find implements work.Executor. Members that run are asked whether they are ready, all at a time.
+func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
+	e, err := c.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	found, err := c.list(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	all, i := make([]work.Found, len(found)), 0
+	var looks errgroup.Group
+	for l, x := range found {
+		f := &all[i]
+		i++
+		looks.Go(func() (err error) {
+			f.Label = l
+			f.Status, err = c.status(ctx, e, l, x)
+			return err
+		})
+	}
+	if err := looks.Wait(); err != nil {
+		return nil, err
+	}
+	left, err := c.bare(ctx, e, found)
+	return append(all, left...), err
+}
+
+// bare are members that have no more than the network of their epoch, as one whose host ended while it was prepared.
+func (c *Containers) bare(ctx context.Context, e *engine.Engine, found map[work.Label]container.Summary) (all []work.Found, err error) {
+	networks, err := c.networks(ctx, e)
+	for _, n := range networks {
+		l, ok := volume.Member(n.Labels)
+		used := false
+		for other := range found {
+			used = used || sameEpoch(l, other)
+		}
+		if ok && !used {
+			all = append(all, work.Found{Label: l, Status: work.Status{State: task.Prepared}})
+		}
+	}
+	return all, err
+}
+
+func sameEpoch(a, b work.Label) bool {
+	a.Member = b.Member
+	return a == b
+}
+
+func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label, x container.Summary) (work.Status, error) {
+	switch x.State {
+	case container.StateCreated:
+		return work.Status{State: task.Prepared}, nil
+	case container.StateExited, container.StateDead, "stopped":
+		return exitOf(ctx, e, x)
+	}
+	var q question
+	if err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); err != nil {
+		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil
+	}
+	s := work.Status{State: task.Started}
+	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return execIn(ctx, e, x.ID, command) })
+	if s.Text = why; ready {
+		s.State, s.Text = task.Ready, ""
+	}
+	return s, nil
+}
+
+// exitOf is how a container ended.
+func exitOf(ctx context.Context, e *engine.Engine, x container.Summary) (s work.Status, err error) {
+	s.State = task.Exited
+	info, err := e.ContainerInspect(ctx, x.ID)
+	if err != nil || info.State == nil {
+		return s, engine.Explain(fmt.Errorf("look at container %s: %w", engine.ShortID(x.ID), err))
+	}
+	s.Code = int32(info.State.ExitCode) //nolint:gosec // 0 to 255
+	switch {
+	case s.Code == 0 && info.State.Error == "":
+		return s, nil
+	case info.State.OOMKilled:
+		s.Text = "it was killed for memory: raise memory under resources, or under limits in its host's policy"
+	case info.State.Error != "":
+		s.Text = work.LastLines([]string{info.State.Error})
+	}
+	if s.Code == 0 {
+		s.Code = unknownCode
+	}
+	s.Said = work.LastLines(e.LastLines(ctx, x.ID))
+	return s, nil
+}
+
+// execLook is between two looks whether a command has ended.
+const execLook = 50 * time.Millisecond
+
+// execIn runs a command in a container, whose error is that it did not end with 0.
+func execIn(ctx context.Context, e *engine.Engine, id string, command []string) error {
+	made, err := e.ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: command})
+	if err != nil {
+		return err
+	}
+	if err := e.ContainerExecStart(ctx, made.ID, container.ExecStartOptions{Detach: true}); err != nil {
+		return err
+	}
+	for {
+		state, err := e.ContainerExecInspect(ctx, made.ID)
+		switch {
+		case err != nil:
+			return err
+		case !state.Running && state.ExitCode == 0:
+			return nil
+		case !state.Running:
+			return fmt.Errorf("%s: exit code %d", strings.Join(command, " "), state.ExitCode)
+		}
+		if err := pause.For(ctx, execLook); err != nil {
+			return err
+		}
+	}
+}
+
+// Clean implements work.Executor: the engine asks the member's program to end, kills it after the job's grace, and removes all that it has.
+func (c *Containers) Clean(ctx context.Context, l work.Label) error {
+	e, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	found, err := c.list(ctx, e)
+	if err != nil {
+		return err
+	}
+	if x, is := found[l]; is {
+		if err := end(ctx, e, x); err != nil {
+			return err
+		}
+		delete(found, l)
+	}
+	c.prober.forget(l)
+	for other := range found {
+		if sameEpoch(other, l) {
+			return nil // it has the network
+		}
+	}
+	return c.removeNetwork(ctx, e, l)
+}
+
+func end(ctx context.Context, e *engine.Engine, x container.Summary) error {
+	if x.State == container.StatePaused {
+		_ = e.ContainerUnpause(ctx, x.ID) // else it is killed
+	}
+	if x.State != container.StateCreated {
+		if err := e.ContainerStop(ctx, x.ID, container.StopOptions{}); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsNotModified(err) {
+			return engine.Explain(fmt.Errorf("stop container %s: %w", engine.ShortID(x.ID), err))
+		}
+	}
+	if err := e.ContainerRemove(ctx, x.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !errdefs.IsNotFound(err) {
+		return engine.Explain(fmt.Errorf("remove container %s: %w", engine.ShortID(x.ID), err))
+	}
+	return nil
+}
+
+// Print implements work.Printer, by the engine's logs.
+func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
+	err := c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
+		if x.State == container.StateCreated {
+			return nil
+		}
+		return e.Printed(ctx, x.ID, tail, follow, func(line string) error { return emit(framework.NameOf(int(l.Member)), line) })
+	})
+	if err == errGone { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	return err
+}
+
+// nameOf is the name of a member's container.
+func (c *Containers) nameOf(l work.Label) string {
+	return fmt.Sprintf("%s-%d", c.networkName(l), l.Member)
+}

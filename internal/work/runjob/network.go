@@ -1,0 +1,137 @@
+package runjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/volume"
+)
+
+// firstHost is how many addresses of a network are left to the engine before those of members.
+const firstHost = 2
+
+// private is the network that the members of an epoch share, which leads to nowhere else, and their addresses in it. It is made if it is not there.
+func (c *Containers) private(ctx context.Context, e *engine.Engine, j work.Job) (name string, all []netip.Addr, err error) {
+	c.making.Lock()
+	defer c.making.Unlock()
+	found, err := c.networksOf(ctx, e, j.Label)
+	if err != nil {
+		return "", nil, err
+	}
+	name = c.networkName(j.Label)
+	var subnet netip.Prefix
+	if len(found) > 0 {
+		subnet, err = subnetOf(found[0])
+	} else {
+		subnet, err = c.makeNetwork(ctx, e, j.Label, name)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	all, err = addressesIn(subnet, len(j.World))
+	return name, all, err
+}
+
+// makeNetwork makes a network of which the members' addresses are known before they start. An engine takes these in a subnet that it was told
+// alone, and only it knows which is free: so it chooses one, and is told that.
+func (c *Containers) makeNetwork(ctx context.Context, e *engine.Engine, l work.Label, name string) (netip.Prefix, error) {
+	options := network.CreateOptions{Internal: true, Labels: volume.Labels(l, engine.RoleMember, c.Scope)}
+	free, err := c.create(ctx, e, name, options)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	subnet, err := subnetOf(free)
+	if err = errors.Join(err, e.NetworkRemove(ctx, free.ID)); err != nil {
+		return netip.Prefix{}, engine.Explain(fmt.Errorf("make a network of a job's: %w", err))
+	}
+	options.IPAM = &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String()}}}
+	_, err = c.create(ctx, e, name, options)
+	return subnet, err
+}
+
+func (c *Containers) create(ctx context.Context, e *engine.Engine, name string, options network.CreateOptions) (network.Inspect, error) {
+	made, err := e.NetworkCreate(ctx, name, options)
+	if err != nil {
+		return network.Inspect{}, engine.Explain(fmt.Errorf("make a network of a job's: %w", err))
+	}
+	n, err := e.NetworkInspect(ctx, made.ID, network.InspectOptions{})
+	if err != nil {
+		return n, engine.Explain(fmt.Errorf("look at a network of a job's: %w", err))
+	}
+	return n, nil
+}
+
+// networks are those of this host's members.
+func (c *Containers) networks(ctx context.Context, e *engine.Engine) ([]network.Inspect, error) {
+	found, err := e.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", engine.LabelRole+"="+engine.RoleMember), filters.Arg("label", engine.LabelScope+"="+c.Scope), filters.Arg("label", engine.LabelHost+"="+c.Node),
+	)})
+	if err != nil {
+		return nil, engine.Explain(fmt.Errorf("look for networks of jobs: %w", err))
+	}
+	return found, nil
+}
+
+// networksOf are the networks of an epoch.
+func (c *Containers) networksOf(ctx context.Context, e *engine.Engine, l work.Label) (all []network.Inspect, err error) {
+	found, err := c.networks(ctx, e)
+	for _, n := range found {
+		if of, ok := volume.Member(n.Labels); ok && sameEpoch(of, l) {
+			all = append(all, n)
+		}
+	}
+	return all, err
+}
+
+// removeNetwork removes the network of an epoch that has no members left.
+func (c *Containers) removeNetwork(ctx context.Context, e *engine.Engine, l work.Label) error {
+	c.making.Lock()
+	defer c.making.Unlock()
+	found, err := c.networksOf(ctx, e, l)
+	if err != nil {
+		return err
+	}
+	for _, n := range found {
+		if err := e.NetworkRemove(ctx, n.ID); err != nil && !errdefs.IsNotFound(err) {
+			return engine.Explain(fmt.Errorf("remove network %s: %w", n.Name, err))
+		}
+	}
+	return nil
+}
+
+func (c *Containers) networkName(l work.Label) string {
+	return fmt.Sprintf("%s-job-%s-%d-%s", c.Scope, l.Assignment, l.Epoch, l.Node)
+}
+
+func subnetOf(n network.Inspect) (netip.Prefix, error) {
+	for _, x := range n.IPAM.Config {
+		if p, err := netip.ParsePrefix(x.Subnet); err == nil && p.Addr().Is4() {
+			return p.Masked(), nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("the engine gave network %s no IPv4 subnet: see its address pools", n.Name)
+}
+
+// addressesIn are so many of a subnet, by rank.
+func addressesIn(subnet netip.Prefix, n int) (all []netip.Addr, err error) {
+	a := subnet.Addr()
+	for range firstHost {
+		a = a.Next()
+	}
+	for range n {
+		all = append(all, a)
+		a = a.Next()
+	}
+	if !subnet.Contains(a) { // the last is for all of the network
+		return nil, fmt.Errorf("the engine's networks have no room for %d members: give it larger address pools", n)
+	}
+	return all, nil
+}
