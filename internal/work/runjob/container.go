@@ -79,14 +79,14 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Clean(ctx, j.Label); err != nil { // of a try before
-		return err
-	}
 	e, err := c.Open(ctx)
 	if err != nil {
 		return work.OfEngine(err)
 	}
 	defer e.Close()
+	if _, err := c.remove(ctx, e, j.Label); err != nil { // what a try before has left; the network may have another member by now
+		return work.OfEngine(err)
+	}
 	image, err := localimage.Decided(ctx, e, j)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))

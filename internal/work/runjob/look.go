@@ -161,6 +161,9 @@ func exitOf(ctx context.Context, e *engine.Engine, x container.Summary) (s work.
 	return s, nil
 }
 
+// startLook is between two looks whether a member that is followed has started.
+const startLook = time.Second
+
 // execLook is between two looks whether a command has ended.
 const execLook = 50 * time.Millisecond
 
@@ -196,23 +199,31 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	defer e.Close()
-	found, err := c.list(ctx, e)
+	others, err := c.remove(ctx, e, l)
 	if err != nil {
 		return err
 	}
-	if x, is := found[l]; is {
-		if err := end(ctx, e, x); err != nil {
-			return err
-		}
-		delete(found, l)
-	}
-	c.prober.forget(l)
-	for other := range found {
+	for other := range others {
 		if sameEpoch(other, l) {
 			return nil // it has the network
 		}
 	}
 	return c.removeNetwork(ctx, e, l)
+}
+
+// remove ends and removes a member's container, and returns those of the others.
+func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label) (others map[work.Label]container.Summary, err error) {
+	if others, err = c.list(ctx, e); err != nil {
+		return nil, err
+	}
+	if x, is := others[l]; is {
+		if err := end(ctx, e, x); err != nil {
+			return nil, err
+		}
+	}
+	delete(others, l)
+	c.prober.forget(l)
+	return others, nil
 }
 
 func end(ctx context.Context, e *engine.Engine, x container.Summary) error {
@@ -230,11 +241,17 @@ func end(ctx context.Context, e *engine.Engine, x container.Summary) error {
 	return nil
 }
 
-// Print implements work.Printer, by the engine's logs.
+// Print implements work.Printer, by the engine's logs. What is followed may not have started yet, as where groups start in order.
 func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
 	err := c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
-		if x.State == container.StateCreated {
-			return nil
+		for x.State == container.StateCreated {
+			if !follow || pause.For(ctx, startLook) != nil {
+				return nil
+			}
+			found, err := c.list(ctx, e)
+			if x = found[l]; err != nil || x.ID == "" {
+				return err
+			}
 		}
 		return e.Printed(ctx, x.ID, tail, follow, func(line string) error { return emit(framework.NameOf(int(l.Member)), line) })
 	})

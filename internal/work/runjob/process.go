@@ -85,7 +85,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
-	return o.write(dir)
+	return errors.Join(os.WriteFile(filepath.Join(dir, outputFile), nil, 0o600), o.write(dir)) // there is something to follow
 }
 
 // order is what the member's keeper is told.
@@ -249,15 +249,22 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 		p.Log.WarnContext(ctx, "a file of a job's member is damaged: see the disk", "err", err)
 		return work.Status{State: task.Exited, Code: detached.UnknownExit, Text: "what this host kept of it is damaged: see its SWOP's log, and run the job again"}
 	}
-	code, ended := detached.ExitNoted(filepath.Join(dir, exitFile))
-	if _, err := os.Stat(filepath.Join(dir, begunFile)); err != nil && !ended {
+	if !begun(dir) {
 		return work.Status{State: task.Prepared}
 	}
+	code, _ := detached.ExitNoted(filepath.Join(dir, exitFile))
 	s := work.Status{State: task.Exited, Code: int32(code)} //nolint:gosec // an exit code
 	if code != 0 {
 		s.Said = work.LastLines(detached.LastLines(filepath.Join(dir, outputFile)))
 	}
 	return s
+}
+
+// begun reports whether a member was started. One that was and does not run has ended.
+func begun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, begunFile))
+	_, ended := detached.ExitNoted(filepath.Join(dir, exitFile))
+	return err == nil || ended
 }
 
 // Clean implements work.Executor: it asks the member's program to end, kills it after the job's grace, and leaves nothing behind.
@@ -289,7 +296,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	return os.RemoveAll(dir)
 }
 
-// Print implements work.Printer.
+// Print implements work.Printer. What is followed may not have started yet, as where groups start in order.
 func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
 	dir := p.memberDir(l)
 	over := func() bool {
@@ -297,7 +304,7 @@ func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bo
 			return true
 		}
 		live, err := p.live()
-		return err == nil && !p.runs(live, dir)
+		return err == nil && !p.runs(live, dir) && begun(dir)
 	}
 	return detached.Printed(ctx, filepath.Join(dir, outputFile), tail, follow, over, func(line string) error { return emit(framework.NameOf(int(l.Member)), line) })
 }

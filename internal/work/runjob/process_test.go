@@ -177,6 +177,31 @@ func TestAMemberRuns(t *testing.T) {
 	}
 }
 
+// TestWhatIsFollowedMayStartLater holds that nothing is missed of what a member prints that was only prepared when somebody began to follow it, and
+// that following ends with it.
+func TestWhatIsFollowedMayStartLater(t *testing.T) {
+	p := newHost(t).processes()
+	j := one(python("print('late')"), "command: train.py")
+	if err := p.Prepare(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { clean(t, p, j.Label) })
+	var got []string
+	followed := make(chan error, 1)
+	go func() {
+		followed <- p.Print(t.Context(), j.Label, 10, true, func(_, line string) error {
+			got = append(got, line)
+			return nil
+		})
+	}()
+	if _, err := p.Start(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-followed; err != nil || strings.Join(got, "\n") != "late" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestHowAMemberFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lines []string
