@@ -88,6 +88,8 @@ type Type struct {
 	World bool
 	// CleanLimit bounds one try to clean up, where members have long to end; 0: two minutes.
 	CleanLimit time.Duration
+	// Lease is told until when members may run, by the last answer of a leader, for those that end by themselves when that is over; nil: nobody is.
+	Lease func(until time.Time) error
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
 	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out, unless it is a [Passing]. Of a [Passing]
 	// and a [Lasting] the swarm gets to know their words alone. Nil: no task of the type has an image.

@@ -42,7 +42,8 @@ type Host struct {
 	members map[Label]*member
 	sights  map[string]*sight // by type
 	worlds  map[epoch][]task.Site
-	count   int // counts the ends of workers
+	count   int       // counts the ends of workers
+	leased  time.Time // what was heard when it was told last until when members may run
 }
 
 // New returns a host that does nothing until Run.
@@ -111,6 +112,26 @@ func (h *Host) step(ctx context.Context, now time.Time) {
 		h.act(ctx, m, now)
 	}
 	h.publish(all)
+	prolong(h)
+}
+
+// prolong tells until when members may run, whenever a leader has answered.
+func prolong(h *Host) {
+	h.mu.Lock()
+	heard := h.heard
+	h.mu.Unlock()
+	if len(h.members) == 0 || !heard.After(h.leased) {
+		return
+	}
+	h.leased = heard
+	for kind, t := range h.cfg.Types {
+		if t.Lease == nil {
+			continue
+		}
+		if err := t.Lease(heard.Add(lease)); err != nil {
+			h.cfg.Log.Warn("can't note until when members of assignments may run: they end by themselves", "task_type", kind, "err", err)
+		}
+	}
 }
 
 // compare holds what is committed against the members that are known.

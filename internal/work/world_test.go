@@ -113,3 +113,31 @@ func TestAHostThatNeverHearsWhereMembersAre(t *testing.T) {
 		}
 	})
 }
+
+// TestExecutorsAreToldHowLongMembersMayRun holds that the lease is prolonged by answers of a leader alone.
+func TestExecutorsAreToldHowLongMembersMayRun(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.ends()
+		var told []time.Time
+		l.kind = work.Type{Lease: func(until time.Time) error {
+			told = append(told, until)
+			return nil
+		}}
+		l.start()
+		l.shows(1, task.HostedMember{State: task.Placed})
+		l.beat(10 * time.Second)
+		synctest.Wait()
+		if len(told) < 5 {
+			t.Fatalf("told %v", told)
+		}
+		n, left := len(told), time.Until(told[len(told)-1])
+		if left > task.LeaseMS*time.Millisecond || left < (task.LeaseMS-2000)*time.Millisecond {
+			t.Errorf("last until in %v", left)
+		}
+		l.away(20 * time.Second)
+		synctest.Wait()
+		if len(told) > n+1 {
+			t.Errorf("without a leader it was told %d times more", len(told)-n)
+		}
+	})
+}

@@ -101,9 +101,10 @@ func (t *Config) asProcesses(given swop.Given) work.Type {
 }
 
 func (t *Config) jobs(given swop.Given) work.Type {
-	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: &runjob.Processes{
+	p := &runjob.Processes{
 		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Log: t.Log,
-	}}
+	}
+	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: p, Lease: p.Lease}
 }
 
 func (t *Config) jobsInContainers(given swop.Given) work.Type {

@@ -67,17 +67,20 @@ func keep(dir string, end <-chan os.Signal) (code int, err error) {
 		return notStarted, err
 	}
 	defer remove()
+	l, err := newLease(o.Lease)
+	if err != nil {
+		return notStarted, err
+	}
 	cmd := exec.Command(o.Path, o.Args...) //nolint:noctx // it is ended below
 	cmd.Dir, cmd.Env = o.Dir, o.Env
 	p, err := child.Start(cmd, child.Output{Stdout: passOn}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {
 		return notStarted, fmt.Errorf("start %s: %w", o.Name, err)
 	}
-	select {
-	case <-p.Done():
-	case <-end:
-		p.Stop(o.Grace)
+	if l.watch(p.Done(), end) {
+		fmt.Fprintf(os.Stderr, "swarmd: %s is ended: no leader of the swarm answered its host for %v, or its SWOP is gone\n", o.Name, leaseFor)
 	}
+	p.Stop(o.Grace)
 	return code, endChildren()
 }
 

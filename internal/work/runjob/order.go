@@ -36,6 +36,7 @@ type order struct {
 	Dir   string
 	Grace time.Duration // between the request to end and the end
 	Ready question
+	Lease string // file
 }
 
 // write writes the order whole or not at all. Variables of a job are not to be read by every user of the host.

@@ -99,6 +99,7 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	source := filepath.Join(dir, sourceDir)
 	o = order{
 		Name: fmt.Sprintf("job %s, group %s, rank %d", m.job.Name, m.group.Name, m.program.Rank), Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
+		Lease: filepath.Join(p.Dir, leaseFile),
 	}
 	o.Ready.Here = true
 	extra := make([]string, 0, len(m.program.Env)+1)

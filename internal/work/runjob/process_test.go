@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -140,7 +141,7 @@ func clean(t *testing.T, p *runjob.Processes, l work.Label) {
 	if live, err := registry.List(scope); err != nil || len(live) > 0 {
 		t.Errorf("still runs: %+v, %v", live, err)
 	}
-	if left, err := os.ReadDir(p.Dir); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
+	if left, err := os.ReadDir(p.Dir); err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() != "lease" }) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
@@ -369,6 +370,24 @@ func TestJobsThatAHostCantRun(t *testing.T) {
 			t.Errorf("%q: %v, want %q", tt.lines, err, tt.want)
 		}
 		clean(t, p, j.Label)
+	}
+}
+
+// TestAMemberEndsWithItsLease holds that a keeper ends what it keeps when nobody prolongs its lease, with words, and not before: whatever has become
+// of who started it.
+func TestAMemberEndsWithItsLease(t *testing.T) {
+	p := newHost(t).processes()
+	if err := p.Lease(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	j := one(python("import signal", "print('up')", "signal.pause()"), "command: train.py")
+	started(t, p, j)
+	await(t, p, func(s work.Status) bool { return s.State == task.Ready && len(printed(t, p, j.Label)) > 0 })
+	if err := p.Lease(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if s := await(t, p, exited); s.Code != 143 || !strings.Contains(s.Said, "no leader of the swarm answered its host for 1m0s") {
+		t.Errorf("%+v", s)
 	}
 }
 
