@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
+)
+
+// TestJobsOfContainers: the job that init job begins for PyTorch runs as two containers on one host; the host's network is given by its owner alone,
+// and members that a killed SWOP leaves are taken up by the next one.
+func TestJobsOfContainers(t *testing.T) {
+	e, scope := enginetest.Engine(t), enginetest.Scope(t)
+	enginetest.NeedImage(t, e, engine.ImagePYT, "scripts/images pyt")
+	w := newSwarm(t)
+	w.authority()
+	w.SN(1).Sees(apiMarker)
+	const policy = "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n"
+	swop := w.owned(policy, "--ml-runtime", "docker")
+	ctl := func(code int, args ...string) string {
+		t.Helper()
+		got, out := w.swarmctl(args...)
+		if got != code {
+			t.Fatalf("%q: exit code %d, want %d\n%s", args, got, code, out)
+		}
+		return out
+	}
+	job := func(name string, lines ...string) string {
+		t.Helper()
+		dir := w.Path(name)
+		if err := os.MkdirAll(dir+"/source", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		program := "import time, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(1)\ndist.all_reduce(x)\nprint('sum', x.item(), flush=True)\n" +
+			"import sys\ntime.sleep(float(sys.argv[1]))\n"
+		text := "name: " + name + "\nframework: pytorch\nreplicas: 2\nsource: source\nimage: " + engine.ImagePYT + "\n" + strings.Join(lines, "\n") + "\n"
+		file := filepath.Join(dir, "job.yaml")
+		if err := errorOf(os.WriteFile(dir+"/source/train.py", []byte(program), 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0"))
+	if !strings.Contains(out, "swop/node/0: sum 2.0") || !strings.Contains(out, "swop/node/1: sum 2.0") {
+		t.Errorf("ranks of PyTorch:\n%s", out)
+	}
+	if out := ctl(1, "run", "job", "-f", job("open", "command: train.py 0", "network: host")); !strings.Contains(out, `asks for the network "host"`) {
+		t.Errorf("the host's network:\n%s", out)
+	}
+
+	ctl(0, "run", "job", job("long", "command: train.py 1000", "grace: 1s"))
+	ready := func() bool { return strings.Count(ctl(0, "get", "job", "status", "long"), " ready ") == 2 }
+	w.Until("both ranks to be ready", ready)
+	swop.Kill()
+	swop = w.owned(policy, "--ml-runtime", "docker")
+	w.Until("both ranks to be found again", ready)
+	ctl(0, "cancel", "job", "long")
+	w.Until("its end", func() bool { return strings.Contains(ctl(0, "get", "job", "status", "long"), "end         cancelled") })
+	w.Until("nothing to be left", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
+	swop.Stop()
+}
