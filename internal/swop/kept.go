@@ -126,8 +126,8 @@ func (k *Kept) forget() error {
 	return errors.Join(errs...)
 }
 
-// Print hands out what is kept of the last epoch of an assignment; false: nothing.
-func (k *Kept) Print(assignment string, tail int, emit func(from, line string) error) (bool, error) {
+// Print hands out what is kept of the last epoch of an assignment, but for members that were seen; false: nothing, or there was a later epoch.
+func (k *Kept) Print(assignment string, tail int, seen map[work.Label]bool, emit func(from, line string) error) (bool, error) {
 	entries, err := os.ReadDir(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -146,12 +146,25 @@ func (k *Kept) Print(assignment string, tail int, emit func(from, line string) e
 			names = append(names, e.Name())
 		}
 	}
+	for l := range seen {
+		if name := keptName(l); len(names) > 0 && epochOf(name) > epochOf(names[0]) {
+			return false, nil
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == keptName(l) })
+	}
 	for _, name := range names {
 		if err := printKept(filepath.Join(k.Dir, name), tail, emit); err != nil {
 			return true, err
 		}
 	}
 	return len(names) > 0, nil
+}
+
+// epochOf is the part of a kept file's name that says of which epoch it is. It sorts as epochs do.
+func epochOf(name string) string {
+	_, epoch, _ := strings.Cut(name, "_")
+	epoch, _, _ = strings.Cut(epoch, "_")
+	return epoch
 }
 
 // printKept hands out the last lines of each program in a file.

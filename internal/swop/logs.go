@@ -50,7 +50,7 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 			return err
 		}
 		for _, f := range found {
-			if seen[f.label] {
+			if seen[f.label] || f.early && w.Follow && hosted { // what has printed nothing yet ends at once
 				continue
 			}
 			seen[f.label] = true
@@ -60,10 +60,10 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 			break
 		}
 	}
-	if err := all.Wait(); err != nil || len(seen) > 0 || ctx.Err() != nil {
+	if err := all.Wait(); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if kept, err := l.Kept.Print(w.Assignment, w.Tail, say); kept || err != nil {
+	if kept, err := l.Kept.Print(w.Assignment, w.Tail, seen, say); kept || len(seen) > 0 || err != nil {
 		return err
 	}
 	return l.nothing(w.Assignment)
@@ -102,6 +102,7 @@ func (l Logs) hosted(assignment string) bool {
 type printed struct {
 	label   work.Label
 	printer work.Printer
+	early   bool // it was not started
 }
 
 // find returns what there is of the last epoch of an assignment.
@@ -117,7 +118,7 @@ func (l Logs) find(ctx context.Context, assignment string) (all []printed, err e
 		}
 		for _, f := range found {
 			if f.Assignment == assignment && f.Node == l.Node && f.Swarm == l.SwarmID() {
-				all = append(all, printed{f.Label, p})
+				all = append(all, printed{f.Label, p, f.State == task.Prepared})
 			}
 		}
 	}

@@ -162,6 +162,47 @@ func TestLogsThatAreFollowed(t *testing.T) {
 	})
 }
 
+// TestLogsOfMembersThatFollowEachOther holds that a log that is followed has members that are started later, and those that were gone before
+// they could be seen.
+func TestLogsOfMembersThatFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, third := labelled("7", 2, 0), labelled("7", 2, 1), labelled("7", 2, 2)
+		p := newPrinter(labelled("7", 1, 1), labelled("7", 1, 3), first, second)
+		l, clean := hostLogs(t, p, "7")
+		if err := errors.Join(clean(labelled("7", 1, 1)), clean(labelled("7", 1, 3))); err != nil {
+			t.Fatal(err)
+		}
+		p.cleaned = make(chan struct{})
+		p.found[1].State = task.Prepared
+		said := p.said[second]
+		p.said[second] = nil
+		time.AfterFunc(10*time.Second, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.found[1].State, p.said[second] = task.Started, said
+		})
+		time.AfterFunc(60*time.Second, func() {
+			more := newPrinter(third)
+			p.mu.Lock()
+			p.said[third] = more.said[third]
+			p.mu.Unlock()
+			if err := errors.Join(clean(third), clean(first), clean(second)); err != nil {
+				t.Error(err)
+			}
+			l.View.Take(nil)
+		})
+		got, err := read(t.Context(), l, logs.Wanted{Assignment: "7", Tail: 1, Follow: true})
+		if want := []string{"sl-0: of 7 2 0", "sl-0: the end", "sl-1: of 7 2 1", "sl-1: the end", "sl-2: of 7 2 2"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v", got, err)
+		}
+		running := labelled("7", 3, 1)
+		p.found, p.said = newPrinter(running).found, newPrinter(running).said
+		if got, err := read(t.Context(), l, logs.Wanted{Assignment: "7", Tail: 1}); err != nil || !slices.Equal(got, []string{"sl-1: of 7 3 1"}) {
+			t.Errorf("of the next epoch: %q, %v", got, err)
+		}
+	})
+}
+
 // TestKeptIsBounded holds how much a host keeps of what has ended.
 func TestKeptIsBounded(t *testing.T) {
 	p := newPrinter()
