@@ -80,7 +80,7 @@ func initJob(_ context.Context, s *Session, args Args) error {
 	}
 	return s.show(w, func() error {
 		fmt.Fprintf(s.Env.Stdout, "%s has a job of framework %s: %s\n", text.Line(w.Dir), w.Framework, strings.Join(w.Files, ", "))
-		fmt.Fprintf(s.Env.Stderr, "next: swarmctl explain job %s\n", text.Line(filepath.Join(w.Dir, "job.yaml")))
+		fmt.Fprintf(s.Env.Stderr, "next: swarmctl explain job %[1]s, then: swarmctl run job %[1]s -f\n", text.Line(filepath.Join(w.Dir, "job.yaml")))
 		return nil
 	})
 }

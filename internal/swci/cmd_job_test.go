@@ -18,7 +18,7 @@ func TestJobIsBegunAndExplained(t *testing.T) {
 		t.Errorf("says %q, want %q", out, want)
 	}
 	file := filepath.Join(dir, "job.yaml")
-	if want := "next: swarmctl explain job " + file + "\n"; next != want {
+	if want := "next: swarmctl explain job " + file + ", then: swarmctl run job " + file + " -f\n"; next != want {
 		t.Errorf("says %q, want %q", next, want)
 	}
 	out, _ = must(t, "explain", "job", file, "--replicas", "3", "-e", "A=1,2", "--arg", "--points", "--arg", "5", "--image", "grid:2", "--resources", "cpu=2,memory=4GB", "--timeout", "1h")

@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -154,11 +155,14 @@ func printJobStatus(s *Session, a *swarmv1.Assignment, out jobStatusJSON) error 
 	fmt.Fprintln(s.Env.Stdout)
 	t := table{header: []string{"GROUP", "RANK", "HOST", "STATE", "READY", "EXIT CODE", "SINCE", "SAYS"}}
 	for i, m := range out.Members {
-		code := ""
+		code, ready := "", yesNo(m.Ready)
 		if m.ExitCode != nil {
 			code = strconv.Itoa(int(*m.ExitCode))
 		}
-		t.add(m.Group, utoa(uint64(m.Rank)), m.Host, m.State, yesNo(m.Ready), code, clockTime(a.GetMembers()[i].GetChangedUnixMs()), m.Text)
+		if slices.Contains([]string{"exited", "refused", "lost", "stopped"}, m.State) {
+			ready = "" // it was, or was not
+		}
+		t.add(m.Group, utoa(uint64(m.Rank)), m.Host, m.State, ready, code, clockTime(a.GetMembers()[i].GetChangedUnixMs()), m.Text)
 	}
 	return t.print(s.Env.Stdout)
 }

@@ -299,7 +299,7 @@ func TestRunJobFollows(t *testing.T) {
 				func(*swarmv1.Assignment) {}, onHosts(1, "h-1", "h-0"), becomes(0, "ready", 0, ""), becomes(1, "ready", 0, ""), becomes(1, "exited", 0, ""), becomes(0, "exited", 0, ""), endsWith("succeeded", "all members succeeded"),
 			},
 			want: []string{
-				"waiting: hosts", "placed: h-0 has node/1; h-1 has node/0", "preparing", "1 of 2 members are ready", "running", "2 of 2 members are ready", "node/1 h-0 exited with code 0", "node/0 h-1 exited with code 0",
+				"waiting: hosts", "placed: h-0 has node/1; h-1 has node/0", "preparing", "1 of 2 members are ready", "running", "all members are ready", "node/1 h-0 exited with code 0", "node/0 h-1 exited with code 0",
 				"job grid succeeded: all members succeeded",
 			},
 			out: h0 + h1,
@@ -371,7 +371,7 @@ func TestJobStatus(t *testing.T) {
 		{words: "get job status grid", out: "job         grid\nassignment  7\ntask        grid.0123abce\nstate       running\nrestarts    1 of 4\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n\n" +
 			"GROUP  RANK  HOST  STATE   READY  EXIT CODE  SINCE                SAYS\n" +
 			"node   0     h-1   ready   yes    -          1970-01-01 00:00:05  -\n" +
-			"node   1     h-0   exited  no     3          1970-01-01 00:00:05  no CUDA\n" +
+			"node   1     h-0   exited  -      3          1970-01-01 00:00:05  no CUDA\n" +
 			"node   2     h-0   placed  no     -          1970-01-01 00:00:05  -\n"},
 		{words: "get job status grid --assignment 5", out: "job         grid\nassignment  5\ntask        grid.0123abcd\nstate       failed: node/0 exited with code 3\nend         member_failed\nasked by    spiffe://a.example/swarm/swci\nbegan       1970-01-01 00:00:06\n"},
 		{words: "get job status grid --assignment 8", err: "get job status grid: assignment 8 is of task other.0123abcd, not of job grid", code: exit.NotFound},

@@ -102,18 +102,24 @@ func fate(m *swarmv1.AssignmentMember) string {
 	return ""
 }
 
-// readyWords count the members that are ready while a job runs.
+// readyWords count the members that are ready, until all are or the first has ended.
 func readyWords(a *swarmv1.Assignment) string {
-	ready := 0
+	ready, all := 0, len(a.GetMembers())
 	for _, m := range a.GetMembers() {
-		if m.GetState() == "ready" || m.GetState() == "exited" && m.GetCode() == 0 {
+		switch m.GetState() {
+		case "ready":
 			ready++
+		case "exited", "refused", "lost", "stopped":
+			return ""
 		}
 	}
-	if ready == 0 || a.GetPhase() != "running" {
+	switch {
+	case a.GetPhase() != "running" || ready == 0:
 		return ""
+	case ready == all:
+		return "all members are ready"
 	}
-	return fmt.Sprintf("%d of %d members are ready", ready, len(a.GetMembers()))
+	return fmt.Sprintf("%d of %d members are ready", ready, all)
 }
 
 // StateWords say where an assignment stands.

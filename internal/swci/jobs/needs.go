@@ -20,7 +20,7 @@ func needs(w *framework.World, j *jobfile.Job) (all []string) {
 	default:
 		all = append(all, fmt.Sprintf("hosts with room for %d members", n))
 	}
-	if j.Network != jobfile.Private {
+	if j.Network != jobfile.Private && slices.ContainsFunc(w.Groups, func(g framework.Group) bool { return g.Image != "" }) {
 		all = append(all, fmt.Sprintf("on each of them: a policy that allows network %s", j.Network))
 	}
 	for _, g := range w.Groups {

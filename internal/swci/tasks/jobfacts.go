@@ -53,6 +53,9 @@ func whatRuns(g framework.Group) string {
 	if g.Image != "" {
 		what = "image " + g.Image
 	}
+	if g.Serves() && len(g.Command) == 0 {
+		what += ", its framework's own program"
+	}
 	if words := slices.Concat(g.Command, g.Args); len(words) > 0 {
 		what += ", " + shellwords.Join(words)
 	}
