@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// hostsOf starts an SN and SWOPs that carry jobs out as processes; stop ends all and holds that nothing is left.
+func (w *swarm) hostsOf(n int) (hosts []*e2etest.Proc, stop func()) {
+	w.T.Helper()
+	authority := w.authority()
+	sn := w.SN(1)
+	sn.Sees(apiMarker)
+	for i := range n {
+		hosts = append(hosts, w.swop(i+1))
+	}
+	for _, h := range hosts {
+		h.Sees("Ready for Task Execution!")
+	}
+	return hosts, func() {
+		w.T.Helper()
+		for _, p := range append(hosts, sn, authority) {
+			p.Stop()
+		}
+		w.LeavesNothing()
+	}
+}
+
+// says runs a command of swarmctl and holds its exit code and what it prints.
+func (w *swarm) says(code int, command string, wants ...string) string {
+	w.T.Helper()
+	got, out := w.swarmctl(strings.Fields(command)...)
+	if got != code {
+		w.T.Errorf("%s: exit code %d, want %d\n%s", command, got, code, out)
+	}
+	for _, want := range wants {
+		if !strings.Contains(out, want) {
+			w.T.Errorf("%s: %q is missing:\n%s", command, want, out)
+		}
+	}
+	w.T.Logf("$ swarmctl %s\n%s", command, out)
+	return out
+}
+
+// begun is the file of a new job of a framework, with lines added to it.
+func (w *swarm) begun(name, framework, lines string) string {
+	w.T.Helper()
+	dir := w.Path(name)
+	w.says(0, "init job --process --framework "+framework+" "+dir, "has a job of framework "+framework)
+	file := filepath.Join(dir, "job.yaml")
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(raw, lines...), 0o600)
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return file
+}
+
+// TestJobsOfProcesses is what a new user does: begins a job, reads what it would be, runs it on one host and on three, and sees how it ended.
+func TestJobsOfProcesses(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t)
+	_, stop := w.hostsOf(3)
+	file := w.begun("primes", "none", "")
+	w.says(0, "explain job "+file, "hosts: those that take jobs then")
+	out := w.says(0, "run job -f "+file, "hosts     swop-1 swop-2 swop-3", "swop-1 has node/0; swop-2 has node/1; swop-3 has node/2", "swop-1/node/0: primes below 100000: 9592", "swop-3/node/2: rank 2 of 3: ", "job primes succeeded")
+	if strings.Contains(out, "node-") {
+		t.Errorf("members are called as hosts call them:\n%s", out)
+	}
+	w.says(0, "get job status primes", "end         entry_done", "node   1     swop-2  exited  -      0 ")
+	w.says(0, "get logs primes", "swop-1/node/0: primes below 100000: 9592")
+	w.says(0, "list jobs", "primes", "succeeded  entry_done")
+	one := w.begun("alone", "none", "hosts: [swop-2]\n")
+	w.says(0, "run job -f "+one, "swop-2 has node/0 node/1 node/2", "swop-2/node/0: primes below 100000: 9592")
+	w.says(1, "run job -f --arg --nonsense "+one, "changed   args is [\"--nonsense\"]; the file has ", "error: unrecognized arguments: --nonsense", "job alone failed: ")
+	w.says(0, "get job status alone", "end         member_failed", "exited  -      2 ")
+	w.says(6, "cancel job alone", "it has ended already")
+	stop()
+}
+
+// TestDaskJob runs Dask's own scheduler and workers, unchanged, on three hosts with a program, and ends them after it.
+func TestDaskJob(t *testing.T) {
+	if err := exec.Command("/usr/bin/python3", "-c", "import distributed").Run(); err != nil {
+		t.Skip("needs Dask: apt-get install python3-distributed")
+	}
+	w := newSwarm(t)
+	_, stop := w.hostsOf(3)
+	file := w.begun("grid", "dask", "")
+	w.says(0, "explain job "+file, "scheduler: 1 member, serving the others")
+	w.says(0, "run job -f "+file, "swop-1 has scheduler/0 entry/3; swop-2 has worker/1; swop-3 has worker/2", "swop-1/entry/3: 2 workers, best 1.5 with 0.0000", "job grid succeeded")
+	w.says(0, "get job status grid", "end         entry_done", "entry      3     swop-1  exited   -      0 ")
+	w.says(0, "get logs grid", "/entry/3: 2 workers, best 1.5 with 0.0000", "swop-1/scheduler/0: ", "swop-2/worker/1: ")
+	stop()
+}
