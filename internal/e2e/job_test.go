@@ -82,7 +82,45 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.says(1, "run job -f --arg --nonsense "+one, "changed   args is [\"--nonsense\"]; the file has ", "error: unrecognized arguments: --nonsense", "job alone failed: ")
 	w.says(0, "get job status alone", "end         member_failed", "exited  -      2 ")
 	w.says(6, "cancel job alone", "it has ended already")
+	w.endsOtherwise()
 	stop()
+}
+
+// written is a file of a job whose members run a program.
+func (w *swarm) written(name, lines, program string) string {
+	w.T.Helper()
+	file := w.Path(name, "job.yaml")
+	if err := errorOf(
+		os.MkdirAll(w.Path(name, "source"), 0o700), os.WriteFile(w.Path(name, "source", "p.py"), []byte(program), 0o600),
+		os.WriteFile(file, []byte("name: "+name+"\nsource: source\ncommand: p.py\n"+lines), 0o600),
+	); err != nil {
+		w.T.Fatal(err)
+	}
+	return file
+}
+
+// endsOtherwise runs jobs that do not come to their end: one is placed anew and fails again, one is refused, one is cancelled while another waits for room in vain.
+func (w *swarm) endsOtherwise() {
+	w.T.Helper()
+	const program = "import os, sys, time\nrank, epoch = os.environ['SWARM_NODE_RANK'], os.environ['SWARM_EPOCH']\nprint(rank, 'in epoch', epoch)\nif rank == '1': sys.exit('broken')\ntime.sleep(3600)\n"
+	w.says(1, "run job -f "+w.written("fails", "replicas: 3\nrestarts: 1\n", program), "/node/1: 1 in epoch 0", "placed again, restart 1 of 1: ", "/node/0: 0 in epoch 1", "/node/1: broken", "job fails failed: ")
+	w.says(0, "get job status fails", "restarts    1 of 1", "end         member_failed")
+	w.says(1, "run job -f "+w.written("image", "image: i:1\n", ""), "this host runs jobs as processes")
+	w.says(0, "get job status image", "end         refused")
+	long := w.written("long", "replicas: 3\ngrace: 1s\n", "import time\nprint('begun')\ntime.sleep(3600)\n")
+	w.says(0, "run job "+long, "job long is assigned to swop-1 swop-2 swop-3")
+	three := func(what string) func() bool {
+		return func() bool {
+			_, out := w.swarmctl("get", "job", "status", "long")
+			return strings.Count(out, what) == 3
+		}
+	}
+	w.Until("all members ready", three("ready  yes"))
+	w.says(8, "run job --timeout 2s -f "+w.written("late", "", "print(1)\n"), "is busy with assignment", "job late failed: timed out after 2s")
+	w.says(0, "get job status late", "end         no_capacity")
+	w.says(0, "cancel job long because enough", "job long is cancelled")
+	w.Until("end of the job that was cancelled", three("stopped"))
+	w.says(0, "get job status long", "cancelled: enough", "end         cancelled")
 }
 
 // TestDaskJob runs Dask's own scheduler and workers, unchanged, on three hosts with a program, and ends them after it.
