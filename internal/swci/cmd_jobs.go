@@ -113,13 +113,16 @@ type jobMemberJSON struct {
 func getJobStatus(ctx context.Context, s *Session, args Args) error {
 	job := args.Value("JOB")
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
-		a, err := jobs.Run(ctx, api, job, args.Opts.String("assignment"))
+		a, others, err := jobs.Run(ctx, api, job, args.Opts.String("assignment"))
 		if err != nil {
 			return fmt.Errorf("get job status %s: %w", job, err)
 		}
 		out := jobStatusJSON{Run: jobRunToJSON(a), Hosts: append([]string{}, a.GetHosts()...), Members: []jobMemberJSON{}}
 		for _, m := range a.GetMembers() {
 			out.Members = append(out.Members, jobMemberToJSON(m))
+		}
+		if others > 0 && !s.JSON {
+			s.say(fmt.Sprintf("of job %s %s before this one is not over: swarmctl list jobs", job, many(others, "run")))
 		}
 		return s.show(out, func() error { return printJobStatus(s, a, out) })
 	})

@@ -157,12 +157,15 @@ func endOfJob(s *Session, job string, a *swarmv1.Assignment) error {
 		}
 		return nil
 	}
-	code := exit.Failed
+	code, hint := exit.Failed, fmt.Sprintf("swarmctl get job status %s shows what each member came to, swarmctl get logs %s what they printed", job, job)
 	switch a.GetEnd() {
 	case "no_capacity", "max_runtime", "main_timeout", "ready_timeout":
 		code = exit.TimedOut
 	}
-	return exit.New(code, fmt.Sprintf("swarmctl get job status %s shows what each member came to, swarmctl get logs %s what they printed", job, job), "job %s %s", job, text.Line(jobs.StateWords(a)))
+	if len(a.GetMembers()) == 0 {
+		hint = "swarmctl list nodes shows which hosts are up, swarmctl list assignments what they do"
+	}
+	return exit.New(code, hint, "job %s %s", job, text.Line(jobs.StateWords(a)))
 }
 
 // cancelledJobJSON is `cancel job JOB -o json`.

@@ -318,6 +318,11 @@ func TestRunJobFollows(t *testing.T) {
 			want:   []string{"waiting: hosts"}, err: "job grid failed: it found no hosts in 1h", code: exit.TimedOut,
 		},
 		{
+			stages: []func(*swarmv1.Assignment){onHosts(1, "h-1", "h-2"), becomes(1, "refused", 0, "no jobs here"), endsWith("failed", "h-2 refused")}, // which has no log of it
+			want:   []string{"placed: h-1 has node/0; h-2 has node/1", "preparing", "node/1 h-2 refused: no jobs here", "running"},
+			out:    h1, err: "job grid failed: h-2 refused", code: exit.Failed,
+		},
+		{
 			stages: []func(*swarmv1.Assignment){onHosts(1, "h-1", "h-2"), endsWith("cancelled", "")}, // over before anybody saw it run
 			want:   []string{"placed: h-1 has node/0; h-2 has node/1", "preparing", "h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci"},
 			out:    h1, err: "job grid cancelled", code: exit.Failed,
@@ -393,6 +398,10 @@ func TestJobStatus(t *testing.T) {
 	}
 	if !slices.Equal(api.reasons, []string{"wrong data"}) {
 		t.Errorf("cancelled because %q", api.reasons)
+	}
+	api.assignments[0].Phase = "ending"
+	if _, beside, err := on(t, api, "", "--sn=h", "get", "job", "status", "grid"); err != nil || beside != "swarmctl: of job grid 1 run before this one is not over: swarmctl list jobs\n" {
+		t.Errorf("with two runs: %v, %q", err, beside)
 	}
 	out, _, err := on(t, api, "", "--sn=h", "-o", "json", "get", "job", "status", "grid")
 	var got struct {

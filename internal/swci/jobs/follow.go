@@ -11,8 +11,13 @@ import (
 	"github.com/swarmd/swarmd/internal/pause"
 )
 
-// look is how long lies between two looks at a job.
-const look = time.Second
+// pauseOf is how long lies between two looks at a job: short, as an epoch that fails and its end are to be seen, and longer where an answer is large.
+func pauseOf(a *swarmv1.Assignment) time.Duration {
+	if len(a.GetMembers()) > 64 {
+		return time.Second
+	}
+	return 250 * time.Millisecond
+}
 
 // FollowRun looks at an assignment of a job until nothing of it is left on hosts, and shows it with what has become of it since the last look.
 func FollowRun(ctx context.Context, get func(context.Context) (*swarmv1.Assignment, error), seen func(a *swarmv1.Assignment, news []string)) (*swarmv1.Assignment, error) {
@@ -27,7 +32,7 @@ func FollowRun(ctx context.Context, get func(context.Context) (*swarmv1.Assignme
 			return a, nil
 		}
 		before = a
-		if err := pause.For(ctx, look); err != nil {
+		if err := pause.For(ctx, pauseOf(a)); err != nil {
 			return before, err
 		}
 	}
@@ -51,7 +56,7 @@ func news(before, a *swarmv1.Assignment) (lines []string) {
 	if ready, was := readyWords(a), readyWords(before); ready != was && ready != "" {
 		lines = append(lines, ready)
 	}
-	if state, was := StateWords(a), StateWords(before); state != was && a.GetPhase() != "over" { // whoever follows says how it ended
+	if state, was := StateWords(a), StateWords(before); state != was && state != "waiting" && a.GetPhase() != "over" { // whoever follows says how it ended
 		lines = append(lines, state)
 	}
 	return lines

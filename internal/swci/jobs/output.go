@@ -99,7 +99,8 @@ func (o *Output) unread(a *swarmv1.Assignment) map[string]bool {
 	}
 	hosts := map[string]bool{}
 	for _, m := range a.GetMembers() {
-		if h := m.GetNode(); o.begun[h] < a.GetEpoch() && !o.active[h] {
+		ran := m.GetState() != "refused" && m.GetState() != "lost" // nothing of others is to be had
+		if h := m.GetNode(); ran && o.begun[h] < a.GetEpoch() && !o.active[h] {
 			hosts[h] = true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -34,23 +35,28 @@ func Runs(ctx context.Context, api Assignments, job string) (all []*swarmv1.Assi
 	return all, listed.GetLeftOut(), nil
 }
 
-// Run is an assignment of a job with its members: that of an ID, or the last one.
-func Run(ctx context.Context, api Assignments, job, id string) (*swarmv1.Assignment, error) {
+// Run is an assignment of a job with its members: that of an ID, or the last one. others is how many of those before the last one are not over.
+func Run(ctx context.Context, api Assignments, job, id string) (a *swarmv1.Assignment, others int, err error) {
 	if id == "" {
 		all, _, err := Runs(ctx, api, job)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if len(all) == 0 {
-			return nil, noRun(job)
+			return nil, 0, noRun(job)
+		}
+		for _, a := range all[:len(all)-1] {
+			if !tasks.Over(a) {
+				others++
+			}
 		}
 		id = all[len(all)-1].GetId()
 	}
-	a, err := api.GetAssignment(ctx, id)
+	a, err = api.GetAssignment(ctx, id)
 	if err == nil && Whose(a) != job {
 		err = exit.New(exit.NotFound, "see: swarmctl list jobs", "assignment %s is of task %s, not of job %s", text.Line(id), text.Line(a.GetTask()), job)
 	}
-	return a, err
+	return a, others, err
 }
 
 func noRun(job string) error {
