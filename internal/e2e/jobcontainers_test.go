@@ -11,7 +11,7 @@ import (
 )
 
 // TestJobsOfContainers: the job that init job begins for PyTorch runs as two containers on one host; the host's network is given by its owner alone,
-// and members that a killed SWOP leaves are taken up by the next one.
+// and members that a killed SWOP leaves are adopted by the next one.
 func TestJobsOfContainers(t *testing.T) {
 	e, scope := enginetest.Engine(t), enginetest.Scope(t)
 	enginetest.NeedImage(t, e, engine.ImagePYT, "scripts/images pyt")
