@@ -185,7 +185,16 @@ func TestMembersInContainersAreReadyAndEnd(t *testing.T) {
 		"image: "+enginetest.TestImage, "command: ./up.sh", "ready: {command: test -f /tmp/up, period: 1s}", "grace: 1s", "resources: {cpu: 0.5, memory: 64MiB}")
 	c := l.containers()
 	l.start(c, jobs)
-	l.until(c, 1, task.Ready)
+	if f := l.until(c, 1, task.Ready)[0]; f.Text != "container, network of the job's members alone" {
+		t.Errorf("%+v", f)
+	}
+	l.clean(c, jobs)
+
+	jobs = l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "network: host", "grace: 1s")
+	l.start(c, jobs)
+	if f := l.until(c, 1, task.Ready)[0]; f.Text != "container, open: network host" {
+		t.Errorf("%+v", f)
+	}
 	l.clean(c, jobs)
 
 	jobs = l.jobs(1, map[string]string{"fails.sh": "#!/bin/sh\necho boom\nexit 3\n"}, "image: "+enginetest.TestImage, "command: ./fails.sh", "network: host")

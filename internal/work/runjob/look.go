@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
 	launcher "github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/pause"
@@ -132,10 +133,21 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 	}
 	s := work.Status{State: task.Started}
 	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return execIn(ctx, e, x.ID, command) })
-	if s.Text = why; ready {
-		s.State, s.Text = task.Ready, ""
+	if ready {
+		s.State = task.Ready
+	}
+	if s.Text = why; why == "" {
+		s.Text = isolation(x)
 	}
 	return s, nil
+}
+
+// isolation is what keeps a member in, for all who see its status.
+func isolation(x container.Summary) string {
+	if x.HostConfig.NetworkMode == jobfile.Host {
+		return "container, open: network host"
+	}
+	return "container, network of the job's members alone"
 }
 
 // exitOf is how a container ended.
