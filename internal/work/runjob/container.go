@@ -38,6 +38,7 @@ type Containers struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Limits are what members of one epoch may take of this host together.
 	Limits policy.Limits
+	Watch  *Watch
 	Log    *slog.Logger
 
 	making sync.Mutex // of networks: one at a time

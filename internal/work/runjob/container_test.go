@@ -18,12 +18,15 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/runjob"
 )
 
 // lab is a host with a container engine.
 type lab struct {
+	host
+
 	t     *testing.T
 	e     *engine.Engine
 	scope string
@@ -31,14 +34,14 @@ type lab struct {
 
 func newLab(t *testing.T) lab {
 	t.Helper()
-	return lab{t, enginetest.Engine(t), enginetest.Scope(t)}
+	return lab{newHost(t), t, enginetest.Engine(t), enginetest.Scope(t)}
 }
 
 // containers are those of a SWOP that was just started.
 func (l lab) containers() *runjob.Containers {
 	return &runjob.Containers{
 		Node: "swop-1", Scope: l.scope, Open: func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, "") },
-		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Limits: policy.Limits{CPUs: 2, Memory: 4 << 30},
+		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Limits: policy.Limits{CPUs: 2, Memory: 4 << 30}, Watch: &runjob.Watch{Dir: l.dir, Swarmd: l.swarmd, Node: "swop-1", Scope: l.scope, Log: slog.New(slog.DiscardHandler)},
 		Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -137,6 +140,9 @@ func (l lab) clean(c *runjob.Containers, jobs []work.Job) {
 		}
 	}
 	l.found(c, 0)
+	if live, err := registry.List(l.scope); err != nil || len(live) > 0 {
+		l.t.Errorf("still runs: %+v, %v", live, err)
+	}
 	if left := enginetest.Left(l.t, l.e, l.scope); len(left) > 0 {
 		l.t.Errorf("left: %q", left)
 	}
@@ -228,4 +234,24 @@ func TestWhatIsLeftOfAPreparation(t *testing.T) {
 	}
 	l.found(second, 1)
 	l.clean(second, jobs)
+}
+
+// TestContainersEndWithTheirLease holds that members are ended when nobody prolongs their lease, though their SWOP does nothing, and not before.
+func TestContainersEndWithTheirLease(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	c := l.containers()
+	if err := c.Watch.Lease(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
+	l.start(c, jobs)
+	l.until(c, 1, task.Ready)
+	if err := c.Watch.Lease(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if f := l.until(c, 1, task.Exited)[0]; f.Code != 143 && f.Code != 137 {
+		t.Errorf("%+v", f)
+	}
+	l.clean(c, jobs)
 }

@@ -42,8 +42,20 @@ func Keep(args []string) int {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(end)
-	dir := filepath.Dir(strings.TrimPrefix(args[0], "--"+orderOption+"="))
-	code, err := keep(dir, end)
+	file := strings.TrimPrefix(args[0], "--"+orderOption+"=")
+	dir := filepath.Dir(file)
+	o, err := orderOf(file)
+	if err == nil && o.Watch != nil {
+		if err = o.watch(end); err != nil {
+			fmt.Fprintf(os.Stderr, "swarmd: %v\n", err)
+			return 1
+		}
+		return 0
+	}
+	code := notStarted
+	if err == nil {
+		code, err = keep(o, dir, end)
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "swarmd: %v\n", err)
 	}
@@ -53,11 +65,7 @@ func Keep(args []string) int {
 	return code
 }
 
-func keep(dir string, end <-chan os.Signal) (code int, err error) {
-	o, err := orderIn(dir)
-	if err != nil {
-		return notStarted, err
-	}
+func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return notStarted, fmt.Errorf("take over processes without a parent: %w", err)
 	}

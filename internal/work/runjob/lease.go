@@ -3,7 +3,6 @@ package runjob
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/consensus/task"
-	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 // leaseFile says until when members may run: all of a host's, by the clock of its kernel.
@@ -25,14 +23,13 @@ const (
 // Lease lets the members of this host run until then, by their keepers, which end them after it: also where this process is stopped, or killed and
 // never started again.
 func (p *Processes) Lease(until time.Time) error {
+	return writeLease(p.Dir, until)
+}
+
+// leaseText is what the file has: the time since the machine was started.
+func leaseText(until time.Time) ([]byte, error) {
 	now, err := sinceBoot()
-	if err == nil {
-		err = os.MkdirAll(p.Dir, 0o700)
-	}
-	if err != nil {
-		return err
-	}
-	return atomicfile.Replace(filepath.Join(p.Dir, leaseFile), []byte(strconv.FormatInt(int64(now+time.Until(until)), 10)), 0o600)
+	return strconv.AppendInt(nil, int64(now+time.Until(until)), 10), err
 }
 
 // lease is what a keeper knows of it.

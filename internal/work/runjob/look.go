@@ -95,6 +95,15 @@ func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
 	if err := looks.Wait(); err != nil {
 		return nil, err
 	}
+	for _, x := range found {
+		if ended(x) {
+			continue
+		}
+		if err := c.Watch.begin(); err != nil { // or it is tried again with the next look
+			c.Log.WarnContext(ctx, "nobody would end members of jobs if this SWOP were killed", "err", err)
+		}
+		break
+	}
 	left, err := c.bare(ctx, e, found)
 	return append(all, left...), err
 }
@@ -215,6 +224,11 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 	if err != nil {
 		return err
 	}
+	if len(others) == 0 {
+		if err := c.Watch.end(ctx); err != nil {
+			return err
+		}
+	}
 	for other := range others {
 		if sameEpoch(other, l) {
 			return nil // it has the network
@@ -239,16 +253,25 @@ func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label)
 }
 
 func end(ctx context.Context, e *engine.Engine, x container.Summary) error {
-	if x.State == container.StatePaused {
-		_ = e.ContainerUnpause(ctx, x.ID) // else it is killed
-	}
-	if x.State != container.StateCreated {
-		if err := e.ContainerStop(ctx, x.ID, container.StopOptions{}); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsNotModified(err) {
-			return engine.Explain(fmt.Errorf("stop container %s: %w", engine.ShortID(x.ID), err))
-		}
+	if err := stop(ctx, e, x); err != nil {
+		return err
 	}
 	if err := e.ContainerRemove(ctx, x.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !errdefs.IsNotFound(err) {
 		return engine.Explain(fmt.Errorf("remove container %s: %w", engine.ShortID(x.ID), err))
+	}
+	return nil
+}
+
+// stop ends what runs in a container, which has its grace.
+func stop(ctx context.Context, e *engine.Engine, x container.Summary) error {
+	if ended(x) {
+		return nil
+	}
+	if x.State == container.StatePaused {
+		_ = e.ContainerUnpause(ctx, x.ID) // else it is killed
+	}
+	if err := e.ContainerStop(ctx, x.ID, container.StopOptions{}); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsNotModified(err) {
+		return engine.Explain(fmt.Errorf("stop container %s: %w", engine.ShortID(x.ID), err))
 	}
 	return nil
 }

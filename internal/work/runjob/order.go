@@ -36,20 +36,25 @@ type order struct {
 	Dir   string
 	Grace time.Duration // between the request to end and the end
 	Ready question
-	Lease string // file
+	Lease string   // file
+	Watch *watched `json:",omitempty"` // the keeper has no program, but containers
 }
 
 // write writes the order whole or not at all. Variables of a job are not to be read by every user of the host.
-func (o order) write(dir string) error {
+func (o order) write(dir string) error { return o.writeTo(filepath.Join(dir, orderFile)) }
+
+func (o order) writeTo(file string) error {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Replace(filepath.Join(dir, orderFile), raw, 0o600)
+	return atomicfile.Replace(file, raw, 0o600)
 }
 
-func orderIn(dir string) (o order, err error) {
-	f, err := os.Open(filepath.Join(dir, orderFile))
+func orderIn(dir string) (order, error) { return orderOf(filepath.Join(dir, orderFile)) }
+
+func orderOf(file string) (o order, err error) {
+	f, err := os.Open(file)
 	if err != nil {
 		return o, err
 	}

@@ -1,0 +1,157 @@
+package runjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/work/detached"
+	"github.com/swarmd/swarmd/internal/work/taskenv"
+)
+
+// Watch has one process beside a SWOP end its members' containers when the lease is over: also where the SWOP is stopped, or was killed and does not
+// come back.
+type Watch struct {
+	Dir    string // keeps what it is told
+	Swarmd string // the binary
+	Engine string // address; empty: as the environment says
+	Node   string
+	Scope  string
+	Log    *slog.Logger
+
+	children detached.Children
+	mu       sync.Mutex
+}
+
+// The files of a watch: what it is told, what it says, and how it ended.
+const (
+	watchFile = "watch.json"
+	watchLog  = "watch.log"
+	watchExit = "watch.exit"
+)
+
+// watchLimit bounds one try to end what a host runs.
+const watchLimit = CleanLimit
+
+// Lease lets the members of this host run until then.
+func (w *Watch) Lease(until time.Time) error { return writeLease(w.Dir, until) }
+
+func (w *Watch) entry() (registry.Entry, bool, error) {
+	live, err := detached.Registered(w.Scope, role, orderOption)
+	e, is := live[filepath.Join(w.Dir, watchFile)]
+	return e, is, err
+}
+
+// begin starts the process unless it runs.
+func (w *Watch) begin() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	exit := filepath.Join(w.Dir, watchExit)
+	if _, runs, err := w.entry(); err != nil || runs || w.children.Awaits(exit) {
+		return err
+	}
+	o := order{Name: "watch of the jobs of host " + w.Node, Lease: filepath.Join(w.Dir, leaseFile), Watch: &watched{Node: w.Node, Scope: w.Scope, Engine: w.Engine}}
+	// What there is of a lease may be of long ago, and whoever is here now watches too.
+	if err := errors.Join(writeLease(w.Dir, time.Now().Add(leaseFor)), o.writeTo(filepath.Join(w.Dir, watchFile))); err != nil {
+		return err
+	}
+	if err := os.Remove(exit); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: []string{scopeVariable + "=" + w.Scope, "SWARM_RUN_DIR", "DOCKER_HOST"}})
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(w.Swarmd, Command, "--"+orderOption+"="+filepath.Join(w.Dir, watchFile)) //nolint:noctx // it outlives this process
+	cmd.Dir, cmd.Env = w.Dir, env
+	if err := w.children.Start(cmd, filepath.Join(w.Dir, watchLog), exit, w.Log); err != nil {
+		return fmt.Errorf("start the %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// end ends the process: there is nothing to watch.
+func (w *Watch) end(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, runs, err := w.entry()
+	if err == nil && runs {
+		err = detached.Terminate(ctx, e, endWithin)
+	}
+	return errors.Join(err, w.children.Gone(ctx, filepath.Join(w.Dir, watchExit)))
+}
+
+// watched is what a watch is told.
+type watched struct{ Node, Scope, Engine string }
+
+// watch ends the members of a host when their lease is over, and ends then.
+func (o order) watch(end <-chan os.Signal) error {
+	remove, err := registry.Add(registry.Entry{Role: role, Name: o.Name, Scope: os.Getenv(scopeVariable)})
+	if err != nil {
+		return err
+	}
+	defer remove()
+	l, err := newLease(o.Lease)
+	if err != nil {
+		return err
+	}
+	for l.watch(nil, end) {
+		if err := o.Watch.endAll(); err == nil {
+			return nil
+		}
+		fmt.Fprintf(os.Stderr, "swarmd: could not end all members, and tries again: %v\n", err) // the engine may be away
+	}
+	return nil
+}
+
+// endAll ends the containers of a host's members, and leaves them for its SWOP to remove.
+func (w *watched) endAll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), watchLimit)
+	defer cancel()
+	e, err := engine.OpenAt(ctx, w.Engine)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	found, err := (&Containers{Node: w.Node, Scope: w.Scope}).list(ctx, e)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, len(found))
+	for _, x := range found {
+		go func() { errs <- stop(ctx, e, x) }()
+	}
+	for range found {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// ended reports whether a container does not run, nor will by itself.
+func ended(x container.Summary) bool {
+	return x.State == container.StateCreated || x.State == container.StateExited || x.State == container.StateDead
+}
+
+// writeLease notes until when the members of a host may run.
+func writeLease(dir string, until time.Time) error {
+	text, err := leaseText(until)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(filepath.Join(dir, leaseFile), text, 0o600)
+}
