@@ -296,11 +296,12 @@ func TestRunJobFollows(t *testing.T) {
 	}{
 		{
 			stages: []func(*swarmv1.Assignment){
-				func(*swarmv1.Assignment) {}, onHosts(1, "h-1", "h-0"), becomes(0, "ready", 0, ""), becomes(1, "ready", 0, ""), becomes(1, "exited", 0, ""), becomes(0, "exited", 0, ""), endsWith("succeeded", "all members succeeded"),
+				func(*swarmv1.Assignment) {}, onHosts(1, "h-1", "h-0"), becomes(0, "ready", 0, ""), becomes(1, "ready", 0, ""), becomes(1, "exited", 0, ""), becomes(0, "exited", 0, ""),
+				func(a *swarmv1.Assignment) { a.Phase, a.Verdict = "ending", "succeeded" }, endsWith("succeeded", "all members succeeded"),
 			},
 			want: []string{
 				"waiting: hosts", "placed: h-0 has node/1; h-1 has node/0", "preparing", "1 of 2 members are ready", "running", "all members are ready", "node/1 h-0 exited with code 0", "node/0 h-1 exited with code 0",
-				"job grid succeeded: all members succeeded",
+				"ending: its members are ended", "job grid succeeded: all members succeeded",
 			},
 			out: h0 + h1,
 		},

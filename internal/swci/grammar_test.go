@@ -360,6 +360,8 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"unknown command", "lst nodes", `unknown command "lst nodes"`, `did you mean "swarmctl list nodes"?`, exit.Usage},
 		{"a word of other tools", "up", `unknown command "up"`, `did you mean "swarmctl local up"?`, exit.Usage},
 		{"one with several meanings", "status", `unknown command "status"`, `did you mean "swarmctl get contract status", "swarmctl list nodes" or "swarmctl get health"?`, exit.Usage},
+		{"one that other launchers of jobs have", "submit job.yaml", `unknown command "submit job.yaml"`, `did you mean "swarmctl run job"?`, exit.Usage},
+		{"run without its second word", "run job.yaml", `unknown command "run job.yaml"`, `did you mean "swarmctl local run" or "swarmctl run job"?`, exit.Usage},
 		{"one with no near spelling", "init", `unknown command "init"`, `"swarmctl local run"`, exit.Usage},
 		{"a list in the singular", "list task", `unknown command "list task"`, `did you mean "swarmctl list tasks"?`, exit.Usage},
 		{"another command goes on", "list context", `unknown command "list context"`, `did you mean "swarmctl list contexts"?`, exit.Usage},

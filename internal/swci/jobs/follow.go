@@ -57,6 +57,9 @@ func news(before, a *swarmv1.Assignment) (lines []string) {
 		lines = append(lines, ready)
 	}
 	if state, was := StateWords(a), StateWords(before); state != was && state != "waiting" && a.GetPhase() != "over" { // whoever follows says how it ended
+		if a.GetPhase() == "ending" {
+			state = "ending: its members are ended" // whoever follows says why
+		}
 		lines = append(lines, state)
 	}
 	return lines
