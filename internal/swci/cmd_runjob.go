@@ -116,6 +116,9 @@ func startJob(ctx context.Context, s *Session, api client.Tasks, p *jobs.Plan) (
 	if err != nil { // the job runs all the same
 		s.say(fmt.Sprintf("older tasks of the job are left as they are: %v", err))
 	}
+	if len(deleted) > 0 && !s.JSON {
+		s.say(fmt.Sprintf("deleted %s of the job, of which no run is known: %s", many(len(deleted), "older task"), strings.Join(deleted, ", ")))
+	}
 	out.Deleted = append(out.Deleted, deleted...)
 	return out, a, nil
 }

@@ -206,6 +206,11 @@ func TestRunJobPrunes(t *testing.T) {
 			api.board = b
 		}
 		api.assignments = []*swarmv1.Assignment{{Id: "6", Task: "grid.00000002", TaskType: task.RunJob, Phase: "over"}}
+		before := api.board
+		if _, beside, err := on(t, api, "", "--sn=h", "run", "job", file); err != nil || (beside == "swarmctl: deleted 1 older task of the job, of which no run is known: grid.00000001\n") != (leftOut == 0) {
+			t.Errorf("%v, %d left out: beside %q", err, leftOut, beside)
+		}
+		api.board = before
 		out, _, err := on(t, api, "", "--sn=h", "run", "job", file, "-o", "json")
 		var got struct {
 			Deleted []string `json:"deleted_tasks"`
