@@ -21,7 +21,11 @@ func (d *decision) placeJob(a *task.Assignment) (places []task.Placement, lack s
 		size += int(g.Peers)
 	}
 	if size > len(free)*task.MaxHosted {
-		return nil, fmt.Sprintf("hosts for %d members%s", size, d.whyNot(a))
+		members := "1 member"
+		if size > 1 {
+			members = fmt.Sprintf("%d members", size)
+		}
+		return nil, "hosts for " + members + d.whyNot(a)
 	}
 	for _, g := range a.Groups {
 		for range g.Peers {

@@ -587,7 +587,7 @@ func TestWhatRunsStays(t *testing.T) {
 		w.policy.Decision = consent.Asked
 		stays("")
 		w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: "no more"}
-		stays("the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no more")
+		stays("swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no more")
 		if e, _ := w.journal.Find("7"); e.Decision != consent.Refused || e.EndedMS != 0 {
 			t.Errorf("the journal has %+v", e)
 		}
@@ -623,13 +623,13 @@ func TestThePolicyDecides(t *testing.T) {
 		}{
 			{consent.Verdict{Decision: consent.Asked, Sentence: "ask"}, consent.Answer{Decision: consent.Asked, Words: "waits for approval: swarmctl approve task pull on swop-0"}},
 			{consent.Verdict{Decision: consent.Refused, Sentence: "no sentence allows it"}, consent.Answer{
-				Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no sentence allows it",
+				Decision: consent.Refused, Words: "swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no sentence allows it",
 			}},
-			{consent.Verdict{}, consent.Answer{Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: "}},
+			{consent.Verdict{}, consent.Answer{Decision: consent.Refused, Words: "swop-0 refuses it to spiffe://a.example/swarm/swci/ann: "}},
 			{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow"}, consent.Answer{Decision: consent.Allowed}},
 			{consent.Verdict{Decision: consent.Asked, Sentence: "ask"}, consent.Answer{Decision: consent.Asked, Words: "waits for approval: swarmctl approve task pull on swop-0"}}, // it was begun
 			{consent.Verdict{Decision: consent.Refused, Sentence: "no"}, consent.Answer{
-				Decision: consent.Refused, Words: "the policy of swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no",
+				Decision: consent.Refused, Words: "swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no",
 			}},
 			{consent.Verdict{Decision: consent.Allowed, Sentence: "Allow"}, consent.Answer{Decision: consent.Allowed}},
 		} {

@@ -78,5 +78,5 @@ func (g *Guard) Received(assignment string) (at time.Time) {
 }
 
 func (g *Guard) refusal(e *Entry) string {
-	return fmt.Sprintf("the policy of %s refuses it to %s: %s", g.cfg.Node, e.By, e.Sentence)
+	return fmt.Sprintf("%s refuses it to %s: %s", g.cfg.Node, e.By, e.Sentence)
 }

@@ -53,7 +53,7 @@ func TestConsentOfAHost(t *testing.T) {
 	const peer = "swop-1"
 
 	h.assigns("run", "2")
-	h.ends(task.Failed, peer+" refused: the policy of swop-1 refuses it to spiffe://swarm.learning/swarm/swci/ann: ")
+	h.ends(task.Failed, peer+" refused: swop-1 refuses it to spiffe://swarm.learning/swarm/swci/ann: ")
 	h.images(1, 2) // those that the host had
 
 	h.assigns("pull", "1")
