@@ -183,6 +183,28 @@ func TestRanksOfPyTorch(t *testing.T) {
 	l.clean(c, jobs)
 }
 
+// TestRanksInTheHostsNetwork holds that ranks find each other there too, by name and by the interface that has their address.
+func TestRanksInTheHostsNetwork(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, engine.ImagePYT, "scripts/images pyt")
+	jobs := l.jobs(2, python(
+		"import os, socket, torch, torch.distributed as dist",
+		"assert os.environ['GLOO_SOCKET_IFNAME'] == 'lo' and socket.gethostbyname('node-1') == '127.0.0.1'",
+		"dist.init_process_group('gloo')",
+		"x = torch.ones(1)",
+		"dist.all_reduce(x)",
+		"print('sum', x.item())",
+	), "framework: pytorch", "image: "+engine.ImagePYT, "replicas: 2", "network: host", "command: train.py", "env: {MASTER_PORT: 29477}")
+	c := l.containers()
+	l.start(c, jobs)
+	for i, f := range l.until(c, 2, task.Exited) {
+		if got := l.lines(c, jobs[i]); f.Code != 0 || !strings.Contains(got, "sum 2.0") {
+			t.Errorf("%+v: %s", f, got)
+		}
+	}
+	l.clean(c, jobs)
+}
+
 // TestMembersInContainersAreReadyAndEnd holds that they are asked in their container, that they are asked to end, and how they fail.
 func TestMembersInContainersAreReadyAndEnd(t *testing.T) {
 	l := newLab(t)
