@@ -116,7 +116,7 @@ func (o Options) Wants(role, platform string) bool {
 	if role == engine.RoleML || role == engine.RoleProbe {
 		role = naming.RoleSL
 	}
-	if role == engine.RoleBuild || role == engine.RoleContent {
+	if role == engine.RoleBuild || role == engine.RoleContent || role == engine.RoleMember {
 		role = naming.RoleSWOP
 	}
 	if role == naming.RoleSL && (o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")) {
@@ -150,6 +150,8 @@ func title(role string) string {
 		return "build"
 	case engine.RoleContent:
 		return "content"
+	case engine.RoleMember:
+		return "job member"
 	}
 	return cmp.Or(naming.RoleOf(role).Title, role)
 }

@@ -61,6 +61,9 @@ func Run(ctx context.Context, cfg Config) error {
 			items = append(items, r.containers(ctx, role)...)
 		}
 		r.all(ctx, items)
+		if role == naming.RoleSWOP { // which ends members of jobs itself, unless it was killed
+			r.all(ctx, append(r.processes(entries, engine.RoleMember), r.containers(ctx, engine.RoleMember)...))
+		}
 	}
 	if cfg.Options.Everything() {
 		r.all(ctx, r.containers(ctx)) // of roles that this release does not know

@@ -120,11 +120,12 @@ func TestProcessesAreStopped(t *testing.T) {
 	runDir(t)
 	t.Setenv("SWARM_SCOPE", "mine")
 	runs := map[string]func() bool{
-		"SN sn-0":        process(t, "polite", "sn", "sn-0", ""),
-		"SL sl-0":        process(t, "polite", "sl", "sl-0", "PYT"),
-		"SL sl-1":        process(t, "polite", "sl", "sl-1", "TF"),
-		"SPIRE server ":  process(t, "polite", "spire-server", "", ""),
-		"SWCI by prompt": process(t, "polite", "swci", "by prompt", ""),
+		"SN sn-0":         process(t, "polite", "sn", "sn-0", ""),
+		"SL sl-0":         process(t, "polite", "sl", "sl-0", "PYT"),
+		"SL sl-1":         process(t, "polite", "sl", "sl-1", "TF"),
+		"SPIRE server ":   process(t, "polite", "spire-server", "", ""),
+		"job member of 7": process(t, "polite", "member", "of 7", ""),
+		"SWCI by prompt":  process(t, "polite", "swci", "by prompt", ""),
 	}
 	t.Setenv("SWARM_SCOPE", "others")
 	other := process(t, "polite", "sl", "sl-0", "PYT")
@@ -133,7 +134,7 @@ func TestProcessesAreStopped(t *testing.T) {
 		stops []string
 	}{
 		{"--sl-pyt", []string{"SL sl-0"}},
-		{"--swop --spire-server", []string{"SPIRE server "}},
+		{"--swop --spire-server", []string{"job member of 7", "SPIRE server "}},
 		{"--apls", nil},
 		{"--keep", []string{"SWCI by prompt", "SL sl-1", "SN sn-0"}}, // in this order
 	} {
