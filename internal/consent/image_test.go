@@ -140,7 +140,7 @@ func TestNobodyIsAskedForTheImageOfWhatIsRefused(t *testing.T) {
 	w.moves()
 	w.policy.best = consent.Refused
 	got := w.guard().Ask(t.Context(), w.assigned(request(), ann), pull())
-	if got.Decision != consent.Refused || !strings.Contains(got.Words, "the policy of "+host) || !strings.Contains(got.Words, "no image would do") || w.images.found != 0 {
+	if got.Decision != consent.Refused || !strings.Contains(got.Words, host+" refuses it to ") || !strings.Contains(got.Words, "no image would do") || w.images.found != 0 {
 		t.Errorf("%+v, looked for %d times", got, w.images.found)
 	}
 }
