@@ -59,12 +59,8 @@ func (d *decision) whyNot(a *task.Assignment) string {
 	return ": " + strings.Join(all, ", ")
 }
 
-// jobEnds ends a job, or an epoch of it, for what only jobs end: a host asks for it, or its members are not ready in time.
+// jobEnds ends a job, or an epoch of it, for what only jobs end: its members are not ready in time.
 func (d *decision) jobEnds(a *task.Assignment, m *task.Move) bool {
-	if d.askedToStop(a) {
-		d.judge(a, m, task.EndStopFile, "")
-		return true
-	}
 	i, late := task.Late(a, d.nowMS())
 	if !late || a.Met() {
 		return false
@@ -79,21 +75,6 @@ func (d *decision) jobEnds(a *task.Assignment, m *task.Move) bool {
 	}
 	d.fail(a, m, end, why)
 	return true
-}
-
-// askedToStop reports whether the host of a member of a job that runs asks for the end of it.
-func (d *decision) askedToStop(a *task.Assignment) bool {
-	if !a.Shares || a.Phase != task.Running {
-		return false
-	}
-	for i, m := range a.Members {
-		for _, r := range d.in.Reports[m.Node].Members {
-			if r.Asks == task.AskStop && r.Assignment == a.ID && r.Epoch == a.Epoch && int(r.Member) == i {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // endLate is the end of what has had its time: it has succeeded if it is done but for those who may still run.

@@ -132,14 +132,6 @@ func TestEveryEndOfAJob(t *testing.T) {
 			fate: exits(1, 0), end: task.EndMemberFailed, why: "member 1 (worker) on swop-001 exited with code 0 while the others needed it",
 			change: func(q *task.Request) { q.LivesMS, q.Groups = 300_000, q.Groups[1:] },
 		},
-		"it is asked to stop": {
-			fate: func(h *host, k key, p *program) {
-				if hang(h, k, p); k.member == 2 && p.state == task.Ready {
-					p.asks = task.AskStop
-				}
-			},
-			end: task.EndStopFile,
-		},
 		"its main program is not ready": {
 			fate: stuck(0), end: task.EndMainTimeout, why: "not ready after 40s: member 0 (main) on swop-000 is started: waits for node-0",
 			change: func(q *task.Request) { q.ReadyMS = 40_000 },
@@ -310,9 +302,6 @@ func TestChaosOfJobs(t *testing.T) {
 func doomJob(h *host, k key, p *program, trouble bool) {
 	if k.member > 0 && h.rng.IntN(50) > 0 {
 		hang(h, k, p)
-	}
-	if trouble && p.state == task.Ready && h.rng.IntN(200) == 0 {
-		p.asks = task.AskStop
 	}
 	doom(h, p, trouble)
 }

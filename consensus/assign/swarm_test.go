@@ -248,7 +248,6 @@ type key struct {
 
 type program struct {
 	state task.State
-	asks  string
 	code  int32
 	text  string
 	until time.Time // when it comes to its next state
@@ -328,7 +327,7 @@ func (h *host) reconcile() assign.HostReport {
 		for _, m := range a.Members {
 			k := key{a.ID, a.Epoch, int(m.Index)}
 			p := h.member(m, k)
-			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Asks: p.asks, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text}}
+			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text}}
 			if p.state == task.Exited || p.state == task.Refused || p.state == task.Stopped {
 				r.Cleaned = true
 				delete(h.has, k)

@@ -9,7 +9,6 @@ type End string
 const (
 	EndEntryDone    End = "entry_done"    // its programs are done
 	EndTTL          End = "ttl"           // it has lived as long as it was to
-	EndStopFile     End = "stop_file"     // it was to end by a file in the folder that it works in
 	EndCancelled    End = "cancelled"     // by an operator
 	EndNoCapacity   End = "no_capacity"   // it found no hosts in its time
 	EndMaxRuntime   End = "max_runtime"   // it did not end in its time
@@ -23,7 +22,7 @@ const (
 // Verdict is the one that comes with an end; empty: it is none.
 func (e End) Verdict() Verdict {
 	switch e {
-	case EndEntryDone, EndTTL, EndStopFile:
+	case EndEntryDone, EndTTL:
 		return Succeeded
 	case EndCancelled:
 		return Cancelled
@@ -43,8 +42,6 @@ func mayJudge(a *Assignment, m Move, atMS int64) bool {
 		return m.Verdict == Succeeded && a.Met()
 	case EndTTL:
 		return m.Verdict == Succeeded && Outlived(a, atMS)
-	case EndStopFile:
-		return m.Verdict == Succeeded && a.Phase == Running
 	}
 	return m.Verdict == Failed && m.End.Verdict() == Failed
 }

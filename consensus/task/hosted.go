@@ -63,13 +63,8 @@ type MemberReport struct {
 	// Group and Peers are the member's, as the host was shown it and signed it. Hosts of before said neither.
 	Group string
 	Peers uint32
-	// Asks is AskStop once somebody has asked on the host's machine to end the job; empty: nobody did.
-	Asks string
 	Report
 }
-
-// AskStop asks for the end of a job.
-const AskStop = "stop"
 
 // Site is where a member of an epoch is, as hosts are told of all of them. No operator has signed it.
 type Site struct {

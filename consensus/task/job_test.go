@@ -61,7 +61,7 @@ func TestTermsOfJobs(t *testing.T) {
 // allEnds are the ends of jobs.
 func allEnds() []task.End {
 	return []task.End{
-		task.EndEntryDone, task.EndTTL, task.EndStopFile, task.EndCancelled, task.EndNoCapacity, task.EndMaxRuntime, task.EndMainTimeout, task.EndReadyTimeout,
+		task.EndEntryDone, task.EndTTL, task.EndCancelled, task.EndNoCapacity, task.EndMaxRuntime, task.EndMainTimeout, task.EndReadyTimeout,
 		task.EndMemberFailed, task.EndHostLost, task.EndRefused,
 	}
 }
@@ -255,11 +255,12 @@ func TestOneEnd(t *testing.T) {
 		return move(task.Move{Assignment: "7", Epoch: 1, Do: task.Judge, Verdict: v, End: e})
 	}
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, ""))
-	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, task.EndStopFile))
+	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, task.EndTTL))
+	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Succeeded, "stop_file")) // no operator signs that a host, or the leader, may say so
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Succeeded, task.EndHostLost))
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, "tired"))
 	refused(t, running(t), task.Stale, verdict(task.Failed, task.EndHostLost))
-	refused(t, after(t, jobs(t), assigning(ofJob("7", task.JobTerms{})), onHosts(map[string][]string{"main": {"h-0"}, "worker": {"h-0", "h-1"}})), task.Stale, verdict(task.Succeeded, task.EndStopFile))
+	refused(t, after(t, jobs(t), assigning(ofJob("7", task.JobTerms{})), onHosts(map[string][]string{"main": {"h-0"}, "worker": {"h-0", "h-1"}})), task.Stale, verdict(task.Succeeded, task.EndTTL))
 }
 
 // TestWhoIsLate: of an epoch whose members are not ready in time the first that is not, and of the next one from its own beginning.

@@ -235,7 +235,7 @@ func randomJob(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Bo
 		m.Do, m.End, m.Verdict = task.Judge, task.EndEntryDone, task.Succeeded
 	case a.Phase == task.Running && rng.IntN(3) == 0:
 		for i := range m.Reports {
-			m.Reports[i].State, m.Reports[i].Code, m.Reports[i].Cleaned = task.Ready, 0, false
+			m.Reports[i].State, m.Reports[i].Code, m.Reports[i].Cleaned = []task.State{task.Ready, task.Ready, task.Exited}[rng.IntN(3)], 0, false
 		}
 		m.Do = []task.Act{"", task.Pass}[rng.IntN(2)]
 	case m.Do == task.Judge && m.Verdict == task.Failed && rng.IntN(8) > 0:

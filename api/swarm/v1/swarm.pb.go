@@ -10995,7 +10995,7 @@ type Assignment struct {
 	ReadyMs    int64  `protobuf:"varint,32,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"`
 	LivesMs    int64  `protobuf:"varint,33,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"`
 	Together   bool   `protobuf:"varint,34,opt,name=together,proto3" json:"together,omitempty"`
-	// end is why a job has ended; empty: it has not. With the verdict succeeded: entry_done, ttl or stop_file; cancelled; and with failed: no_capacity,
+	// end is why a job has ended; empty: it has not. With the verdict succeeded: entry_done or ttl; cancelled; and with failed: no_capacity,
 	// max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused.
 	End           string `protobuf:"bytes,35,opt,name=end,proto3" json:"end,omitempty"`
 	ReadyUnixMs   int64  `protobuf:"varint,36,opt,name=ready_unix_ms,json=readyUnixMs,proto3" json:"ready_unix_ms,omitempty"` // since when all members of a job are ready, or have ended; 0: they are not yet
@@ -11813,7 +11813,6 @@ type MemberReport struct {
 	// group and peers are the member's, as the host was shown it. They are in what it signs; hosts of before gave neither.
 	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
 	Peers         uint32 `protobuf:"varint,10,opt,name=peers,proto3" json:"peers,omitempty"`
-	Asks          string `protobuf:"bytes,11,opt,name=asks,proto3" json:"asks,omitempty"` // what becomes of all members of a job, as its host was asked on its machine: stop, or nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11916,13 +11915,6 @@ func (x *MemberReport) GetPeers() uint32 {
 		return x.Peers
 	}
 	return 0
-}
-
-func (x *MemberReport) GetAsks() string {
-	if x != nil {
-		return x.Asks
-	}
-	return ""
 }
 
 // LogPart says which log is asked for, and by whom it can be read.
@@ -13619,7 +13611,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05peers\x18\x03 \x01(\rR\x05peers\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
 	"\x05start\x18\x05 \x01(\bR\x05start\x12\x12\n" +
-	"\x04stop\x18\x06 \x01(\bR\x04stop\"\x90\x02\n" +
+	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xfc\x01\n" +
 	"\fMemberReport\x12\x1e\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\tR\n" +
@@ -13633,8 +13625,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tsignature\x18\b \x01(\fR\tsignature\x12\x14\n" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
 	"\x05peers\x18\n" +
-	" \x01(\rR\x05peers\x12\x12\n" +
-	"\x04asks\x18\v \x01(\tR\x04asks\"\xa3\x01\n" +
+	" \x01(\rR\x05peers\"\xa3\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +

@@ -26,7 +26,7 @@ func TestEndsOfJobs(t *testing.T) {
 		"done by its main":  {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "main" }, change: func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }},
 		"done by any":       {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "any" }, change: func(e *ledger.EndedAssignment) { e.Members[0].Code = 1 }},
 		"not done":          {"those that the operator demanded were not", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }, nil},
-		"stopped by a file": {end: "stop_file", change: func(e *ledger.EndedAssignment) { e.Members[1].State = "started" }},
+		"stopped by a host": {`"stop_file" is no end of a job that succeeded`, "stop_file", nil, func(e *ledger.EndedAssignment) { e.Members[1].State = "started" }, nil},
 		"lived":             {end: "ttl", asked: func(r *swarmv1.AssignTaskRequest) { r.LivesMs = 5 }},
 		"lived for no time": {"the operator set no time", "ttl", nil, nil, nil},
 		"done while it was to live": {
@@ -43,7 +43,7 @@ func TestEndsOfJobs(t *testing.T) {
 			e.Members[2].Node = hosts[0].name
 		}, nil},
 		"with another code": {"did not sign", "entry_done", nil, nil, func(e *ledger.EndedAssignment) { e.Members[0].Code = 1 }},
-		"on one host too often": {"a host has 64 of them at most", "stop_file", nil, func(e *ledger.EndedAssignment) {
+		"on one host too often": {"a host has 64 of them at most", "entry_done", nil, func(e *ledger.EndedAssignment) {
 			for range 64 {
 				e.Members = append(e.Members, e.Members[0])
 			}

@@ -116,7 +116,7 @@ func TestWhatAnSNMayNotShow(t *testing.T) {
 // TestHostsSayAll: every field of what a host says reaches the SN, bounded.
 func TestHostsSayAll(t *testing.T) {
 	want := []task.MemberReport{
-		{Assignment: "7", Epoch: 2, Group: "peers", Peers: 4, Asks: task.AskStop, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln"}},
+		{Assignment: "7", Epoch: 2, Group: "peers", Peers: 4, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln"}},
 		{Assignment: "8", Epoch: 1, Report: task.Report{Node: "h", State: task.Asked}},
 	}
 	wire := onwire.Members(want)
@@ -143,7 +143,6 @@ func TestHostsSayAll(t *testing.T) {
 		"a member of no epoch": {Assignment: "7", State: "asked", Index: task.MaxMembers},
 		"a group for nobody":   {Assignment: "7", State: "asked", Group: "peers"},
 		"peers of no group":    {Assignment: "7", State: "asked", Peers: 1},
-		"what nobody may ask":  {Assignment: "7", State: "asked", Asks: "start"},
 		"too many peers":       {Assignment: "7", State: "asked", Group: "peers", Peers: task.MaxMembers + 1},
 		"a group without end":  {Assignment: "7", State: "asked", Group: strings.Repeat("x", 1<<10), Peers: 1},
 		"long words":           {Assignment: "7", State: "asked", Text: strings.Repeat("x", task.MaxText+1)},
@@ -157,7 +156,7 @@ func TestHostsSayAll(t *testing.T) {
 // TestSignedReportsDiffer: no other report of members, of no other node or swarm, has the bytes that are signed.
 func TestSignedReportsDiffer(t *testing.T) {
 	one := func() []*swarmv1.MemberReport {
-		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2, Asks: task.AskStop}}
+		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2}}
 	}
 	seen := map[string]string{string(onwire.MembersMessage("swarm", "h", one())): "the report"}
 	add := func(name string, message []byte) {

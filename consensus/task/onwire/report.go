@@ -25,7 +25,7 @@ func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 		}
 		out = append(out, &swarmv1.MemberReport{
 			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned, Signature: signature,
-			Group: r.Group, Peers: r.Peers, Asks: r.Asks,
+			Group: r.Group, Peers: r.Peers,
 		})
 	}
 	return out
@@ -53,10 +53,7 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 		if grouped := naming.ValidNode(x.GetGroup()) && x.GetPeers() > 0 && x.GetPeers() <= task.MaxMembers; !grouped && (x.GetGroup() != "" || x.GetPeers() > 0) {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q in group %.64q for %d peers", errBounds, x.GetIndex(), x.GetAssignment(), x.GetGroup(), x.GetPeers())
 		}
-		if asks := x.GetAsks(); asks != "" && asks != task.AskStop {
-			return nil, fmt.Errorf("%w: member %d of assignment %.20q asks for %.20q", errBounds, x.GetIndex(), x.GetAssignment(), asks)
-		}
-		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Group: x.GetGroup(), Peers: x.GetPeers(), Asks: x.GetAsks(), Report: task.Report{
+		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Group: x.GetGroup(), Peers: x.GetPeers(), Report: task.Report{
 			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(), Signature: base64.StdEncoding.EncodeToString(x.GetSignature()),
 		}})
 	}
@@ -68,12 +65,8 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 	// With groups all fields are always there: no two lists of reports give the same bytes.
 	whole := slices.ContainsFunc(all, func(x *swarmv1.MemberReport) bool { return x.GetGroup() != "" })
-	asks := slices.ContainsFunc(all, func(x *swarmv1.MemberReport) bool { return x.GetAsks() != "" })
 	b := []byte("swarmd member reports 1\x00")
-	switch {
-	case asks:
-		whole, b = true, []byte("swarmd member reports 3\x00")
-	case whole:
+	if whole {
 		b = []byte("swarmd member reports 2\x00")
 	}
 	field := func(s string) {
@@ -100,9 +93,6 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 		if whole {
 			field(x.GetGroup())
 			b = binary.BigEndian.AppendUint32(b, x.GetPeers())
-		}
-		if asks {
-			field(x.GetAsks())
 		}
 	}
 	return b
