@@ -353,6 +353,20 @@ func TestALyingSN(t *testing.T) {
 			w.job(h, shown, 2)
 			h.Members[1].Index = 0
 		}},
+		{"a part of nobody", "signed for fewer members than the SN has: this host would be member 2", func(w *world, h *task.Hosted, shown *task.Task) {
+			w.job(h, shown, 2)
+			h.Members[1].Index = 2
+		}},
+		{"a part of nobody in a task that is no job", "this host would be member 2", func(_ *world, h *task.Hosted, _ *task.Task) { h.Members[0].Index = 2 }},
+		{"a part in another group", `signed for member 1 in group "peers", the SN shows it in group "more"`, func(w *world, h *task.Hosted, shown *task.Task) {
+			w.job(h, shown, 2)
+			q := h.Request
+			q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1})
+			members := h.Members
+			*h = *w.assigned(q, ann)
+			h.Members = members
+			h.Members[1].Group = "more"
+		}},
 		{"a part for two peers", "counts this host for 2 peers, and it offers 1", func(w *world, h *task.Hosted, shown *task.Task) {
 			w.job(h, shown, 2)
 			h.Members[1].Peers = 2

@@ -83,8 +83,9 @@ func New(cfg Config) *Guard {
 
 // Ask says whether the host may begin with an assignment, or go on with it. It is to be asked before anything is prepared, after each
 // restart, and again whenever the host sees the assignment while the answer is not yet. t is its task with the definition that the SN shows.
-// What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. What has begun and has yet to
-// start, as after a restart, is judged anew. It waits for the disk.
+// What is allowed stands in the journal as begun, and is not allowed again once it has ended: see [Guard.Ended]. Of several members one may have
+// ended before the others, which [Guard.HasEnded] knows. What has begun and has yet to start, as after a restart, is judged anew. It waits for the
+// disk.
 func (g *Guard) Ask(ctx context.Context, h *task.Hosted, t *task.Task) Answer {
 	for range maxTurns {
 		found, v, err := g.judge(ctx, h, t)
@@ -160,7 +161,7 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 			return a, true
 		}
 	}
-	next, words := g.decide(e, v, said, h, now)
+	next, words := g.decide(e, v, said, h, onePart(h, t), now)
 	if before, known := g.cfg.Journal.Find(h.ID); !known || next != before {
 		if err := g.keep(next, v.Detail, h, now); err != nil {
 			a, _ := g.postpone(h, h.ID, unkept(err), e.Image, now)
@@ -238,6 +239,9 @@ func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, error) 
 	if err := sameTask(&asked, h, t); err != nil {
 		return e, err
 	}
+	if part := onePart(h, t); began && e.Part > 0 && part != e.Part {
+		return e, errors.New("the SN has this host be another member of it than the one that it has begun")
+	}
 	if err := g.cfg.holdPeers(h, t); err != nil && !began {
 		return e, err
 	}
@@ -291,7 +295,7 @@ func (g *Guard) said(e *Entry, h *task.Hosted, now time.Time) heard {
 }
 
 // decide returns what is to stand in the journal by what the policy and operators have said, and in words why the assignment is not allowed.
-func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, now time.Time) (Entry, string) {
+func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, part uint32, now time.Time) (Entry, string) {
 	switch {
 	case said.refuses():
 		e.decided(Refused, said.by, said.reason, now)
@@ -309,7 +313,7 @@ func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, now time.
 		return e, g.refusal(&e)
 	}
 	if !e.running() || e.Epoch != h.Epoch {
-		e.begin(h.Epoch, now)
+		e.begin(h.Epoch, part, now)
 	}
 	return e, ""
 }

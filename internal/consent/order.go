@@ -160,27 +160,6 @@ func holdMembers(asked *task.Request, members []task.HostedMember) error {
 	return nil
 }
 
-// holdParts bounds what a host carries out of an assignment of a task: one part, or of a job as many as it has, and as its groups have.
-func holdParts(asked *task.Request, members []task.HostedMember, taskType string) error {
-	most := 1
-	if taskType == task.RunJob {
-		most = task.MaxHosted
-	}
-	if len(members) > most {
-		return fmt.Errorf("the SN has this host be %d members of it at a time: a host is at most %d", len(members), most)
-	}
-	in := map[string]uint32{}
-	for i, m := range members {
-		if in[m.Group]++; slices.ContainsFunc(asked.Groups, func(g task.Group) bool { return g.Name == m.Group && in[m.Group] > g.Peers }) {
-			return fmt.Errorf("the operator signed for fewer members of group %.80q than the %d of which the SN has this host be one each", m.Group, in[m.Group])
-		}
-		if slices.ContainsFunc(members[:i], func(x task.HostedMember) bool { return x.Index == m.Index }) {
-			return fmt.Errorf("the SN has this host be member %d twice", m.Index)
-		}
-	}
-	return nil
-}
-
 // holdPeers holds the number of peers for which an SN counts this host to what it offers: the host signs it for the ledger.
 func (v *Verifier) holdPeers(h *task.Hosted, t *task.Task) error {
 	offers := task.Offer{Peers: v.Peers}.Counts(t.Type)

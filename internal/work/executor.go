@@ -162,6 +162,10 @@ type Guard interface {
 	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
 	// again after a restart.
 	Ended(assignment string, epoch uint32, words string) error
+	// PartEnded says that nothing is left of a member, of an epoch of which the host has others. It is called as Ended is.
+	PartEnded(p task.Part) error
+	// HasEnded reports whether the host was a member before of which it has said that it ended, or that its epoch did: nobody does a part twice.
+	HasEnded(p task.Part) bool
 	// Until returns when an epoch of an assignment that was begun is to be ended, which a restart does not put off, and why; zero: never.
 	Until(assignment string, epoch uint32) (at time.Time, why string)
 }

@@ -78,6 +78,7 @@ type guard struct {
 	again  int // how often it was asked about what runs
 	silent bool
 	ended  []string
+	parts  map[task.Part]bool // that have ended
 	until  time.Time
 }
 
@@ -109,6 +110,22 @@ func (g *guard) Ended(assignment string, epoch uint32, words string) error {
 	defer g.mu.Unlock()
 	g.ended = append(g.ended, fmt.Sprint(assignment, " ", epoch, " ", words))
 	return nil
+}
+
+func (g *guard) PartEnded(p task.Part) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.parts == nil {
+		g.parts = map[task.Part]bool{}
+	}
+	g.parts[p] = true
+	return nil
+}
+
+func (g *guard) HasEnded(p task.Part) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.parts[p]
 }
 
 func (g *guard) say(a work.Answer) {

@@ -211,6 +211,8 @@ func (h *Host) begin(ctx context.Context, m *member, now time.Time) {
 		return
 	case m.task == nil:
 		h.fetch(ctx, m, now)
+	case m.answer.May != Yes && h.cfg.Guard.HasEnded(m.label.Part()):
+		m.refuse("this host has carried it out before, and does nothing twice: assign the task again, under a new ID")
 	case m.answer.May != Yes:
 		h.ask(ctx, m)
 	case h.cfg.Types[m.kind].World && h.worlds[m.label.epoch()] == nil:
@@ -425,20 +427,20 @@ func (m *member) putOff(log *slog.Logger, now time.Time, err error) {
 	m.due.cleanAt = now.Add(min(cleanPause<<min(m.due.failed-1, 8), maxPause))
 }
 
-// tellEnd tells the guard when nothing is left of the last member of an epoch: beside the loop, as the guard may have to wait.
+// tellEnd tells the guard that nothing is left of a member, and of an epoch with its last one: beside the loop, as the guard may have to wait.
 func (h *Host) tellEnd(ctx context.Context, m *member) {
-	for l, other := range h.members {
-		if other != m && !other.gone && l.Assignment == m.label.Assignment && l.Epoch == m.label.Epoch {
-			m.cleaned = true
-			return
-		}
-	}
 	words := fmt.Sprintf("%s with code %d: %s", m.state, m.code, m.text)
 	if m.state == task.Stopped && m.text == "" {
 		words = "ended by its host"
 	}
+	tell := func() error { return h.cfg.Guard.Ended(m.label.Assignment, m.label.Epoch, words) }
+	for l, other := range h.members {
+		if other != m && !other.gone && l.epoch() == m.label.epoch() {
+			tell = func() error { return h.cfg.Guard.PartEnded(m.label.Part()) }
+		}
+	}
 	h.work(ctx, m, 0, func(context.Context) func(time.Time) {
-		err := h.cfg.Guard.Ended(m.label.Assignment, m.label.Epoch, words)
+		err := tell()
 		return func(now time.Time) {
 			if err != nil {
 				m.putOff(h.cfg.Log, now, fmt.Errorf("keep that it has ended: %w", err))

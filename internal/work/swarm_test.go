@@ -137,6 +137,10 @@ func (m *machine) Tells(string) bool { return true }
 
 func (m *machine) Ended(string, uint32, string) error { return nil }
 
+func (m *machine) PartEnded(task.Part) error { return nil }
+
+func (m *machine) HasEnded(task.Part) bool { return false }
+
 func (m *machine) Until(string, uint32) (at time.Time, why string) { return at, why }
 
 // does is one call of an executor: nobody else works for the member meanwhile.

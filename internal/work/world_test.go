@@ -3,6 +3,7 @@ package work_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,33 @@ func TestMembersOfOneHostKnowWhereAllAre(t *testing.T) {
 		synctest.Wait()
 		if d := cmp.Diff([]uint32{1, 2}, where.asked); d != "" {
 			t.Error("asked of epochs:", d)
+		}
+	})
+}
+
+// TestAMemberIsDoneOnce: one that has ended and is shown again, as if it had yet to begin, is not begun again while others of its epoch go on.
+func TestAMemberIsDoneOnce(t *testing.T) {
+	inLab(t, func(l *lab) {
+		both := func(state task.State) {
+			l.shows(1, task.HostedMember{State: state, Group: "g"}, func(h *task.Hosted) {
+				h.Members = append(h.Members, task.HostedMember{Index: 1, State: task.Placed, Group: "g"})
+			})
+		}
+		both(task.Placed)
+		l.beat(10 * time.Second)
+		l.shows(1, task.HostedMember{Index: 1, State: task.Prepared, Group: "g"}) // the first one is to end
+		l.beat(10 * time.Second)
+		first := label(1).Part()
+		if !l.guard.HasEnded(first) || len(l.guard.ended) > 0 {
+			t.Fatalf("ended: %v, and epochs %q", l.guard.parts, l.guard.ended)
+		}
+		both(task.Placed)
+		l.beat(10 * time.Second)
+		if r := l.host.Report(); len(r) != 2 || r[0].State != task.Refused || r[1].State != task.Prepared {
+			t.Errorf("it says %+v", r)
+		}
+		if n := strings.Count(strings.Join(l.world.calls, " "), "prepare"); n != 2 {
+			t.Errorf("two members were prepared %d times", n)
 		}
 	})
 }
