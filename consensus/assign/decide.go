@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -76,9 +77,9 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 	case task.Outlived(a, d.nowMS()):
 		d.judge(a, m, task.EndTTL, "")
 	case d.late(a):
-		d.judge(a, m, d.endLate(a), fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a)))
-	case a.Phase == task.Waiting && a.ExpiresMS > 0 && d.nowMS() >= a.ExpiresMS:
-		d.judge(a, m, task.EndNoCapacity, "expired before it was placed"+during(a))
+		d.endLate(a, m)
+	case a.Phase == task.Waiting && d.expired(a) && !goesOn(a):
+		d.judge(a, m, cmp.Or(a.LastEnd, task.EndNoCapacity), cmp.Or(a.LastWhy, "expired before it was placed"+during(a)))
 	case a.Phase == task.Waiting:
 		d.begin(a, m)
 	case !a.Possible():
@@ -136,11 +137,14 @@ func during(a *task.Assignment) string {
 
 // fail ends an epoch that can't succeed any more, and the assignment unless there may be another.
 func (d *decision) fail(a *task.Assignment, m *task.Move, end task.End, why string) {
-	if a.Epoch > a.Retries {
+	if a.Epoch > a.Retries || a.Shares && d.expired(a) && !goesOn(a) {
 		d.judge(a, m, end, why)
 		return
 	}
 	m.Do, m.Why = task.Withdraw, state.ClipWords(why, task.MaxText)
+	if a.Shares {
+		m.End = end
+	}
 }
 
 // blame says whose end it was that an assignment can't succeed, and in words why. If it was nobody's there are too few members.

@@ -46,6 +46,8 @@ func (d *decision) whyNot(a *task.Assignment) string {
 		switch busy := d.busy[h]; {
 		case slices.Contains(a.Avoid, h):
 			all = append(all, h+" has refused it")
+		case d.missed(a, h):
+			all = append(all, h+" had no part of it just before, and it has expired")
 		case n == nil:
 			all = append(all, h+" is no node of the swarm")
 		case d.in.View.Banned(n.PeerID) != nil:
@@ -77,15 +79,35 @@ func (d *decision) jobEnds(a *task.Assignment, m *task.Move) bool {
 	return true
 }
 
-// endLate is the end of what has had its time: it has succeeded if it is done but for those who may still run.
-func (d *decision) endLate(a *task.Assignment) task.End {
+// endLate ends what has had its time: it has succeeded if it is done but for those who may still run. A job that waits to be placed anew has failed
+// as its last epoch did.
+func (d *decision) endLate(a *task.Assignment, m *task.Move) {
+	end, why := task.EndMaxRuntime, fmt.Sprintf("timed out after %v%s", time.Duration(a.TimeoutMS)*time.Millisecond, during(a))
 	switch {
 	case a.Met():
-		return task.EndEntryDone
+		end = task.EndEntryDone
+	case a.Phase == task.Waiting && a.LastEnd != "":
+		end, why = a.LastEnd, a.LastWhy+"; not placed anew: "+why
 	case a.Phase == task.Waiting && d.settled(a):
-		return task.EndNoCapacity
+		end = task.EndNoCapacity
 	}
-	return task.EndMaxRuntime
+	d.judge(a, m, end, why)
+}
+
+// expired reports whether no host begins an assignment any more of which it had no part before.
+func (d *decision) expired(a *task.Assignment) bool {
+	return a.ExpiresMS > 0 && d.nowMS() >= a.ExpiresMS
+}
+
+// goesOn reports whether an assignment that has expired may be placed once more: a job that was, and that has a time-out by which hosts bound it.
+func goesOn(a *task.Assignment) bool {
+	return a.Shares && a.Epoch > 0 && a.TimeoutMS > 0
+}
+
+// missed reports whether an assignment has expired before a host had a part of it: it does not begin that any more. Of epochs before the last one
+// it is not known.
+func (d *decision) missed(a *task.Assignment, host string) bool {
+	return d.expired(a) && !slices.ContainsFunc(a.Members, func(m task.Member) bool { return m.Node == host })
 }
 
 // endBy is the end of a job by that of a member.

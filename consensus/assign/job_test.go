@@ -213,6 +213,41 @@ func TestAJobBeginsAgain(t *testing.T) {
 	})
 }
 
+// TestAJobThatHasExpired is placed anew on hosts that had a part of it, as no other begins it any more, and in the end it has failed as its last epoch
+// did. Without a time-out no host would begin it again: it has failed then.
+func TestAJobThatHasExpired(t *testing.T) {
+	inSwarm(t, 4, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = hang
+		}
+		s.job("7", 1, func(q *task.Request) {
+			q.Retries, q.TimeoutMS, q.ExpiresMS = 5, 400_000, time.Now().UnixMilli()+20_000
+		})
+		s.run(30 * time.Second)
+		s.hosts[1].linked = false
+		s.run(150 * time.Second)
+		if a := s.assignment("7"); a.Epoch != 2 || on(a) != "0 0" || a.LastEnd != "" {
+			t.Fatalf("on %s: %+v", on(a), a)
+		}
+		s.hosts[0].up = false
+		const want = "member 1 (worker) on swop-000 was lost: it is not heard any more; not placed anew: timed out after 6m40s, waiting: hosts for 2 members: swop-000 is not heard, swop-001 had no part of it just before"
+		if a := s.over("7", 5*time.Minute); a.End != task.EndHostLost || !strings.HasPrefix(a.Reason, want) {
+			t.Errorf("%s: %s", a.End, a.Reason)
+		}
+		s.hosts[2].fate = func(_ *host, _ key, p *program) {
+			if p.state == task.Exited {
+				p.code = 3
+			}
+		}
+		s.job("8", 0, func(q *task.Request) {
+			q.Retries, q.ExpiresMS, q.Hosts, q.Groups = 5, time.Now().UnixMilli()+1000, q.Hosts[2:3], q.Groups[:1]
+		})
+		if a := s.over("8", 2*time.Minute); a.Epoch != 1 || a.End != task.EndMemberFailed || a.Reason != "member 0 (main) on swop-002 exited with code 3" {
+			t.Errorf("%s in epoch %d: %s", a.End, a.Epoch, a.Reason)
+		}
+	})
+}
+
 // TestAJobWaitsForWhomItCounts: the third of a group is waited for if all must be done, though two are enough, and those of other groups are not if
 // the main one is.
 func TestAJobWaitsForWhomItCounts(t *testing.T) {

@@ -55,7 +55,7 @@ func (d *decision) hopeless(a *task.Assignment) bool {
 		need += g.Peers
 	}
 	for _, h := range a.Hosts {
-		if !slices.Contains(a.Avoid, h) {
+		if !slices.Contains(a.Avoid, h) && !d.missed(a, h) {
 			may += d.counts(a, d.in.View.Nodes[h])
 		}
 	}
@@ -99,7 +99,7 @@ func (d *decision) free(a *task.Assignment) []*state.Node {
 			listens = slices.Contains(a.Hosts, n.Name)
 		}
 		busy := d.busy[n.Name] != "" && d.busy[n.Name] != a.ID // of this one nothing is left when it is placed
-		return !listens || !n.Live || d.in.View.Banned(n.PeerID) != nil || busy || slices.Contains(a.Avoid, n.Name)
+		return !listens || !n.Live || d.in.View.Banned(n.PeerID) != nil || busy || slices.Contains(a.Avoid, n.Name) || d.missed(a, n.Name)
 	})
 }
 

@@ -91,6 +91,9 @@ type Assignment struct {
 	// PlacedMS is when a job's epoch began, and ReadySinceMS since when all of its members are ready, or have ended; 0: they are not yet.
 	PlacedMS     int64 `json:"placed_ms,omitempty"`
 	ReadySinceMS int64 `json:"ready_since_ms,omitempty"`
+	// LastEnd is which end a job has if it is not placed anew after its epoch was withdrawn, and LastWhy why, in words.
+	LastEnd End    `json:"last_end,omitempty"`
+	LastWhy string `json:"last_why,omitempty"`
 }
 
 // Live reports whether the assignment is not over.

@@ -104,6 +104,8 @@ func (a *Assignment) checkPhase() error {
 		return fmt.Errorf("end %s with verdict %s", clipped(string(a.End)), clipped(string(a.Verdict)))
 	case !a.Shares && (a.PlacedMS != 0 || a.ReadySinceMS != 0 || a.JobTerms != JobTerms{}) || a.Shares && (a.PlacedMS > 0) != (a.Epoch > 0):
 		return errors.New("a job that began at no time, or the times of one that is none")
+	case a.LastEnd != "" && (!a.Shares || a.LastEnd.Verdict() != Failed || a.Phase == Preparing || a.Phase == Running) || a.LastEnd == "" && a.LastWhy != "" || !text(a.LastWhy, MaxText):
+		return errors.New("an end of an epoch that was not withdrawn")
 	case a.Phase == Over && a.Order != nil:
 		return errors.New("over with an order")
 	case a.Phase == Preparing && a.Epoch == 0 || len(a.Avoid) > MaxMembers || len(a.Members) > MaxMembers:

@@ -33,7 +33,7 @@ type Move struct {
 	Members    []Placement `json:"members,omitempty"`
 	Why        string      `json:"why,omitempty"`     // what is waited for, or why an epoch or all ends
 	Verdict    Verdict     `json:"verdict,omitempty"` // Succeeded or Failed
-	End        End         `json:"end,omitempty"`     // of a job, with its verdict
+	End        End         `json:"end,omitempty"`     // of a job, with its verdict, or which one it has if no other epoch follows
 }
 
 // Placement puts a member on a node.
@@ -133,8 +133,8 @@ func (a *Assignment) act(m Move, keyOf func(string) string, atMS int64) (bool, e
 		a.Passed++
 		a.enter(Running, "", atMS)
 		return true, nil
-	case m.Do == Withdraw && (a.Phase == Preparing || a.Phase == Running) && a.Epoch <= a.Retries:
-		a.withdraw(m.Why, atMS)
+	case m.Do == Withdraw && (a.Phase == Preparing || a.Phase == Running) && a.Epoch <= a.Retries && (m.End == "" || a.Shares && m.End.Verdict() == Failed):
+		a.withdraw(m.Why, m.End, atMS)
 		return true, nil
 	case m.Do == Judge && mayJudge(a, m, atMS):
 		return a.end(m.Verdict, m.End, m.Why, atMS), nil
@@ -172,6 +172,7 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 		return err
 	}
 	a.Epoch, a.Passed, a.Members = a.Epoch+1, 0, members
+	a.LastEnd, a.LastWhy = "", ""
 	if a.ReadySinceMS = 0; a.Shares {
 		a.PlacedMS = max(atMS, 1)
 	}
@@ -180,7 +181,10 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 }
 
 // withdraw ends the epoch. Who has refused is not asked again.
-func (a *Assignment) withdraw(why string, atMS int64) {
+func (a *Assignment) withdraw(why string, end End, atMS int64) {
+	if end != "" {
+		a.LastEnd, a.LastWhy = end, why
+	}
 	for _, m := range a.Members {
 		if m.State == Refused && !slices.Contains(a.Avoid, m.Node) && len(a.Avoid) < MaxMembers {
 			a.Avoid = append(a.Avoid, m.Node)

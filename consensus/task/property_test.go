@@ -319,16 +319,18 @@ func TestCheckFindsBrokenBoards(t *testing.T) {
 // TestCheckFindsBrokenJobs does the same with a job.
 func TestCheckFindsBrokenJobs(t *testing.T) {
 	for name, spoil := range map[string]func(a *task.Assignment){
-		"it is none":          func(a *task.Assignment) { a.Shares, a.PlacedMS = false, 0 },
-		"it did not begin":    func(a *task.Assignment) { a.PlacedMS = 0 },
-		"it is on two hosts":  func(a *task.Assignment) { a.Together = true },
-		"a member for two":    func(a *task.Assignment) { a.Members[1].Peers = 2 },
-		"more than its group": func(a *task.Assignment) { a.Members[1].Group = "main" },
-		"an end too early":    func(a *task.Assignment) { a.End = task.EndTTL },
-		"no end":              func(a *task.Assignment) { a.Phase, a.Verdict = task.Ending, task.Failed },
-		"another end":         func(a *task.Assignment) { a.Phase, a.Verdict, a.End = task.Ending, task.Failed, task.EndTTL },
-		"an unknown end":      func(a *task.Assignment) { a.Phase, a.Verdict, a.End = task.Ending, task.Failed, "tired" },
-		"terms out of bounds": func(a *task.Assignment) { a.GraceMS = 1 << 40 },
+		"it is none":           func(a *task.Assignment) { a.Shares, a.PlacedMS = false, 0 },
+		"it did not begin":     func(a *task.Assignment) { a.PlacedMS = 0 },
+		"it is on two hosts":   func(a *task.Assignment) { a.Together = true },
+		"a member for two":     func(a *task.Assignment) { a.Members[1].Peers = 2 },
+		"more than its group":  func(a *task.Assignment) { a.Members[1].Group = "main" },
+		"an end too early":     func(a *task.Assignment) { a.End = task.EndTTL },
+		"no end":               func(a *task.Assignment) { a.Phase, a.Verdict = task.Ending, task.Failed },
+		"another end":          func(a *task.Assignment) { a.Phase, a.Verdict, a.End = task.Ending, task.Failed, task.EndTTL },
+		"an unknown end":       func(a *task.Assignment) { a.Phase, a.Verdict, a.End = task.Ending, task.Failed, "tired" },
+		"withdrawn early":      func(a *task.Assignment) { a.LastEnd = task.EndHostLost },
+		"withdrawn for naught": func(a *task.Assignment) { a.LastWhy = "why" },
+		"terms out of bounds":  func(a *task.Assignment) { a.GraceMS = 1 << 40 },
 	} {
 		b := runs(t, task.JobTerms{})
 		if err := b.Check(nil); err != nil {

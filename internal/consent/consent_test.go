@@ -577,6 +577,36 @@ func TestItBeginsBeforeItsExpiry(t *testing.T) {
 	})
 }
 
+// TestAJobGoesOnAfterItsExpiry: a host that has begun it in time begins it anew, as often as the operator has signed, until its time-out is over.
+func TestAJobGoesOnAfterItsExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		shown, q := pull(), request()
+		shown.Type = task.RunJob
+		shown.Digest = shown.Sum()
+		q.Digest, q.Retries, q.TimeoutMS = shown.Digest, 9, 50*3600*1000
+		q.ID = "8"
+		never := w.assigned(q, ann)
+		q.ID = "7"
+		h := w.assigned(q, ann)
+		asks := func(h *task.Hosted, epoch uint32, want string) {
+			t.Helper()
+			h.Epoch = epoch
+			got := w.guard().Ask(t.Context(), h, shown)
+			if want == "" && got.Decision != consent.Allowed || want != "" && (got.Decision != consent.Refused || !strings.Contains(got.Words, want)) {
+				t.Errorf("placement %d: %v, want %q", epoch, got, want)
+			}
+		}
+		asks(h, 1, "")
+		time.Sleep(25 * time.Hour)
+		asks(h, 2, "")
+		asks(h, 3, "")
+		asks(never, 2, "has expired")
+		time.Sleep(26 * time.Hour)
+		asks(h, 4, "has expired")
+	})
+}
+
 // TestWhatRunsStays: by the journal and as the owner thinks now. What it asks for was approved or allowed once.
 func TestWhatRunsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

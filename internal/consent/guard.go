@@ -245,7 +245,16 @@ func (g *Guard) due(h *task.Hosted, t *task.Task, now time.Time) (Entry, error) 
 	if err := g.cfg.holdPeers(h, t); err != nil && !began {
 		return e, err
 	}
-	return e, timely(asked.ExpiresMS, now)
+	return e, inTime(&e, &asked, t, now)
+}
+
+// inTime holds an order to its expiry. A job that this host has begun may be placed anew after that, within its time-out.
+func inTime(e *Entry, asked *task.Request, t *task.Task, now time.Time) error {
+	ms := now.UnixMilli()
+	if t.Type == task.RunJob && e.Epoch > 0 && asked.ExpiresMS > 0 && ms >= asked.ExpiresMS && ms-e.ReceivedMS < asked.TimeoutMS {
+		return nil
+	}
+	return timely(asked.ExpiresMS, now)
 }
 
 // received holds an assignment to its order, which is proven when it is seen for the first time. It returns what was asked.

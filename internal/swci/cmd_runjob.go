@@ -28,7 +28,7 @@ func runJobCommands() []*Command {
 			Example: "run job job.yaml --replicas 4 -e EPOCHS=5 -f",
 			Flags: append(overrideFlags(),
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "show what becomes of it, until it has ended"},
-				&cli.DurationFlag{Name: "expires", Value: assignExpiry, Usage: "`TIME` after which no host begins it, at most 168h"},
+				&cli.DurationFlag{Name: "expires", Value: assignExpiry, Usage: "`TIME` after which no host begins it that has not before, at most 168h"},
 			),
 			JSON: startedJobJSON{},
 			Run:  runJob,
