@@ -68,7 +68,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+	if err := errors.Join(removeAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}
 	if err := unpack(filepath.Join(dir, sourceDir), job.Source); err != nil {
@@ -294,7 +294,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	p.prober.forget(l)
-	return os.RemoveAll(dir)
+	return removeAll(dir)
 }
 
 // Print implements work.Printer. What is followed may not have started yet, as where groups start in order.

@@ -12,7 +12,7 @@ import (
 // unpack writes a job's source into a folder that is made anew. Nothing is written outside of it, whatever the paths say; that a job has not too much
 // was seen when it was read.
 func unpack(dir string, files []jobfile.File) error {
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+	if err := errors.Join(removeAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
