@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +36,11 @@ type lab struct {
 
 func newLab(t *testing.T) lab {
 	t.Helper()
-	return lab{newHost(t), t, enginetest.Engine(t), enginetest.Scope(t)}
+	l := lab{newHost(t), t, enginetest.Engine(t), enginetest.Scope(t)}
+	if err := l.containers().Watch.Lease(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // containers are those of a SWOP that was just started.
@@ -263,16 +269,43 @@ func TestContainersEndWithTheirLease(t *testing.T) {
 	l := newLab(t)
 	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
 	c := l.containers()
-	if err := c.Watch.Lease(time.Now().Add(time.Hour)); err != nil {
+	file := filepath.Join(l.dir, "lease")
+	lease, err := os.ReadFile(file)
+	if err != nil {
 		t.Fatal(err)
 	}
 	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
 	l.start(c, jobs)
+	if live, err := registry.List(l.scope); err != nil || len(live) != 1 { // its SWOP may be killed before it looks
+		t.Errorf("what was started is watched by %+v, %v", live, err)
+	}
 	l.until(c, 1, task.Ready)
+	if now, err := os.ReadFile(file); err != nil || string(now) != string(lease) {
+		t.Errorf("the lease was %s, and is %s without a word of the host's, %v", lease, now, err)
+	}
 	if err := c.Watch.Lease(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if f := l.until(c, 1, task.Exited)[0]; f.Code != 143 && f.Code != 137 {
+		t.Errorf("%+v", f)
+	}
+	l.clean(c, jobs)
+}
+
+// TestNothingStartsWithoutAWatch holds that a container is not started where nobody would end it with the lease.
+func TestNothingStartsWithoutAWatch(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	c := l.containers()
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
+	if err := c.Prepare(t.Context(), jobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	c.Watch.Swarmd = filepath.Join(l.dir, "nothing")
+	if _, err := c.Start(t.Context(), jobs[0]); err == nil {
+		t.Error("it was started")
+	}
+	if f := l.found(c, 1)[0]; f.State != task.Prepared {
 		t.Errorf("%+v", f)
 	}
 	l.clean(c, jobs)

@@ -44,9 +44,14 @@ func (c *Containers) list(ctx context.Context, e *engine.Engine) (map[work.Label
 	return found, nil
 }
 
-// Start implements work.Executor.
+// Start implements work.Executor. Nothing is started that nobody would end with the lease.
 func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	err := c.of(ctx, j.Label, func(e *engine.Engine, x container.Summary) error { return launcher.Begin(ctx, e, x.ID) })
+	err := c.of(ctx, j.Label, func(e *engine.Engine, x container.Summary) error {
+		if err := c.Watch.begin(); err != nil {
+			return err
+		}
+		return launcher.Begin(ctx, e, x.ID)
+	})
 	return work.Status{State: task.Started}, work.OfEngine(err)
 }
 
@@ -81,6 +86,7 @@ func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.rewatch(ctx, found)
 	all, i := make([]work.Found, len(found)), 0
 	var looks errgroup.Group
 	for l, x := range found {
@@ -95,6 +101,12 @@ func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
 	if err := looks.Wait(); err != nil {
 		return nil, err
 	}
+	left, err := c.bare(ctx, e, found)
+	return append(all, left...), err
+}
+
+// rewatch has members watched whose watch was killed.
+func (c *Containers) rewatch(ctx context.Context, found map[work.Label]container.Summary) {
 	for _, x := range found {
 		if ended(x) {
 			continue
@@ -102,10 +114,8 @@ func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
 		if err := c.Watch.begin(); err != nil { // or it is tried again with the next look
 			c.Log.WarnContext(ctx, "nobody would end members of jobs if this SWOP were killed", "err", err)
 		}
-		break
+		return
 	}
-	left, err := c.bare(ctx, e, found)
-	return append(all, left...), err
 }
 
 // bare are members that have no more than the network of their epoch, as one whose host ended while it was prepared.

@@ -54,7 +54,8 @@ func (w *Watch) entry() (registry.Entry, bool, error) {
 	return e, is, err
 }
 
-// begin starts the process unless it runs.
+// begin starts the process unless it runs. The lease is what the host has said: one of long ago ends what runs, and only where nobody has said any
+// does it begin now.
 func (w *Watch) begin() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,9 +63,11 @@ func (w *Watch) begin() error {
 	if _, runs, err := w.entry(); err != nil || runs || w.children.Awaits(exit) {
 		return err
 	}
+	if err := w.firstLease(); err != nil {
+		return err
+	}
 	o := order{Name: "watch of the jobs of host " + w.Node, Lease: filepath.Join(w.Dir, leaseFile), Watch: &watched{Node: w.Node, Scope: w.Scope, Engine: w.Engine}}
-	// What there is of a lease may be of long ago, and whoever is here now watches too.
-	if err := errors.Join(writeLease(w.Dir, time.Now().Add(leaseFor)), o.writeTo(filepath.Join(w.Dir, watchFile))); err != nil {
+	if err := o.writeTo(filepath.Join(w.Dir, watchFile)); err != nil {
 		return err
 	}
 	if err := os.Remove(exit); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -79,7 +82,19 @@ func (w *Watch) begin() error {
 	if err := w.children.Start(cmd, filepath.Join(w.Dir, watchLog), exit, w.Log); err != nil {
 		return fmt.Errorf("start the %s: %w", o.Name, err)
 	}
+	// It does so itself, but only when it has read its order.
+	if _, err := registry.Add(registry.Entry{PID: cmd.Process.Pid, Role: role, Name: o.Name, Scope: w.Scope}); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	return nil
+}
+
+// firstLease writes a lease that begins now, unless there is one.
+func (w *Watch) firstLease() error {
+	if _, err := os.Stat(filepath.Join(w.Dir, leaseFile)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return writeLease(w.Dir, time.Now().Add(leaseFor))
 }
 
 // end ends the process: there is nothing to watch.
