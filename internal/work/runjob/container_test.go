@@ -233,8 +233,15 @@ func TestMembersInContainersAreReadyAndEnd(t *testing.T) {
 
 	jobs = l.jobs(1, map[string]string{"fails.sh": "#!/bin/sh\necho boom\nexit 3\n"}, "image: "+enginetest.TestImage, "command: ./fails.sh", "network: host")
 	l.start(c, jobs)
-	if f := l.until(c, 1, task.Exited)[0]; f.Code != 3 || f.Said != "boom" {
-		t.Errorf("%+v", f)
+	ended := l.until(c, 1, task.Exited)[0]
+	if ended.Code != 3 || ended.Said != "boom" {
+		t.Errorf("%+v", ended)
+	}
+	if _, err := l.containers().Start(t.Context(), jobs[0]); err != nil { // as a host does that was ended before it heard of the first
+		t.Error(err)
+	}
+	if again := l.until(c, 1, task.Exited)[0]; again != ended {
+		t.Errorf("it ran twice: %+v", again)
 	}
 	l.clean(c, jobs)
 }

@@ -44,11 +44,15 @@ func (c *Containers) list(ctx context.Context, e *engine.Engine) (map[work.Label
 	return found, nil
 }
 
-// Start implements work.Executor. Nothing is started that nobody would end with the lease.
+// Start implements work.Executor. Nothing is started that nobody would end with the lease, and nothing twice: a start that was cut off may have been
+// one.
 func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error) {
 	err := c.of(ctx, j.Label, func(e *engine.Engine, x container.Summary) error {
 		if err := c.Watch.begin(); err != nil {
 			return err
+		}
+		if x.State != container.StateCreated {
+			return nil
 		}
 		return launcher.Begin(ctx, e, x.ID)
 	})
