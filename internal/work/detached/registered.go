@@ -28,7 +28,8 @@ func Registered(scope, role, option string) (map[string]registry.Entry, error) {
 	return all, nil
 }
 
-// Terminate ends a process, and kills it after the grace. One that is gone is no error.
+// Terminate ends a process, and kills it after the grace. One that is gone is no error. If ctx ends before it is left to end by itself: one that was
+// killed could not see to what it has started.
 func Terminate(ctx context.Context, e registry.Entry, grace time.Duration) error {
 	p, err := e.Open()
 	if errors.Is(err, registry.ErrGone) {
@@ -50,6 +51,9 @@ func Terminate(ctx context.Context, e registry.Entry, grace time.Duration) error
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s (process %d) was asked to end, and has not yet: %w", e.Name, e.PID, ctx.Err())
 		}
 	}
 	return fmt.Errorf("%s (process %d) does not end: %w", e.Name, e.PID, err)

@@ -269,6 +269,15 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Helper()
 			clean(t, p, l)
 		}},
+		"it is ended, and not waited for": {[]string{"signal.signal(signal.SIGTERM, signal.SIG_IGN)", "print(child.pid)", "while True: signal.pause()"}, func(t *testing.T, _ host, p *runjob.Processes, l work.Label) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // as a SWOP's that is stopped itself, after its own time
+			if err := p.Clean(ctx, l); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			await(t, p, exited)
+		}},
 		"its keeper is killed": {[]string{"print(child.pid)", "signal.pause()"}, func(t *testing.T, _ host, p *runjob.Processes, l work.Label) {
 			t.Helper()
 			live, err := registry.List(scope)
