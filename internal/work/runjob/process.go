@@ -178,7 +178,7 @@ func (p *Processes) Start(_ context.Context, j work.Job) (work.Status, error) {
 }
 
 func (p *Processes) start(dir string, o order, j work.Job) error {
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: []string{scopeVariable + "=" + p.Scope, "SWARM_RUN_DIR"}})
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(), scopeVariable+"="+p.Scope)})
 	if err != nil {
 		return err
 	}

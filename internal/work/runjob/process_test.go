@@ -243,6 +243,8 @@ func TestARestartedHostFindsItsMember(t *testing.T) {
 	}
 	if live, err := registry.List(scope); err != nil || len(live) != 1 || live[0].Name != "job x, group node, rank 0" {
 		t.Errorf("keepers: %+v, %v", live, err)
+	} else if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", live[0].PID)); err != nil || !strings.Contains(string(env), "SWARM_RUN_DIR="+os.Getenv("SWARM_RUN_DIR")+"\x00") {
+		t.Errorf("it registers elsewhere: %q, %v", env, err)
 	}
 	if lines := printed(t, second, j.Label); len(lines) != 1 {
 		t.Errorf("it was started again: %q", lines)

@@ -42,6 +42,9 @@ const (
 	watchExit = "watch.exit"
 )
 
+// engineVariables are those by which an engine is reached.
+var engineVariables = []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"}
+
 // watchLimit bounds one try to end what a host runs.
 const watchLimit = CleanLimit
 
@@ -70,10 +73,12 @@ func (w *Watch) begin() error {
 	if err := o.writeTo(filepath.Join(w.Dir, watchFile)); err != nil {
 		return err
 	}
-	if err := os.Remove(exit); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, old := range []string{exit, filepath.Join(w.Dir, watchLog)} {
+		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: []string{scopeVariable + "=" + w.Scope, "SWARM_RUN_DIR", "DOCKER_HOST"}})
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(engineVariables...), scopeVariable+"="+w.Scope)})
 	if err != nil {
 		return err
 	}
@@ -122,11 +127,16 @@ func (o order) watch(end <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
+	said := ""
 	for l.watch(nil, end) {
-		if err := o.Watch.endAll(); err == nil {
+		err := o.Watch.endAll()
+		if err == nil {
 			return nil
 		}
-		fmt.Fprintf(os.Stderr, "swarmd: could not end all members, and tries again: %v\n", err) // the engine may be away
+		if said != err.Error() { // the engine may be away for long
+			said = err.Error()
+			fmt.Fprintf(os.Stderr, "swarmd: could not end all members, and tries again: %v\n", err)
+		}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (p *Processes) startSL(ctx context.Context, m member, n slNode, x process) 
 		return err
 	}
 	exit := m.file(n, exitFile)
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(x.env, start.ExitFile+"="+exit, "SWARM_SCOPE="+p.Scope, "SWARM_RUN_DIR", "SWARM_LOCAL_ID")})
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: slices.Concat(x.env, detached.Passed("SWARM_LOCAL_ID"), []string{start.ExitFile + "=" + exit, "SWARM_SCOPE=" + p.Scope})})
 	if err != nil {
 		return fmt.Errorf("node %d of the profile: %w", n.Index, err)
 	}

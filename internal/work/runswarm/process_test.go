@@ -180,6 +180,9 @@ func TestARestartedHostFindsItsSLs(t *testing.T) {
 	if err != nil || len(before) != 2 || before[0].Name != "swop-1-sl-0" || before[1].Name != "swop-1-sl-1" {
 		t.Fatalf("%+v, %v", before, err)
 	}
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", before[0].PID)); err != nil || !strings.Contains(string(env), "SWARM_RUN_DIR="+filepath.Join(h.dir, "run")+"\x00") {
+		t.Errorf("it registers elsewhere: %q, %v", env, err)
+	}
 	second := h.processes(t)
 	found := await(t, second, func(s work.Status) bool { return s.State == task.Started })
 	if found.Label != j.Label {
