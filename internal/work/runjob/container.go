@@ -43,6 +43,7 @@ type Containers struct {
 
 	making sync.Mutex // of networks: one at a time
 	prober prober
+	execs  execs
 }
 
 var (

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"golang.org/x/sync/errgroup"
@@ -314,6 +315,41 @@ func TestNothingStartsWithoutAWatch(t *testing.T) {
 	}
 	if f := l.found(c, 1)[0]; f.State != task.Prepared {
 		t.Errorf("%+v", f)
+	}
+	l.clean(c, jobs)
+}
+
+// TestOneQuestionAtATime holds that a command that outlasts its time is run once, and not with each question, and that whoever asks is told so.
+func TestOneQuestionAtATime(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "ready: {command: sleep 2000, period: 1s, timeout: 1s}", "grace: 1s")
+	c := l.containers()
+	l.start(c, jobs)
+	deadline := time.After(enginetest.Timeout)
+	for f := l.found(c, 1)[0]; !strings.Contains(f.Text, "outlasted its timeout"); f = l.found(c, 1)[0] {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("%+v", f)
+		}
+	}
+	all, err := l.e.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))})
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	top, err := l.e.ContainerTop(t.Context(), all[0].ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := 0
+	for _, p := range top.Processes {
+		if strings.HasSuffix(strings.Join(p, " "), "sleep 2000") {
+			questions++
+		}
+	}
+	if questions != 1 {
+		t.Errorf("%d questions run: %q", questions, top.Processes)
 	}
 	l.clean(c, jobs)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -155,7 +154,7 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil
 	}
 	s := work.Status{State: task.Started}
-	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return execIn(ctx, e, x.ID, command) })
+	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return c.execs.run(ctx, e, x.ID, command) })
 	if ready {
 		s.State = task.Ready
 	}
@@ -199,34 +198,6 @@ func exitOf(ctx context.Context, e *engine.Engine, x container.Summary) (s work.
 // startLook is between two looks whether a member that is followed has started.
 const startLook = time.Second
 
-// execLook is between two looks whether a command has ended.
-const execLook = 50 * time.Millisecond
-
-// execIn runs a command in a container, whose error is that it did not end with 0.
-func execIn(ctx context.Context, e *engine.Engine, id string, command []string) error {
-	made, err := e.ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: command})
-	if err != nil {
-		return err
-	}
-	if err := e.ContainerExecStart(ctx, made.ID, container.ExecStartOptions{Detach: true}); err != nil {
-		return err
-	}
-	for {
-		state, err := e.ContainerExecInspect(ctx, made.ID)
-		switch {
-		case err != nil:
-			return err
-		case !state.Running && state.ExitCode == 0:
-			return nil
-		case !state.Running:
-			return fmt.Errorf("%s: exit code %d", strings.Join(command, " "), state.ExitCode)
-		}
-		if err := pause.For(ctx, execLook); err != nil {
-			return err
-		}
-	}
-}
-
 // Clean implements work.Executor: the engine asks the member's program to end, kills it after the job's grace, and removes all that it has.
 func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 	e, err := c.Open(ctx)
@@ -260,6 +231,7 @@ func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label)
 		if err := end(ctx, e, x); err != nil {
 			return nil, err
 		}
+		c.execs.forget(x.ID)
 	}
 	delete(others, l)
 	c.prober.forget(l)

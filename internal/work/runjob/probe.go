@@ -3,6 +3,7 @@ package runjob
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -101,7 +102,11 @@ func (p *prober) forget(l work.Label) {
 func (q question) ask(ctx context.Context, run func(ctx context.Context, command []string) error) (ready bool, why string) {
 	switch {
 	case len(q.Command) > 0:
-		return run(ctx, q.Command) == nil, ""
+		err := run(ctx, q.Command)
+		if errors.Is(err, errOutlasts) {
+			why = err.Error()
+		}
+		return err == nil, why
 	case q.Listens != "":
 		if listens(ctx, q.Listens) {
 			return true, ""
