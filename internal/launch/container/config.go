@@ -58,7 +58,7 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 	if h.IpcMode.IsPrivate() || h.IpcMode.IsShareable() {
 		h.ShmSize = s.ShmSize
 	}
-	if can.init {
+	if can.init && !s.NoInit {
 		h.Init = &can.init
 	}
 	for _, text := range s.Devices {

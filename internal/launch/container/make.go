@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,20 +22,31 @@ func Make(ctx context.Context, l *Launcher, spec Spec, role string) (id string, 
 	if err != nil {
 		return "", err
 	}
-	if id, err = create(ctx, l, spec, role, can); err != nil {
+	id, err = create(ctx, l, spec, role, can)
+	if err != nil && can.init && lacksInit(err) {
+		id, err = create(ctx, l, spec, role, withoutInit(l, can, err))
+	}
+	if err != nil {
 		return "", explainStart(err, spec)
 	}
 	return id, nil
 }
 
+// ErrNoInit says that an engine can't start a container with an init process, which some tell only then: it is to be made again, with Spec.NoInit.
+var ErrNoInit = errors.New("the engine has no init process for containers")
+
 // Begin starts a container that Make has made. One that runs already is left so.
 func Begin(ctx context.Context, e *engine.Engine, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit) // who breaks it off does not know whether it runs
 	defer cancel()
-	if err := e.ContainerStart(ctx, id, container.StartOptions{}); err != nil && !errdefs.IsNotModified(err) {
-		return engine.Explain(fmt.Errorf("start container %s: %w", engine.ShortID(id), err))
+	err := e.ContainerStart(ctx, id, container.StartOptions{})
+	switch {
+	case err == nil || errdefs.IsNotModified(err):
+		return nil
+	case lacksInit(err):
+		return fmt.Errorf("start container %s: %w: %w", engine.ShortID(id), ErrNoInit, err)
 	}
-	return nil
+	return engine.Explain(fmt.Errorf("start container %s: %w", engine.ShortID(id), err))
 }
 
 // stopTimeout is the grace of a Spec, which engines keep with the container.

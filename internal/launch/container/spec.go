@@ -69,6 +69,8 @@ type Spec struct {
 	Hosts []string
 	// Own are directories inside the container that are its alone, may be written to, and go with it.
 	Own []string
+	// NoInit leaves out the init process that reaps for the program, where the engine has none (ErrNoInit).
+	NoInit bool
 	// Detached has the engine keep the grace: who ends the program may not be who started it.
 	Detached bool
 	// DNS are servers. Labels are K=V beside ours.

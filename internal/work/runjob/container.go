@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -44,6 +45,7 @@ type Containers struct {
 	making sync.Mutex // of networks: one at a time
 	prober prober
 	execs  execs
+	noInit atomic.Bool // the engine has no init process for containers
 }
 
 var (
@@ -147,7 +149,7 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	}
 	s = container.Spec{
 		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), Image: image, WorkDir: path.Join(runDir, sourceDir), Network: network,
-		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, Grace: m.job.Grace,
+		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.noInit.Load(), Grace: m.job.Grace,
 		User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
 	}
 	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {

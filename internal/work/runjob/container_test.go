@@ -3,12 +3,15 @@ package runjob_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -352,4 +355,37 @@ func TestOneQuestionAtATime(t *testing.T) {
 		t.Errorf("%d questions run: %q", questions, top.Processes)
 	}
 	l.clean(c, jobs)
+}
+
+// TestAnEngineWithoutInit holds that members run at one that can't put an init process into containers, and says so when it starts one.
+func TestAnEngineWithoutInit(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	hasInit := func(id string) bool {
+		x, err := l.e.ContainerInspect(context.WithoutCancel(t.Context()), id)
+		return err == nil && x.HostConfig.Init != nil && *x.HostConfig.Init
+	}
+	var refused atomic.Int32
+	proxy := enginetest.Between(t, l.e, enginetest.Faults{Answer: func(r *http.Response) error {
+		path, start := strings.CutSuffix(r.Request.URL.Path, "/start")
+		if start && hasInit(path[strings.LastIndexByte(path, '/')+1:]) {
+			refused.Add(1)
+			text := `{"message": "exec: \"docker-init\": executable file not found in $PATH"}`
+			r.StatusCode, r.Body, r.ContentLength = http.StatusInternalServerError, io.NopCloser(strings.NewReader(text)), int64(len(text))
+			r.Header = http.Header{"Content-Type": {"application/json"}}
+		}
+		return nil
+	}})
+	c := l.containers()
+	c.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, proxy) }
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
+	l.start(c, jobs)
+	l.until(c, 1, task.Ready)
+	l.clean(c, jobs)
+	l.start(c, jobs) // which is known by now
+	l.until(c, 1, task.Ready)
+	l.clean(c, jobs)
+	if n := refused.Load(); n != 1 {
+		t.Errorf("%d starts were refused", n)
+	}
 }

@@ -3,6 +3,7 @@ package runjob
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,7 +47,18 @@ func (c *Containers) list(ctx context.Context, e *engine.Engine) (map[work.Label
 // Start implements work.Executor. Nothing is started that nobody would end with the lease, and nothing twice: a start that was cut off may have been
 // one.
 func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	err := c.of(ctx, j.Label, func(e *engine.Engine, x container.Summary) error {
+	err := c.start(ctx, j.Label)
+	if errors.Is(err, launcher.ErrNoInit) {
+		c.noInit.Store(true)
+		if err = c.Prepare(ctx, j); err == nil {
+			err = c.start(ctx, j.Label)
+		}
+	}
+	return work.Status{State: task.Started}, work.OfEngine(err)
+}
+
+func (c *Containers) start(ctx context.Context, l work.Label) error {
+	return c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
 		if err := c.Watch.begin(); err != nil {
 			return err
 		}
@@ -55,7 +67,6 @@ func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error)
 		}
 		return launcher.Begin(ctx, e, x.ID)
 	})
-	return work.Status{State: task.Started}, work.OfEngine(err)
 }
 
 // of does something with a member's container.
