@@ -68,3 +68,48 @@ func TestPrinted(t *testing.T) {
 		t.Errorf("of much: %d lines, %v", len(got), err)
 	}
 }
+
+// TestAnOutputThatBeginsAnew holds that nothing is missed of one whose file is moved aside and made anew, and that its last lines are those of both.
+func TestAnOutputThatBeginsAnew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "0.log")
+	put := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	turn := func() {
+		if err := os.Rename(file, detached.Before(file)); err != nil {
+			t.Error(err)
+		}
+	}
+	put("one\ntwo\nth")
+	synctest.Test(t, func(t *testing.T) {
+		var over atomic.Bool
+		time.AfterFunc(time.Second, turn)
+		time.AfterFunc(2*time.Second, func() { put("ree\nfour\n") })
+		time.AfterFunc(3*time.Second, func() {
+			turn()
+			put("five\n")
+			over.Store(true)
+		})
+		var got []string
+		if err := detached.Printed(t.Context(), file, 2, true, over.Load, func(line string) error {
+			got = append(got, line)
+			return nil
+		}); err != nil || strings.Join(got, " ") != "two three four five" {
+			t.Errorf("followed: %q, %v", got, err)
+		}
+	})
+	for tail, want := range map[int]string{0: "", 1: "five", 2: "four five", 3: "ree four five", 9: "ree four five"} {
+		var got []string
+		if err := detached.Printed(t.Context(), file, tail, false, nil, func(line string) error {
+			got = append(got, line)
+			return nil
+		}); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("the last %d: %q, %v", tail, got, err)
+		}
+	}
+	if got := strings.Join(detached.LastLines(file), " "); got != "ree four five" {
+		t.Errorf("the last lines are %q", got)
+	}
+}

@@ -81,7 +81,7 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 	}
 	cmd := exec.Command(o.Path, o.Args...) //nolint:noctx // it is ended below
 	cmd.Dir, cmd.Env = o.Dir, o.Env
-	p, err := child.Start(cmd, child.Output{Stdout: passOn}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
+	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { passOn(r, &output{file: filepath.Join(dir, outputFile)}) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {
 		return notStarted, fmt.Errorf("start %s: %w", o.Name, err)
 	}
@@ -93,8 +93,8 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 }
 
 // passOn appends what a program prints to this process's output. What can't be kept, as on a full disk, is lost and does not end the program.
-func passOn(r io.Reader) {
-	if _, err := io.Copy(os.Stdout, r); err != nil {
+func passOn(r io.Reader, to *output) {
+	if _, err := io.Copy(to, r); err != nil {
 		_, _ = io.Copy(io.Discard, r)
 	}
 }

@@ -203,6 +203,30 @@ func TestWhatIsFollowedMayStartLater(t *testing.T) {
 	}
 }
 
+// TestWhatAMemberPrintsIsBounded holds that a program that prints without end fills no disk, and that its last lines are there.
+func TestWhatAMemberPrintsIsBounded(t *testing.T) {
+	p := newHost(t).processes()
+	j := one(python("import sys", "for i in range(8_000): sys.stdout.write(''.join('%099d\\n' % (100 * i + k) for k in range(100)))", "sys.exit('boom')"), "command: train.py")
+	started(t, p, j)
+	if s := await(t, p, exited); s.Code != 1 || !strings.HasSuffix(s.Said, "boom") {
+		t.Errorf("%+v", s)
+	}
+	sum := int64(0)
+	for _, name := range []string{"output.log", "output.log.1"} {
+		info, err := os.Stat(filepath.Join(p.Dir, "7-1-0", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += info.Size()
+	}
+	if sum > 60<<20 || sum < 30<<20 {
+		t.Errorf("%d bytes are kept", sum)
+	}
+	if lines := printed(t, p, j.Label); len(lines) != 100 || !strings.HasSuffix(lines[0], "0799901") || lines[99] != "boom" {
+		t.Errorf("the last lines are %q", lines)
+	}
+}
+
 func TestHowAMemberFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lines []string

@@ -89,7 +89,7 @@ func unserved(job *jobfile.Job, g framework.Group) error {
 		what string
 	}{
 		{job.WorkDir != "", "work_dir"}, {job.Artifacts.Dir != "", "artifacts"}, {len(g.Secrets) > 0, "secrets"}, {len(g.Volumes) > 0, "volumes"},
-		{g.Resources.GPU > 0, "GPUs under resources"},
+		{g.Resources.GPU > 0, "GPUs under resources"}, {g.Resources.Disk > 0, "disk under resources"},
 	} {
 		if x.asks {
 			return fmt.Errorf("job %s asks for %s, which this version of swarmd gives to no member: leave that out, and have it in the image", job.Name, x.what)

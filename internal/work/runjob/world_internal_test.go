@@ -113,6 +113,7 @@ func TestWhatNoHostGives(t *testing.T) {
 		"artifacts: {dir: /a}":      "artifacts",
 		"secrets: [KEY]":            "secrets",
 		"resources: {gpu: 1}":       "GPUs",
+		"resources: {disk: 10GB}":   "disk",
 		"image: i\nvolumes: [v:/v]": "volumes",
 	} {
 		j := jobWith("replicas: 3", "network: host", "command: train.py", line)
