@@ -2,6 +2,7 @@ package runjob_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -388,4 +389,47 @@ func TestAnEngineWithoutInit(t *testing.T) {
 	if n := refused.Load(); n != 1 {
 		t.Errorf("%d starts were refused", n)
 	}
+}
+
+// TestANetworkThatWasBegun holds that a member is prepared whose host was killed while its network was made, and where another takes its subnet.
+func TestANetworkThatWasBegun(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	var cut atomic.Bool
+	var overlaps atomic.Int32
+	proxy := enginetest.Between(t, l.e, enginetest.Faults{Ask: func(r *http.Request) error {
+		if cut.Load() && r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/networks/") {
+			return errors.New("cut")
+		}
+		return nil
+	}, Answer: func(r *http.Response) error {
+		if r.Request.Method != http.MethodPost || !strings.HasSuffix(r.Request.URL.Path, "/networks/create") || r.StatusCode >= 400 || overlaps.Add(1) != 3 {
+			return nil
+		}
+		var made network.CreateResponse
+		if err := json.NewDecoder(r.Body).Decode(&made); err != nil {
+			return err
+		}
+		if err := l.e.NetworkRemove(context.WithoutCancel(t.Context()), made.ID); err != nil {
+			return err
+		}
+		text := `{"message": "invalid pool request: Pool overlaps with other one on this address space"}`
+		r.StatusCode, r.Body, r.ContentLength = http.StatusForbidden, io.NopCloser(strings.NewReader(text)), int64(len(text))
+		r.Header = http.Header{"Content-Type": {"application/json"}}
+		return nil
+	}})
+	c := l.containers()
+	c.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, proxy) }
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
+	cut.Store(true)
+	if err := c.Prepare(t.Context(), jobs[0]); err == nil {
+		t.Error("its network was not made, and it is prepared")
+	}
+	cut.Store(false)
+	l.start(c, jobs)
+	l.until(c, 1, task.Ready)
+	if n := overlaps.Load(); n != 5 { // one that is left, a second try of which the network is refused, and a third
+		t.Errorf("%d networks were made", n)
+	}
+	l.clean(c, jobs)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
@@ -22,15 +24,15 @@ const firstHost = 2
 func (c *Containers) private(ctx context.Context, e *engine.Engine, j work.Job) (name string, all []netip.Addr, err error) {
 	c.making.Lock()
 	defer c.making.Unlock()
+	name = c.networkName(j.Label)
 	found, err := c.networksOf(ctx, e, j.Label)
 	if err != nil {
 		return "", nil, err
 	}
-	name = c.networkName(j.Label)
 	var subnet netip.Prefix
-	if len(found) > 0 {
-		subnet, err = subnetOf(found[0])
-	} else {
+	if i := slices.IndexFunc(found, func(n network.Inspect) bool { return n.Name == name }); i >= 0 {
+		subnet, err = subnetOf(found[i])
+	} else if err = removeAllOf(ctx, e, found); err == nil { // what a try before has left
 		subnet, err = c.makeNetwork(ctx, e, j.Label, name)
 	}
 	if err != nil {
@@ -40,21 +42,33 @@ func (c *Containers) private(ctx context.Context, e *engine.Engine, j work.Job) 
 	return name, all, err
 }
 
+// makeTries is how often a subnet is asked for: another may take it between the question and its use.
+const makeTries = 5
+
 // makeNetwork makes a network of which the members' addresses are known before they start. An engine takes these in a subnet that it was told
-// alone, and only it knows which is free: so it chooses one, and is told that.
-func (c *Containers) makeNetwork(ctx context.Context, e *engine.Engine, l work.Label, name string) (netip.Prefix, error) {
-	options := network.CreateOptions{Internal: true, Labels: volume.Labels(l, engine.RoleMember, c.Scope)}
-	free, err := c.create(ctx, e, name, options)
-	if err != nil {
-		return netip.Prefix{}, err
+// alone, and only it knows which is free: so it chooses one, for a network of another name, and is told that.
+func (c *Containers) makeNetwork(ctx context.Context, e *engine.Engine, l work.Label, name string) (subnet netip.Prefix, err error) {
+	for range makeTries {
+		options := network.CreateOptions{Internal: true, Labels: volume.Labels(l, engine.RoleMember, c.Scope)}
+		free, err := c.create(ctx, e, name+"-free", options)
+		if err != nil {
+			return netip.Prefix{}, err
+		}
+		subnet, err = subnetOf(free)
+		if err = errors.Join(err, removeAllOf(ctx, e, []network.Inspect{free})); err != nil {
+			return netip.Prefix{}, err
+		}
+		options.IPAM = &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String()}}}
+		if _, err = c.create(ctx, e, name, options); err == nil || !overlaps(err) {
+			return subnet, err
+		}
 	}
-	subnet, err := subnetOf(free)
-	if err = errors.Join(err, e.NetworkRemove(ctx, free.ID)); err != nil {
-		return netip.Prefix{}, engine.Explain(fmt.Errorf("make a network of a job's: %w", err))
-	}
-	options.IPAM = &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String()}}}
-	_, err = c.create(ctx, e, name, options)
-	return subnet, err
+	return subnet, fmt.Errorf("others have taken each of %d subnets of the engine before a network of a job's had it: try again", makeTries)
+}
+
+// overlaps reports whether a subnet is another network's.
+func overlaps(err error) bool {
+	return strings.Contains(err.Error(), "overlaps") || strings.Contains(err.Error(), "already used")
 }
 
 func (c *Containers) create(ctx context.Context, e *engine.Engine, name string, options network.CreateOptions) (network.Inspect, error) {
@@ -99,7 +113,11 @@ func (c *Containers) removeNetwork(ctx context.Context, e *engine.Engine, l work
 	if err != nil {
 		return err
 	}
-	for _, n := range found {
+	return removeAllOf(ctx, e, found)
+}
+
+func removeAllOf(ctx context.Context, e *engine.Engine, networks []network.Inspect) error {
+	for _, n := range networks {
 		if err := e.NetworkRemove(ctx, n.ID); err != nil && !errdefs.IsNotFound(err) {
 			return engine.Explain(fmt.Errorf("remove network %s: %w", n.Name, err))
 		}
