@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +46,15 @@ func newLab(t *testing.T) lab {
 	if err := l.containers().Watch.Lease(time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // what a test that fails has left
+		live, err := registry.List(l.scope)
+		for _, e := range live {
+			err = errors.Join(err, syscall.Kill(e.PID, syscall.SIGKILL))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	return l
 }
 

@@ -33,9 +33,10 @@ const scopeVariable = "SWARM_SCOPE"
 const notStarted = 126
 
 // Keep runs the program of a member until it has ended, and ends it with a grace when this process is to end. It notes the exit code, and leaves no
-// process of the program's behind: those that lost their parent come to it. It takes the arguments behind Command, and returns the exit code.
+// process of the program's behind: those that lost their parent come to it. It takes the arguments behind Command, which may also tell it to ask a
+// member, or to watch a host's, and returns the exit code.
 func Keep(args []string) int {
-	if len(args) != 1 || !strings.HasPrefix(args[0], "--"+orderOption+"=") {
+	if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[1] != askOption || !strings.HasPrefix(args[0], "--"+orderOption+"=") {
 		fmt.Fprintf(os.Stderr, "%s is for swarmd itself\n", Command)
 		return notStarted
 	}
@@ -43,23 +44,25 @@ func Keep(args []string) int {
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(end)
 	file := strings.TrimPrefix(args[0], "--"+orderOption+"=")
-	dir := filepath.Dir(file)
 	o, err := orderOf(file)
-	if err == nil && o.Watch != nil {
-		if err = o.watch(end); err != nil {
-			fmt.Fprintf(os.Stderr, "swarmd: %v\n", err)
-			return 1
-		}
-		return 0
-	}
 	code := notStarted
-	if err == nil {
-		code, err = keep(o, dir, end)
+	switch {
+	case err != nil:
+	case len(args) == 2:
+		code, err = o.ask(end)
+	case o.Watch != nil:
+		code, err = 0, o.watch(end)
+	default:
+		code, err = keep(o, filepath.Dir(file), end)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "swarmd: %v\n", err)
+		code = max(code, 1)
 	}
-	if err := detached.NoteExit(filepath.Join(dir, exitFile), code); err != nil {
+	if len(args) == 2 || o.Watch != nil {
+		return code
+	}
+	if err := detached.NoteExit(filepath.Join(filepath.Dir(file), exitFile), code); err != nil {
 		fmt.Fprintf(os.Stderr, "swarmd: note the exit code %d: %v\n", code, err)
 	}
 	return code

@@ -1,15 +1,12 @@
 package runjob
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/atomicfile"
@@ -70,13 +67,4 @@ func orderOf(file string) (o order, err error) {
 		return o, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	return o, nil
-}
-
-// run runs a command as the member's program is run, and ends it when ctx does.
-func (o order) run(ctx context.Context, command []string) error {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = o.Dir, o.Env, time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	return cmd.Run()
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -178,12 +177,10 @@ func (p *Processes) Start(_ context.Context, j work.Job) (work.Status, error) {
 }
 
 func (p *Processes) start(dir string, o order, j work.Job) error {
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(), scopeVariable+"="+p.Scope)})
+	cmd, err := p.own(context.Background(), dir) // it outlives this process
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(p.Swarmd, Command, "--"+orderOption+"="+filepath.Join(dir, orderFile)) //nolint:noctx // it outlives this process
-	cmd.Dir, cmd.Env = dir, env
 	if err := p.children.Start(cmd, filepath.Join(dir, outputFile), filepath.Join(dir, exitFile), p.Log); err != nil {
 		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
@@ -240,7 +237,7 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 	switch {
 	case p.runs(live, dir) && err == nil:
 		s := work.Status{State: task.Started}
-		if ready, why := p.prober.ready(ctx, l, o.Ready, o.run); ready {
+		if ready, why := p.prober.ready(ctx, l, o.Ready, func(ctx context.Context, _ []string) error { return p.ask(ctx, dir) }); ready {
 			s.State = task.Ready
 		} else {
 			s.Text = why

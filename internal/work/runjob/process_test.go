@@ -381,6 +381,27 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// TestAQuestionLeavesNothing holds that what a readiness command has started ends with it.
+func TestAQuestionLeavesNothing(t *testing.T) {
+	h := newHost(t)
+	file := filepath.Join(h.dir, "pid")
+	p := h.processes()
+	started(t, p, one(python("import signal, subprocess, sys",
+		"if len(sys.argv) > 1:",
+		"    child = subprocess.Popen(['sleep', '1000'], start_new_session=True)",
+		"    open(sys.argv[1], 'w').write(str(child.pid))",
+		"    sys.exit(0)",
+		"signal.pause()"), "command: train.py", "ready: {command: train.py "+file+", period: 1s, timeout: 20s}"))
+	await(t, p, func(s work.Status) bool { return s.State == task.Ready })
+	pid, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile("/proc/" + string(pid) + "/cmdline"); err == nil && strings.HasPrefix(string(raw), "sleep") {
+		t.Errorf("process %s is left", pid)
+	}
+}
+
 // TestJobsThatAHostCantRun holds that what is wrong is said before anything runs, in one line with a remedy.
 func TestJobsThatAHostCantRun(t *testing.T) {
 	for _, tt := range []struct {
