@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
 // Each file is refused with one line that names the file's line and what to do.
@@ -124,5 +125,23 @@ func TestBoundsLines(t *testing.T) {
 	j.Env[0].Value = strings.Repeat("<", 16<<10)
 	if _, err := j.Encode(); err == nil || !strings.Contains(err.Error(), "more than 16384 bytes in one line: put it into a file of the source") {
 		t.Error(err)
+	}
+}
+
+// tooLarge are jobs of which one map has more fields than are read, each in another place.
+func tooLarge() (files []string) {
+	large := strings.TrimSuffix(strings.Repeat("a: 1, ", yamlfile.MaxItems+1), ", ")
+	for _, file := range []string{"name: x\nends: {%s}", "name: x\nsecrets: [{%s}]", "name: x\nresources: {%s}", "name: x\nready: {%s}", "name: x\nartifacts: {%s}", "name: x\ngroups: [{%s}]", "{%s}"} {
+		files = append(files, fmt.Sprintf(file, large))
+	}
+	return files
+}
+
+// A map of any size is refused with words: whoever is asked to run the job reads it.
+func TestRefusesLargeMaps(t *testing.T) {
+	for _, file := range tooLarge() {
+		if _, err := jobfile.Decode([]byte(file)); err == nil || !strings.Contains(err.Error(), "has 1025 fields, at most 1024 are read") {
+			t.Errorf("%.40s: %v", file, err)
+		}
 	}
 }

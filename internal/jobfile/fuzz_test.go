@@ -13,6 +13,9 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("name: d\nframework: dask\ncommand: a.py\ngroups: [{name: scheduler}, {name: worker, args: [--nthreads, 2]}]\n"))
 	f.Add([]byte("name: x\nenv: {A: \"\\u2028\", B: ~, C: '- x', D: \"a\\n b\\t\", E: 0x1f, F: 1_000, G: yes}\n"))
+	for _, large := range tooLarge() {
+		f.Add([]byte(large))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		j, err := jobfile.Read("f", raw)
 		if err != nil {

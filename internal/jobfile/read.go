@@ -174,6 +174,9 @@ func ends(v yamlfile.Value) time.Duration {
 		return 0
 	}
 	f := v.Fields(yamlfile.Broken, "ttl")
+	if f == nil {
+		return 0
+	}
 	return duration(f.Get("ttl", yamlfile.Broken), 0, time.Second, MaxTimeout)
 }
 

@@ -81,6 +81,9 @@ func secrets(v yamlfile.Value) (all []Secret) {
 		var s Secret
 		if item.Kind() == "a map" {
 			f := item.Fields(yamlfile.Broken, "name", "as")
+			if f == nil {
+				continue
+			}
 			s.Name = wanted(f, "name", varForm, "letters, digits and _")
 			s.File = word(given(f, "as"), "env", "env", "file") == "file"
 		} else {
