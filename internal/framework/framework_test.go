@@ -220,3 +220,20 @@ func TestRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A few lines of a file can't make a host's memory too small: what variables make of texts is bounded, in each and in all of a member.
+func TestBoundsWhatIsFilledIn(t *testing.T) {
+	times := func(n int, name string) string { return strings.Repeat("${"+name+"}", n) }
+	words := func(n int) string { return "&w '" + times(4, "A") + "'" + strings.Repeat(", *w", n-1) }
+	for _, tt := range []struct{ lines, want string }{
+		{"command: a\nenv: {A: '" + times(200, "SWARM_RUN_ID") + "'}\nargs: ['" + times(20, "A") + "']", ""},
+		{"command: a\nenv: {A: '" + times(240, "SWARM_JOB_NAME") + "'}\nargs: ['" + times(1000, "A") + "']", "group node: args: it has more than 16384 bytes once its variables are filled in: put it into a file of the source"},
+		{"command: a\nenv: {A: '" + strings.Repeat("x", 1000) + "'}\nargs: [" + words(30) + "]", ""},
+		{"command: a\nenv: {A: '" + strings.Repeat("x", 1000) + "'}\nargs: [" + words(40) + "]", "group node: variables and words of a member have more than 131072 bytes together: put some into a file of the source"},
+		{"command: a\nenv: {A: '" + strings.Repeat("x", 1000) + "'}\nready: {command: [" + words(40) + "]}", "group node: variables and words of a member have more than 131072 bytes together: put some into a file of the source"},
+	} {
+		if _, err := world(t, tt.lines).Program(placed(1), 0); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+			t.Errorf("%.200s\ngot  %v\nwant %s", tt.lines, err, tt.want)
+		}
+	}
+}

@@ -40,19 +40,31 @@ type Page struct {
 }
 
 // Programs are those of the members of a world that are placed, by rank.
-func (w *World) Programs(p Placement) ([]Program, error) {
-	if len(p.Members) != w.Size() {
-		return nil, fmt.Errorf("the job has %d members, and %d are placed", w.Size(), len(p.Members))
-	}
-	var all []Program
-	for _, m := range w.members() {
-		x, err := w.program(p, m)
+func (w *World) Programs(p Placement) (all []Program, err error) {
+	for rank := range w.Size() {
+		x, err := w.Program(p, rank)
 		if err != nil {
-			return nil, fmt.Errorf("group %s: %w", w.Groups[m.group].Name, err)
+			return nil, err
 		}
 		all = append(all, x)
 	}
 	return all, nil
+}
+
+// Program is that of one member of a world that is placed.
+func (w *World) Program(p Placement, rank int) (x Program, err error) {
+	all := w.members()
+	switch {
+	case len(p.Members) != len(all):
+		return x, fmt.Errorf("the job has %d members, and %d are placed", len(all), len(p.Members))
+	case rank < 0 || rank >= len(all):
+		return x, fmt.Errorf("the job has %d members, and none of rank %d", len(all), rank)
+	}
+	m := all[rank]
+	if x, err = w.program(p, m); err != nil {
+		return x, fmt.Errorf("group %s: %w", w.Groups[m.group].Name, err)
+	}
+	return x, nil
 }
 
 func (w *World) program(p Placement, m Member) (Program, error) {
@@ -88,8 +100,8 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 }
 
 // environment gives a program its variables. The job's own come before all others, and may have those in them.
-func (w *World) environment(x *Program, p Placement, m Member) (filler, error) {
-	base := filler(jobfile.WithVars(w.common(p, m), sorted(w.kind.vars(w, p, m))))
+func (w *World) environment(x *Program, p Placement, m Member) (*filler, error) {
+	base := &filler{jobfile.WithVars(w.common(p, m), sorted(w.kind.vars(w, p, m))), maxProgram}
 	var own []jobfile.Var
 	for _, v := range w.Groups[m.group].Env {
 		value, err := base.one("env."+v.Name, v.Value)
@@ -98,8 +110,8 @@ func (w *World) environment(x *Program, p Placement, m Member) (filler, error) {
 		}
 		own = append(own, jobfile.Var{Name: v.Name, Value: value})
 	}
-	x.Env = jobfile.WithVars(base, own)
-	return filler(x.Env), nil
+	x.Env = jobfile.WithVars(base.vars, own)
+	return &filler{x.Env, base.left}, nil
 }
 
 // common are the variables that every member has.
@@ -147,18 +159,25 @@ func interpreted(command []string) []string {
 	return command
 }
 
-// filler has the variables that a text may name.
-type filler []jobfile.Var
+// maxProgram is how many bytes the texts of a job have together in one member, filled in: its variables, its words, and how it is asked whether it
+// is ready. A host has many members of many jobs, and whoever wrote these is not asked first how large they are.
+const maxProgram = 128 << 10
 
-func (f filler) value(name string) (string, bool) {
-	i := slices.IndexFunc(f, func(v jobfile.Var) bool { return v.Name == name })
-	if i < 0 {
-		return "", false
-	}
-	return f[i].Value, true
+// filler has the variables that a text may name.
+type filler struct {
+	vars []jobfile.Var // by name
+	left int           // of maxProgram
 }
 
-func (f filler) one(field, s string) (string, error) {
+func (f *filler) value(name string) (string, bool) {
+	i, is := slices.BinarySearchFunc(f.vars, name, func(v jobfile.Var, name string) int { return strings.Compare(v.Name, name) })
+	if !is {
+		return "", false
+	}
+	return f.vars[i].Value, true
+}
+
+func (f *filler) one(field, s string) (string, error) {
 	filled, unknown, err := jobfile.Fill(s, f.value)
 	switch {
 	case err != nil:
@@ -166,10 +185,13 @@ func (f filler) one(field, s string) (string, error) {
 	case unknown != "":
 		return "", fmt.Errorf("%s has ${%s}, which nothing sets here: add it to env, or write $${%s} for the program's own", field, unknown, unknown)
 	}
+	if f.left -= len(filled); f.left < 0 {
+		return "", fmt.Errorf("variables and words of a member have more than %d bytes together: put some into a file of the source", maxProgram)
+	}
 	return filled, nil
 }
 
-func (f filler) all(field string, words []string) (filled []string, err error) {
+func (f *filler) all(field string, words []string) (filled []string, err error) {
 	for _, w := range words {
 		x, err := f.one(field, w)
 		if err != nil {

@@ -112,7 +112,7 @@ func words(v yamlfile.Value) (all []string) {
 	case v.Null():
 		return nil
 	case v.Kind() == "a list":
-		for _, item := range v.List() {
+		for _, item := range atMost(v, v.List()) {
 			all = append(all, argument(item))
 		}
 	default:

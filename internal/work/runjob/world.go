@@ -69,11 +69,9 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 		}
 		m.placed.Members = append(m.placed.Members, x)
 	}
-	all, err := w.Programs(m.placed)
-	if err != nil {
+	if m.program, err = w.Program(m.placed, int(j.Member)); err != nil {
 		return m, fmt.Errorf("job %s: %w", job.Name, err)
 	}
-	m.program = all[j.Member]
 	for _, group := range w.Groups {
 		if group.Name == m.program.Group {
 			m.group = group
