@@ -38,6 +38,9 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name: x\ncommand: []", "f:2: command is empty: write a program with its arguments"},
 		{"name: x\ncommand: sh -c 'a", "f:2: command: a quote is not closed: write a list with one word in each item"},
 		{"name: x\ncommand: [sh, -c, 'echo ${A:-b}']", `f:2: command[2] is "echo ${A:-b}": it has ${ without a name and }: write ${NAME}, or $$ for a $ of the program's own`},
+		{"name: x\ncommand: [sh, -c, \"echo ok \\u009d; rm -rf data \\u009c\"]", `f:2: command[2] has the control character '\u009d': leave it out`},
+		{"name: x\ncommand: [sh, -c, \"echo \\u202e1\"]", `f:2: command[2] has the control character '\u202e': leave it out`},
+		{"name: x\nenv: {A: \"\\u2067\"}", `f:2: env.A has the control character '\u2067': leave it out`},
 		{"name: x\nenv: [A=b]", "f:2: env is a list: write a map, as NAME: value"},
 		{"name: x\nenv: {A-B: c}", `f:2: env has the name "A-B": use letters, digits and _`},
 		{"name: x\nenv:\n  A: b\n  A: c", "f:4: env has A twice: write it once"},
@@ -89,6 +92,8 @@ func TestRefusesBadBodies(t *testing.T) {
 		{"name: x\n--- source\n644 text 2 b\nb\n644 text 2 a\nb\n", "a stands behind b"},
 		{"name: x\n--- source\n644 text 2 a\nb\n644 text 2 a/b\nb\n", "a is a file and a folder"},
 		{"name: x\n--- source\n644 text 1 a\nb", "source: a: it is no text: write it in base64"},
+		{"name: x\n--- source\n644 text 7 a\na\u009d;\u009c\n", "source: a: it is no text: write it in base64"},
+		{"name: x\n--- source\n644 text 4 a\n\u202e\n", "source: a: it is no text: write it in base64"},
 		{"name: x\n--- source\n644 base64 2 a\nYQo=\n", "source: a: it is not in base64 as it is written, or it is text"},
 		{strings.Repeat("#", 1<<20+1), "the job has 1048577 bytes, at most 1048576 are read"},
 	} {

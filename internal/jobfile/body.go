@@ -72,8 +72,7 @@ func longLines(s string) bool {
 
 // plainText reports whether lines can be kept and shown as they are.
 func plainText(s string) bool {
-	return (s == "" || strings.HasSuffix(s, "\n")) && utf8.ValidString(s) && !longLines(s) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
+	return (s == "" || strings.HasSuffix(s, "\n")) && utf8.ValidString(s) && !longLines(s) && !yamlfile.Hides(s)
 }
 
 func wrapped(s string) string {

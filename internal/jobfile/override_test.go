@@ -79,6 +79,7 @@ func TestRefusesBadOverrides(t *testing.T) {
 		{"name: x\n", jobfile.Overrides{Replicas: []string{"many"}}, `replicas "many": give a number from 1 to 1024`},
 		{"name: x\n", jobfile.Overrides{Env: []string{"A"}}, `the variable "A" is not known: write NAME=VALUE`},
 		{"name: x\n", jobfile.Overrides{Env: []string{"A=${"}}, `with what was said: env.A is "${": it has ${ without a name and }: write ${NAME}, or $$ for a $ of the program's own`},
+		{"name: x\n", jobfile.Overrides{Env: []string{"A=\u202ex"}}, `with what was said: env.A has the control character '\u202e': leave it out`},
 		{"name: x\n", jobfile.Overrides{Env: []string{"A=<PROJECT>"}}, "with what was said: env.A holds the placeholder <PROJECT>: put its value in"},
 		{"name: x\n", jobfile.Overrides{Image: "two words"}, `with what was said: image is "two words": use the name of an image, as torch:2 or with its digest`},
 		{"name: x\n", jobfile.Overrides{Timeout: "31d"}, `timeout "31d": give a time from 1s to 30d, as 6h or 2d`},

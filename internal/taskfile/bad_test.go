@@ -52,6 +52,8 @@ func TestRefusesBadTasks(t *testing.T) {
 		{"the root task", strings.Replace(pull, "Name: x", "Name: ROOTTASK", 1), "f:1: Name is ROOTTASK, which every swarm has: choose another (and 1 more of its lines can't be read)"},
 		{"its own prerequisite", strings.Replace(pull, "ROOTTASK", "x", 1), "f:4: Prereq is the task itself: name another, or ROOTTASK"},
 		{"author", strings.Replace(pull, "Author: a", "Author: "+strings.Repeat("a", 161), 1), "f:3: Author has 161 bytes, at most 160 are kept"},
+		{"a mark that hides", strings.Replace(pull, "Author: a", `Author: "a\u009db\u009c"`, 1), `f:3: Author has the control character '\u009d': leave it out`},
+		{"a mark that reorders", strings.Replace(pull, "Author: a", `Author: "a\u202eb"`, 1), `f:3: Author has the control character '\u202e': leave it out`},
 		{"control character", strings.Replace(pull, "Author: a", `Author: "a\u0007"`, 1), `f:3: Author has the control character '\a': leave it out`},
 		{"long text", strings.Replace(pull, "RepoName: r", "RepoName: "+strings.Repeat("r", 5000), 1), "f:8: Body.RepoName has 5000 bytes, at most 4096 are read"},
 		{"REMOTE", fmt.Sprintf(head, "MAKE_USER_CONTAINER") + "  BuildContext: null\n  BuildType: REMOTE\n  BuildSteps: [FROM a]\n", "f:8: Body.BuildType REMOTE was never made: use INLINE"},

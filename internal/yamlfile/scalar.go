@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -54,9 +55,11 @@ func (v Value) Text(r Rule) string {
 		v.Find(Broken, "%s has %d bytes, at most %d are read", v.Name, len(s), maxText)
 		return ""
 	}
-	if i := strings.IndexFunc(s, func(c rune) bool { return c < ' ' && c != '\t' && (c != '\n' || !r.Lines) || c == 0x7f }); i >= 0 {
-		v.Find(Broken, "%s has the control character %q: leave it out", v.Name, s[i])
-		return ""
+	for _, c := range s {
+		if hidden(c) && (c != '\n' || !r.Lines) {
+			v.Find(Broken, "%s has the control character %q: leave it out", v.Name, c)
+			return ""
+		}
 	}
 	most, least, n := r.Max, max(r.Least, 1), len([]rune(s))
 	if most == 0 {
@@ -76,6 +79,17 @@ func (v Value) Text(r Rule) string {
 		v.Find(Unfilled, "%s holds the placeholder %s: put its value in", v.Name, p)
 	}
 	return s
+}
+
+// hidden reports whether a rune of a text is not read where the text is shown, or has other runes be hidden or read in another order: people consent
+// to what they see.
+func hidden(c rune) bool {
+	return c != '\t' && unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c)
+}
+
+// Hides reports whether a text of several lines has runes that are not shown as they are.
+func Hides(s string) bool {
+	return strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && hidden(c) })
 }
 
 // OneOf returns the word of a list that a scalar is, case ignored; "" with a finding for another.
