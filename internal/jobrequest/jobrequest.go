@@ -55,6 +55,9 @@ func Hold(signed task.Request, body []byte) error {
 	if _, is := w.Common(); !is {
 		return errNoHost
 	}
+	if err := Served(w); err != nil {
+		return fmt.Errorf("no host carries out the task's job: %w", err)
+	}
 	job := Request(w)
 	if what := differs(signed, job); what != "" {
 		return fmt.Errorf("what was signed is not the job of task %.72s: %s: start jobs with swarmctl run job", signed.Task, what)

@@ -92,6 +92,14 @@ func TestHoldRefuses(t *testing.T) {
 		{"no job", "nam: x\n", nil, "the task's job can't be read: line 1: unknown field nam: did you mean name?"},
 		{"nothing to run", "name: x\n", nil, "the task's job can't be run: group node has neither a command nor an image whose own it runs: write command"},
 		{"no common host", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [a]}, {name: s, hosts: [b]}]\n", nil, "no host may have members of all groups"},
+		{"a folder of the run's", "name: x\ncommand: a\nwork_dir: w\n", nil, "no host carries out the task's job: it asks for work_dir, which"},
+		{"artifacts", "name: x\ncommand: a\nartifacts: {dir: /a}\n", nil, "it asks for artifacts, which"},
+		{"secrets of one group", "name: x\ncommand: a\ngroups: [{name: r}, {name: s, secrets: [K]}]\n", nil, "it asks for secrets, which"},
+		{"volumes", "name: x\nimage: i\nvolumes: ['v:/v']\n", nil, "it asks for volumes, which"},
+		{"GPUs", "name: x\ncommand: a\nresources: {gpu: 1}\n", nil, "it asks for GPUs under resources, which"},
+		{"an overlay", "name: x\nimage: i\nnetwork: lab\n", nil, "it asks for the network lab, and this version of swarmd gives members private and host alone"},
+		{"two images", "name: x\ngroups: [{name: r, image: i:1}, {name: s, image: i:2}]\n", nil, "group s has another image than group r"},
+		{"some without an image", "name: x\ncommand: a\ngroups: [{name: r, image: i:1}, {name: s}]\n", nil, "some of its groups have an image and others none"},
 		{"a taskrunner", "", func(q *task.Request) { q.Taskrunner = "tr" }, "it names a taskrunner"},
 		{"joined", "", func(q *task.Request) { q.Joins = "6" }, "it names a taskrunner or joins"},
 		{"no hosts", "", func(q *task.Request) { q.Hosts = nil }, "it names no hosts"},
@@ -161,8 +169,9 @@ func FuzzHold(f *testing.F) {
 			q.Hosts = []string{"any"}
 		}
 		_, common := w.Common()
-		if err := jobrequest.Hold(q, body); (err == nil) != common {
-			t.Fatalf("its own request, with common hosts %v: %v", common, err)
+		served := jobrequest.Served(w)
+		if err := jobrequest.Hold(q, body); (err == nil) != (common && served == nil) {
+			t.Fatalf("its own request, with common hosts %v, which give what it asks for but %v: %v", common, served, err)
 		}
 		q.ID, q.Task, q.By = "1", "x.0123abcd", "spiffe://a.example/swarm/swci"
 		if err := q.Check(); err != nil && common {

@@ -2,7 +2,6 @@ package swop
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
@@ -52,16 +51,14 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 
 // imageOf is the image of a job's containers; empty: it runs as processes, which process says this host's tasks do.
 func imageOf(w *framework.World, process bool) (string, error) {
-	image := w.Groups[0].Image
-	for _, g := range w.Groups {
-		switch {
-		case g.Image != "" && process:
-			return "", errors.New("it runs in containers, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
-		case g.Image == "" && !process:
-			return "", fmt.Errorf("group %s has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process", g.Name)
-		case g.Image != image:
-			return "", fmt.Errorf("group %s has another image than group %s, and hosts consent to one image of a job: make one image of them", g.Name, w.Groups[0].Name)
-		}
+	image, err := jobrequest.Image(w)
+	switch {
+	case err != nil:
+		return "", err
+	case image != "" && process:
+		return "", errors.New("it runs in containers, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
+	case image == "" && !process:
+		return "", errors.New("it has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process")
 	}
 	return image, nil
 }

@@ -295,3 +295,22 @@ func TestAPlanSignsAllThatHostsHold(t *testing.T) {
 		t.Errorf("%+v: %v", signed, err)
 	}
 }
+
+// TestAPlanIsOfWhatHostsRun: what no host would carry out is refused before it is signed.
+func TestAPlanIsOfWhatHostsRun(t *testing.T) {
+	for file, want := range map[string]string{
+		"command: [a, '${TYPO}']":                                "group node: command has ${TYPO}, which nothing sets here",
+		"replicas: 2\ncommand: [a, '${SWARM_WORK_DIR}']":         "group node: command has ${SWARM_WORK_DIR}, which nothing sets here",
+		"command: a\nwork_dir: w":                                "it asks for work_dir, which",
+		"groups: [{name: r, image: i:1}, {name: s, image: i:2}]": "group s has another image than group r",
+		"groups: [{name: r, image: i:1}, {name: s, command: a}]": "some of its groups have an image and others none",
+	} {
+		j, err := jobfile.Read("f", []byte("name: x\n"+file+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jobs.NewPlan(j, jobfile.Overrides{}, time.UnixMilli(99)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", file, err, want)
+		}
+	}
+}

@@ -47,6 +47,9 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 	if err != nil {
 		return nil, err
 	}
+	if err := runnable(w); err != nil {
+		return nil, err
+	}
 	p := &Plan{Job: j.Name, world: w}
 	var head strings.Builder
 	for _, c := range changes {
@@ -70,6 +73,18 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 		q.Hosts = []string{"any"}
 	}
 	return p, jobrequest.Hold(q, body)
+}
+
+// runnable refuses a job of which a member has no program wherever it is placed, as one that names a variable that nothing sets: hosts find that out
+// when all have consented.
+func runnable(w *framework.World) error {
+	p := example(w, w.Expanded())
+	for rank := range p.Members {
+		if _, err := w.Program(p, rank); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // words says both values.

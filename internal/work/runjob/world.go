@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work"
 )
@@ -77,23 +78,7 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 			m.group = group
 		}
 	}
-	return m, unserved(job, m.group)
-}
-
-// unserved says what of a job no host gives its members.
-func unserved(job *jobfile.Job, g framework.Group) error {
-	for _, x := range []struct {
-		asks bool
-		what string
-	}{
-		{job.WorkDir != "", "work_dir"}, {job.Artifacts.Dir != "", "artifacts"}, {len(g.Secrets) > 0, "secrets"}, {len(g.Volumes) > 0, "volumes"},
-		{g.Resources.GPU > 0, "GPUs under resources"}, {g.Resources.Disk > 0, "disk under resources"},
-	} {
-		if x.asks {
-			return fmt.Errorf("job %s asks for %s, which this version of swarmd gives to no member: leave that out, and have it in the image", job.Name, x.what)
-		}
-	}
-	return nil
+	return m, jobrequest.Served(w)
 }
 
 // address reads where a node is reached. names are what resolvers said of those that are names.
