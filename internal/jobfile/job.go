@@ -63,6 +63,7 @@ type Job struct {
 	Replicas     int // of a job without groups; 0: it has groups
 	Groups       []Group
 	Network      string // Private, Host, or the name of an overlay
+	AnyNetwork   bool   // the file names none: Network is what holds then, and another if the job is changed
 	WorkDir      string // name of a volume; empty: none
 	Artifacts    Artifacts
 	Start        string        // empty: as the framework has it
@@ -94,7 +95,7 @@ type Settings struct {
 type Group struct {
 	Name       string
 	Replicas   int
-	MinSuccess int // how many have to succeed; 0: all
+	MinSuccess int // how many have to succeed; 0: all, however many there are
 	Settings
 }
 

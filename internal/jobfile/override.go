@@ -38,7 +38,10 @@ func (j *Job) Override(o Overrides) (*Job, []Change, error) {
 			return nil, nil, step
 		}
 	}
-	// What is said here is held to what a file's is.
+	// What is said here is held to what a file's is, and what nobody says is as it would be in such a file.
+	if over.AnyNetwork {
+		over.Network = ""
+	}
 	d := &yamlfile.Document{Once: true}
 	again := readJob(d, []byte(over.Text()))
 	if wrong := d.All(yamlfile.Odd, yamlfile.Unfilled, yamlfile.Broken); len(wrong) > 0 {

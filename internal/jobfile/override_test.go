@@ -57,7 +57,7 @@ func TestOverride(t *testing.T) {
 			if (len(tt.want) > 0) != (got.Text() != was) {
 				t.Errorf("changes %v, and the job is\n%s", changes, got.Text())
 			}
-			if d := cmp.Diff(got, read(t, got.Text())); d != "" {
+			if d := cmp.Diff(got, read(t, got.Text()), asWritten); d != "" {
 				t.Error(d)
 			}
 		})
@@ -89,6 +89,36 @@ func TestRefusesBadOverrides(t *testing.T) {
 	} {
 		if _, _, err := read(t, tt.file).Override(tt.over); fmt.Sprint(err) != tt.want {
 			t.Errorf("%+v\ngot  %v\nwant %s", tt.over, err, tt.want)
+		}
+	}
+}
+
+// What the file does not say is as it would be in a file with what was said, and what it says stays.
+func TestOverrideKeepsWhatIsNotSaid(t *testing.T) {
+	for _, tt := range []struct {
+		file     string
+		over     jobfile.Overrides
+		network  string
+		succeeds int // of the first group
+	}{
+		{"name: x\ncommand: a\n", jobfile.Overrides{}, jobfile.Host, 0},
+		{"name: x\ncommand: a\n", jobfile.Overrides{Image: "i"}, jobfile.Private, 0},
+		{"name: x\ncommand: a\nnetwork: host\n", jobfile.Overrides{Image: "i"}, jobfile.Host, 0},
+		{"name: x\nimage: i\n", jobfile.Overrides{Image: "j"}, jobfile.Private, 0},
+		{"name: x\ngroups: [{name: g, command: a}, {name: h, image: i}]\n", jobfile.Overrides{Image: "i"}, jobfile.Private, 0},
+		{"name: x\ngroups: [{name: g, command: a, replicas: 3, min_success: 3}]\n", jobfile.Overrides{Replicas: []string{"g=5"}}, jobfile.Host, 3},
+		{"name: x\ngroups: [{name: g, command: a, replicas: 3, min_success: all}]\n", jobfile.Overrides{Replicas: []string{"g=5"}}, jobfile.Host, 0},
+	} {
+		j, _, err := read(t, tt.file).Override(tt.over)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := j.Override(jobfile.Overrides{})
+		if err != nil || j.Network != tt.network || again.Network != tt.network {
+			t.Errorf("%s with %+v: network %s, %s, want %s; %v", tt.file, tt.over, j.Network, again.Network, tt.network, err)
+		}
+		if len(j.Groups) > 0 && j.Groups[0].MinSuccess != tt.succeeds {
+			t.Errorf("%s with %+v: %d have to succeed, want %d", tt.file, tt.over, j.Groups[0].MinSuccess, tt.succeeds)
 		}
 	}
 }

@@ -66,6 +66,7 @@ func readJob(d *yamlfile.Document, data []byte) *Job {
 	j.Restarts = wholeNumber(given(f, "restarts"), 0, 0, maxRestarts)
 	readGroups(f, j)
 	j.Network = network(f, j)
+	j.AnyNetwork = given(f, "network").Null()
 	if j.TTL > j.Timeout {
 		f.Get("ends", 0).Find(yamlfile.Broken, "ends.ttl is %s and timeout %s: let it live shorter than that", Duration(j.TTL), Duration(j.Timeout))
 	}
@@ -116,9 +117,7 @@ func readGroup(v yamlfile.Value, j *Job) *Group {
 		Settings: settings(f, above),
 	}
 	if least := given(f, "min_success"); !least.Null() && least.Node.Value != All {
-		if g.MinSuccess = wholeNumber(least, 0, 1, g.Replicas); g.MinSuccess == g.Replicas {
-			g.MinSuccess = 0
-		}
+		g.MinSuccess = wholeNumber(least, 0, 1, g.Replicas)
 	}
 	placeable(f, g.Settings)
 	return g

@@ -32,7 +32,7 @@ func (j *Job) Text() string {
 			w.group(g, j.Settings)
 		}
 	}
-	w.field("network", j.Network)
+	w.text("network", j.Network)
 	w.text("work_dir", j.WorkDir)
 	if j.Artifacts.Dir != "" {
 		w.line("artifacts:")
