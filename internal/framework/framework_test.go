@@ -75,6 +75,7 @@ func TestGroups(t *testing.T) {
 		{"groups", []string{"command: a", "groups: [{name: r}, {name: s, replicas: 3, min_success: 2}]", "start: in-order"}, "r 1/1, s 2/3", "in-order", "all", 0},
 		{"dask", []string{"framework: dask", "command: a", "replicas: 4"}, "scheduler 0/1, worker 0/4, entry 1/1", "in-order", "main", 2},
 		{"dask with groups", []string{"framework: dask", "command: a", "ready: {port: 1}", "groups: [{name: worker, replicas: 2}]"}, "scheduler 0/1, worker 0/2, entry 1/1", "in-order", "main", 2},
+		{"dask of one kind", []string{"framework: dask", "command: a", "args: [--a, 1]", "ready: {port: 1}", "groups: [{name: worker, replicas: 2, args: [--a, 1], ready: {port: 1}}]"}, "scheduler 0/1, worker 0/2, entry 1/1", "in-order", "main", 2},
 		{"on one host", []string{"image: i", "hosts: [a, b]", "groups: [{name: r, hosts: [b, c]}, {name: s}]"}, "r 1/1, s 1/1", "parallel", "all", 0},
 		{"dask for others", []string{"framework: dask", "replicas: 2", "ends: {ttl: 1h}"}, "scheduler 0/1, worker 0/2", "in-order", "main", 0},
 	} {

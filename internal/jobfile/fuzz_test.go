@@ -12,6 +12,7 @@ import (
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("name: d\nframework: dask\ncommand: a.py\ngroups: [{name: scheduler}, {name: worker, args: [--nthreads, 2]}]\n"))
+	f.Add([]byte(daskOfOneKind))
 	f.Add([]byte("name: x\nenv: {A: \"\\u2028\", B: ~, C: '- x', D: \"a\\n b\\t\", E: 0x1f, F: 1_000, G: yes}\n"))
 	for _, large := range tooLarge() {
 		f.Add([]byte(large))
@@ -27,6 +28,9 @@ func FuzzRead(f *testing.F) {
 		}
 		if d := cmp.Diff(j, again, asWritten); d != "" {
 			t.Fatalf("%s\n%s", d, j.Text())
+		}
+		if same, changes, err := j.Override(jobfile.Overrides{}); err != nil || len(changes) > 0 || !cmp.Equal(j, same, asWritten) {
+			t.Fatalf("nothing was said, and it is another job: %v, %v\n%s", changes, err, cmp.Diff(j, same, asWritten))
 		}
 	})
 }

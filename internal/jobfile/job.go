@@ -169,6 +169,16 @@ func (j *Job) clone() *Job {
 	return &c
 }
 
+// aboveGroups are the settings that groups have which don't say otherwise. Dask's scheduler and workers have commands of their own: the job's are its
+// program's.
+func (j *Job) aboveGroups() Settings {
+	s := j.Settings
+	if j.Framework == Dask {
+		s.Command, s.Args, s.Ready = nil, nil, Ready{}
+	}
+	return s
+}
+
 func (s Settings) clone() Settings {
 	s.Env = slices.Clone(s.Env)
 	return s

@@ -50,6 +50,9 @@ grace: 20s
 restarts: 3
 `
 
+// daskOfOneKind has a program and workers with the same arguments, and the same way to be asked.
+const daskOfOneKind = "name: d\nframework: dask\ncommand: a.py\nargs: [--a, 1]\nready: {port: 1}\ngroups: [{name: worker, replicas: 2, args: [--a, 1], ready: {port: 1}}, {name: entry, args: [--a, 1]}]\n"
+
 // asWritten leaves out whether a file says what holds by default.
 var asWritten = cmpopts.IgnoreFields(jobfile.Job{}, "AnyNetwork")
 
@@ -105,7 +108,7 @@ func TestDefaults(t *testing.T) {
 
 // A job that is written out reads back as itself, also with its source.
 func TestRoundTrip(t *testing.T) {
-	for _, file := range []string{whole, "name: x\n", "name: d\nframework: dask\ncommand: a.py\nargs: [x]\ngroups: [{name: scheduler}, {name: worker, replicas: 2, args: [--nthreads, 2]}]\n"} {
+	for _, file := range []string{whole, "name: x\n", daskOfOneKind, "name: d\nframework: dask\ncommand: a.py\nargs: [x]\ngroups: [{name: scheduler}, {name: worker, replicas: 2, args: [--nthreads, 2]}]\n"} {
 		j := read(t, file)
 		if again := read(t, j.Text()); !cmp.Equal(j, again, asWritten) {
 			t.Errorf("%s\nreads as another: %s", j.Text(), cmp.Diff(j, again, asWritten))

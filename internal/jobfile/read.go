@@ -107,14 +107,10 @@ func readGroup(v yamlfile.Value, j *Job) *Group {
 	if f == nil {
 		return nil
 	}
-	above := j.Settings
-	if j.Framework == Dask { // whose scheduler and workers have commands of their own: the job's are its program's
-		above.Command, above.Args, above.Ready = nil, nil, Ready{}
-	}
 	g := &Group{
 		Name:     wanted(f, "name", groupForm, "1 to 31 of a-z 0-9 - and begin with a letter or digit"),
 		Replicas: wholeNumber(given(f, "replicas"), 1, 1, MaxMembers),
-		Settings: settings(f, above),
+		Settings: settings(f, j.aboveGroups()),
 	}
 	if least := given(f, "min_success"); !least.Null() && least.Node.Value != All {
 		g.MinSuccess = wholeNumber(least, 0, 1, g.Replicas)

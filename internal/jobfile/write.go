@@ -29,7 +29,7 @@ func (j *Job) Text() string {
 	} else {
 		w.line("groups:")
 		for _, g := range j.Groups {
-			w.group(g, j.Settings)
+			w.group(g, j.aboveGroups())
 		}
 	}
 	w.text("network", j.Network)
