@@ -1,26 +1,82 @@
 package tasks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/shellwords"
 )
 
-// JobFacts say what hosts run of a job, as its file has it: what its framework has a member run is what "explain job" shows.
+// JobFacts say what hosts run of a job, as its file has it: what its framework adds to that is what "explain job" shows.
 func JobFacts(w *framework.World) (facts []Fact) {
 	for _, g := range w.Groups {
 		facts = append(facts, Fact{"GROUP", fmt.Sprintf("%s: %d, of which %s; %s", g.Name, g.Replicas, needed(g), whatRuns(g))})
+		facts = append(facts, factsOfGroup(g)...)
 	}
 	j := w.Expanded()
-	facts = append(facts, Fact{"NETWORK", j.Network})
+	facts = append(facts, Fact{"NETWORK", j.Network}, Fact{"START", started(w.Start)}, Fact{"GRACE", jobfile.Duration(j.Grace)})
+	if j.WorkDir != "" {
+		facts = append(facts, Fact{"WORK_DIR", "volume " + j.WorkDir + " to write"})
+	}
+	if a := j.Artifacts; a.Dir != "" {
+		facts = append(facts, Fact{"ARTIFACTS", fmt.Sprintf("%s to %s, every %s", a.Dir, cmp.Or(a.To, "whoever fetches them"), jobfile.Duration(a.Every))})
+	}
 	var files []string
 	for _, f := range j.Source {
 		files = append(files, f.Path)
 	}
 	return append(facts, steps("SOURCE", files)...)
+}
+
+// factsOfGroup are what a member of a group has and asks for besides, each if it is there.
+func factsOfGroup(g framework.Group) (facts []Fact) {
+	var env, secrets, volumes []string
+	for _, v := range g.Env {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	for _, s := range g.Secrets {
+		as := ""
+		if s.File {
+			as = " as a file"
+		}
+		secrets = append(secrets, s.Name+as)
+	}
+	for _, v := range g.Volumes {
+		volumes = append(volumes, v.String())
+	}
+	for _, x := range []Fact{
+		{"ENV", shellwords.Join(env)}, {"SECRETS", strings.Join(secrets, ", ")}, {"VOLUMES", strings.Join(volumes, ", ")}, {"RESOURCES", g.Resources.String()},
+		{"HOSTS", strings.Join(g.Hosts, ", ")}, {"READY", whenAsked(g.Ready)},
+	} {
+		if x.Value != "" {
+			facts = append(facts, Fact{x.Name, g.Name + ": " + x.Value})
+		}
+	}
+	return facts
+}
+
+// whenAsked is when a member is ready that its job has asked; empty: nobody asks it, or its framework does.
+func whenAsked(r jobfile.Ready) string {
+	asked := fmt.Sprintf("asked every %s, for %s", jobfile.Duration(r.Period), jobfile.Duration(r.Timeout))
+	switch {
+	case len(r.Command) > 0:
+		return fmt.Sprintf("when this ends with 0, %s: %s", asked, shellwords.Join(r.Command))
+	case r.Port > 0:
+		return fmt.Sprintf("when it listens to port %d, %s", r.Port, asked)
+	}
+	return ""
+}
+
+// started is how groups start, in words.
+func started(order string) string {
+	if order == jobfile.InOrder {
+		return "each group when the one before is ready"
+	}
+	return "all groups at once"
 }
 
 // jobFactsOf reads the body of a job's task.
