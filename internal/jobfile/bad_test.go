@@ -35,6 +35,8 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name: x\ngrace: 1h", "f:2: grace is 1h: give 0s to 10m"},
 		{"name: x\nends: never", "f:2: ends is text: write entry, or {ttl: 4h}"},
 		{"name: x\nends: {ttl: 4h}\ntimeout: 1h", "f:2: ends.ttl is 4h and timeout 1h: let it live shorter than that"},
+		{"name: x\nends: {ttl: 1h}\ntimeout: 1h", "f:2: ends.ttl is 1h and timeout 1h: let it live shorter than that"},
+		{"name: x\nends: {ttl: 30d}", "f:2: ends.ttl is 30d and timeout 30d: let it live shorter than that"},
 		{"name: x\ncommand: []", "f:2: command is empty: write a program with its arguments"},
 		{"name: x\ncommand: sh -c 'a", "f:2: command: a quote is not closed: write a list with one word in each item"},
 		{"name: x\ncommand: [sh, -c, 'echo ${A:-b}']", `f:2: command[2] is "echo ${A:-b}": it has ${ without a name and }: write ${NAME}, or $$ for a $ of the program's own`},

@@ -67,7 +67,7 @@ func readJob(d *yamlfile.Document, data []byte) *Job {
 	readGroups(f, j)
 	j.Network = network(f, j)
 	j.AnyNetwork = given(f, "network").Null()
-	if j.TTL > j.Timeout {
+	if j.TTL >= j.Timeout { // which is counted from the start, before any member is ready
 		f.Get("ends", 0).Find(yamlfile.Broken, "ends.ttl is %s and timeout %s: let it live shorter than that", Duration(j.TTL), Duration(j.Timeout))
 	}
 	return j
