@@ -66,6 +66,7 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name: x\nnetwork: bridge", "f:2: network is bridge: write private, host, or the name of an overlay that the hosts have"},
 		{"name: x\nnetwork: private", "f:2: network is private, and a process is in that of its host: write host, or name an image for each group"},
 		{"name: x\nnetwork: fast\ngroups: [{name: a, image: i}, {name: b}]", "f:2: network is fast, and a process is in that of its host: write host, or name an image for each group"},
+		{"name: x\nready: {port: 1, timeout: 1m}", "f:2: ready.timeout is 1m: give 1s to 20s"},
 		{"name: x\nready: {period: 1s}", "f:2: ready needs a command or a port, one of them"},
 		{"name: x\nready: {port: 1, command: a}", "f:2: ready needs a command or a port, one of them"},
 		{"name: x\nartifacts: {to: s3}", "f:2: artifacts.dir is missing"},

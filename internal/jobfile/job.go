@@ -12,6 +12,7 @@ const (
 	MaxMembers = 1024 // of all groups
 	MaxTimeout = 30 * 24 * time.Hour
 	MaxGrace   = 10 * time.Minute
+	MaxAsk     = 20 * time.Second // for one question whether a member is ready
 
 	maxItems    = 256 // of one list or map
 	maxLines    = 1 << 16

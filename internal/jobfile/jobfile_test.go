@@ -36,7 +36,7 @@ groups:
   env: {MODE: shard}
   resources: {cpu: 2}
   hosts: [h-3]
-  ready: {command: test -f /tmp/up, period: 2s, timeout: 1m}
+  ready: {command: test -f /tmp/up, period: 2s, timeout: 20s}
 network: fast
 work_dir: scratch
 artifacts: {dir: /opt/ml, to: bucket, every: 90s}
@@ -79,7 +79,7 @@ func TestReadsEveryField(t *testing.T) {
 	shard.Image, shard.Command, shard.Args, shard.Hosts = "shard:2", []string{"./shard", "two words"}, nil, []string{"h-3"}
 	shard.Env = []jobfile.Var{{Name: "EMPTY"}, {Name: "EPOCHS", Value: "3"}, {Name: "MODE", Value: "shard"}}
 	shard.Resources.CPU = 2000
-	shard.Ready = jobfile.Ready{Command: []string{"test", "-f", "/tmp/up"}, Period: 2 * time.Second, Timeout: time.Minute}
+	shard.Ready = jobfile.Ready{Command: []string{"test", "-f", "/tmp/up"}, Period: 2 * time.Second, Timeout: 20 * time.Second}
 	want := &jobfile.Job{
 		Name: "nightly-prep", Framework: "none", Settings: top,
 		Groups:  []jobfile.Group{{Name: "router", Replicas: 1, Settings: top}, {Name: "shard", Replicas: 3, MinSuccess: 2, Settings: shard}},

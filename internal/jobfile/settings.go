@@ -170,7 +170,7 @@ func ready(v yamlfile.Value) (r Ready) {
 	r.Command = words(given(f, "command"))
 	r.Port = wholeNumber(given(f, "port"), 0, 1, 65535)
 	r.Period = duration(given(f, "period"), DefaultPeriod, time.Second, time.Hour)
-	r.Timeout = duration(given(f, "timeout"), DefaultPeriod, time.Second, time.Hour)
+	r.Timeout = duration(given(f, "timeout"), DefaultPeriod, time.Second, MaxAsk)
 	if (len(r.Command) > 0) == (r.Port > 0) {
 		v.Find(yamlfile.Broken, "%s needs a command or a port, one of them", v.Name)
 	}

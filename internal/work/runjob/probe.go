@@ -17,10 +17,8 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 )
 
-const (
-	askLimit = 20 * time.Second // for one question, whatever the job says
-	maxPage  = 64 << 10         // bytes of a page
-)
+// maxPage is how many bytes of a page are read.
+const maxPage = 64 << 10
 
 // question is how a member is asked whether it is ready. The zero value: it is when it runs.
 type question struct {
@@ -37,7 +35,7 @@ type question struct {
 // questionOf is the one to a member. Its command is as the job has it.
 func questionOf(m member) question {
 	r := m.program.Ready
-	q := question{Command: r.Command, Period: r.Period, Timeout: min(r.Timeout, askLimit)}
+	q := question{Command: r.Command, Period: r.Period, Timeout: r.Timeout}
 	at := func(rank, port int) string {
 		return net.JoinHostPort(m.placed.Members[rank].Address, strconv.Itoa(port))
 	}
