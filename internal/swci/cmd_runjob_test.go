@@ -122,7 +122,7 @@ func TestRunJob(t *testing.T) {
 	out, beside := run("--replicas", "3", "-e", "A=1")
 	q := api.assigned[0]
 	want := &swarmv1.AssignTaskRequest{
-		Id: q.GetId(), Task: q.GetTask(), Digest: q.GetDigest(), Hosts: []string{"h-0", "h-1"}, Groups: []*swarmv1.TaskGroup{{Name: "node", Peers: 3, Least: 3}}, Retries: 1, TimeoutMs: 3_600_000, ReadyMs: 600_000,
+		Id: q.GetId(), Task: q.GetTask(), Digest: q.GetDigest(), Hosts: []string{"h-0", "h-1"}, Groups: []*swarmv1.TaskGroup{{Name: "node", Peers: 3, Least: 3}}, Retries: 1, TimeoutMs: 3_600_000, ReadyMs: 600_000, GraceMs: 30_000,
 		ExpiresUnixMs: 11_000 + 24*3_600_000, Order: q.GetOrder(),
 	}
 	if !proto.Equal(q, want) || beside != "" {
