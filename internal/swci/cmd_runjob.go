@@ -129,13 +129,12 @@ func followJob(ctx context.Context, s *Session, api client.Tasks, job string, a 
 	seen := func(*swarmv1.Assignment, []string) {}
 	if !s.JSON {
 		s.say(fmt.Sprintf("job %s began, as assignment %s", job, id))
-		reading, stop := context.WithCancel(ctx)
-		defer stop()
 		named := jobs.Named(a)
 		out := &jobs.Output{API: api.By, Line: func(l hostlogs.Line) { printLogLine(s.Env.Stdout, named(l)) }, Say: s.say, Around: onceAround(s)}
+		defer out.Close()
 		seen = func(a *swarmv1.Assignment, news []string) {
-			if out.Seen(reading, a); tasks.Over(a) {
-				out.End(reading, a)
+			if out.Seen(ctx, a); tasks.Over(a) {
+				out.End(ctx, a)
 			}
 			for _, line := range news {
 				s.say(line)

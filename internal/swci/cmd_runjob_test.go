@@ -3,12 +3,15 @@ package swci_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -346,6 +349,77 @@ func TestRunJobFollows(t *testing.T) {
 			_, printed, _ := strings.Cut(out, "expires   1970-01-02 00:00:11\n")
 			if beside != want || said != tt.err || exit.Code(err) != tt.code || sortedLines(printed) != sortedLines(tt.out) {
 				t.Errorf("code %d, %v:\n%s\n%s", exit.Code(err), err, beside, printed)
+			}
+		})
+	}
+}
+
+// crowdedAPI is a swarm whose hosts take a while to hand out their logs, or forever.
+type crowdedAPI struct {
+	jobAPI
+
+	logs slowLogs
+}
+
+// Logs implements fakeHosts.
+func (c *crowdedAPI) Logs(*testing.T, *rpctest.Authority) swarmv1connect.LogServiceHandler {
+	return &c.logs
+}
+
+type slowLogs struct {
+	swarmv1connect.UnimplementedLogServiceHandler
+
+	forever bool
+
+	mu        sync.Mutex
+	now, most int // that are asked at a time
+	asked     map[string]bool
+}
+
+func (s *slowLogs) ReadLogs(ctx context.Context, q *connect.Request[swarmv1.ReadLogsRequest]) (*connect.Response[swarmv1.ReadLogsResponse], error) {
+	failed := travelling(exit.New(exit.Failed, "", "no log of it"))
+	if q.Msg.GetDone() {
+		return nil, failed
+	}
+	s.mu.Lock()
+	if s.asked == nil {
+		s.asked = map[string]bool{}
+	}
+	s.asked[q.Msg.GetPart().GetNode()] = true
+	s.now++
+	s.most = max(s.most, s.now)
+	s.mu.Unlock()
+	if s.forever {
+		<-ctx.Done()
+	} else {
+		time.Sleep(time.Second)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now--
+	return nil, failed
+}
+
+// TestRunJobReadsTheEndOfManyHosts: what members on more hosts than can be followed have printed is read in turns, as an SN keeps few requests of one
+// operator, and not waited for longer than a while.
+func TestRunJobReadsTheEndOfManyHosts(t *testing.T) {
+	file := jobDir(t, aJob)
+	for _, forever := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			api := &crowdedAPI{logs: slowLogs{forever: forever}}
+			var hosts []string
+			for i := range 20 {
+				hosts = append(hosts, fmt.Sprintf("h-%d", i))
+				api.nodes = append(api.nodes, swop(hosts[i], 1, "tr"))
+			}
+			api.stages = []func(*swarmv1.Assignment){onHosts(1, hosts...), becomes(0, "ready", 0, ""), endsWith("succeeded", "")}
+			_, beside, err := on(t, api, "", "--sn=h", "run", "job", file, "-f")
+			if err != nil || !strings.Contains(beside, "on too many hosts to follow all") || api.logs.most > 8 {
+				t.Errorf("%d hosts asked at a time, %v: %s", api.logs.most, err, beside)
+			}
+			late := strings.Contains(beside, "swarmctl: not all that was printed last could be read: swarmctl get logs grid\n")
+			if late != forever || !forever && len(api.logs.asked) != len(hosts) {
+				t.Errorf("%d hosts were asked: %s", len(api.logs.asked), beside)
 			}
 		})
 	}
