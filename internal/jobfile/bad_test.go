@@ -56,7 +56,7 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name: x\nresources: {shm: 1GB}", "f:2: resources.shm is that of a container: name an image"},
 		{"name: x\nhosts: h-1", "f:2: hosts is text: write a list, with - before each item"},
 		{"name: x\nhosts: [h-1, h-1]", "f:2: hosts[1] is h-1, which stands there before: write it once"},
-		{"name: x\nhosts: [a b]", "f:2: hosts[0] is \"a b\": write the name of a host, as `swarmctl list hosts` has it"},
+		{"name: x\nhosts: [a b]", "f:2: hosts[0] is \"a b\": write the name of a host, as `swarmctl list nodes` has it"},
 		{"name: x\nimage: i\nvolumes: [/data:/data]", `f:3: volumes[0] is "/data:/data": write NAME:/path, or NAME:/path:rw where it is written to; a host's policy says which folder NAME is`},
 		{"name: x\nimage: i\nvolumes: ['d:/a/../etc']", `f:3: volumes[0] is "/a/../etc": write an absolute path without . and .., outside of /proc, /sys, /dev and /run`},
 		{"name: x\nimage: i\nvolumes: ['d:/proc/1']", `f:3: volumes[0] is "/proc/1": write an absolute path without . and .., outside of /proc, /sys, /dev and /run`},

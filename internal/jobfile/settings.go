@@ -126,7 +126,7 @@ func hosts(v yamlfile.Value) (all []string) {
 		name := line(item)
 		switch {
 		case naming.CheckNode(name) != nil:
-			item.Find(yamlfile.Broken, "%s is %q: write the name of a host, as `swarmctl list hosts` has it", item.Name, yamlfile.Excerpt(name))
+			item.Find(yamlfile.Broken, "%s is %q: write the name of a host, as `swarmctl list nodes` has it", item.Name, yamlfile.Excerpt(name))
 		case slices.Contains(all, name):
 			item.Find(yamlfile.Broken, "%s is %s, which stands there before: write it once", item.Name, name)
 		default:
