@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -163,12 +164,14 @@ func whenReady(r framework.Ready, p framework.Placement) string {
 	return "when it runs"
 }
 
-// example places members where a swarm might: each on a host of its own, or all on one if they share a network that no other host has.
+// example places members where a swarm might: in turn on the hosts that members of all groups may be on, or each on a host of its own if the job names
+// none; or all on one if they share a network that no other host has.
 func example(w *framework.World, j *jobfile.Job) framework.Placement {
 	p := framework.Placement{Run: j.Name + "-1", Metadata: "/run/swarm/cluster_metadata.json"}
 	unnamed, together := 0, "h-1"
-	if hosts, _ := w.Common(); len(hosts) > 0 {
-		together = hosts[0]
+	common, _ := w.Common()
+	if slices.Sort(common); len(common) > 0 {
+		together = common[0]
 	}
 	for _, g := range w.Groups {
 		for i := range g.Replicas {
@@ -177,7 +180,9 @@ func example(w *framework.World, j *jobfile.Job) framework.Placement {
 			switch {
 			case j.Network == jobfile.Private:
 				at.Host = together
-			case len(g.Hosts) > 0:
+			case len(common) > 0:
+				at.Host = common[rank%len(common)]
+			case len(g.Hosts) > 0: // no host is, for all groups
 				at.Host = g.Hosts[i%len(g.Hosts)]
 			default:
 				unnamed++

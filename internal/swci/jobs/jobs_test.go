@@ -53,6 +53,7 @@ func TestPlacesMembers(t *testing.T) {
 		{"host", "name: x\nimage: i\nreplicas: 3\nnetwork: host\n", "h-1 h-2 h-3"},
 		{"named", "name: x\nimage: i\nnetwork: host\ngroups: [{name: a, hosts: [mine]}, {name: b, replicas: 3, hosts: [y, z]}, {name: c}]\n", "mine y z y h-1"},
 		{"private and named", "name: x\nimage: i\nhosts: [mine]\nreplicas: 2\n", "mine mine"},
+		{"hosts that all may have", "name: x\ncommand: a\nhosts: [c, b, a]\ngroups: [{name: x, replicas: 2}, {name: y, hosts: [d, c, b]}]\n", "b c b"},
 		{"private, and one host that all may have", "name: x\nimage: i\nhosts: [a, b]\ngroups: [{name: x}, {name: y, hosts: [b, c]}]\n", "b b"},
 	} {
 		var hosts []string
@@ -312,5 +313,17 @@ func TestAPlanIsOfWhatHostsRun(t *testing.T) {
 		if _, err := jobs.NewPlan(j, jobfile.Overrides{}, time.UnixMilli(99)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", file, err, want)
 		}
+	}
+}
+
+// Members of all groups are on hosts that all of them name, and nowhere else.
+func TestNeedsHostsThatAllMayHave(t *testing.T) {
+	e := explain(t, "name: x\ncommand: a\nhosts: [c, b, a]\ngroups: [{name: x}, {name: y, hosts: [d, c, b]}]\n", jobfile.Overrides{})
+	want := []string{
+		"hosts with room for 2 members", "for each member of x: a policy that allows processes", "for each member of x: a host of b, c", "for each member of y: a policy that allows processes",
+		"for each member of y: a host of b, c", "all members to be ready within 10m",
+	}
+	if d := cmp.Diff(want, e.WaitsFor); d != "" {
+		t.Error(d)
 	}
 }

@@ -23,7 +23,11 @@ func needs(w *framework.World, j *jobfile.Job) (all []string) {
 	if j.Network != jobfile.Private && slices.ContainsFunc(w.Groups, func(g framework.Group) bool { return g.Image != "" }) {
 		all = append(all, fmt.Sprintf("on each of them: a policy that allows network %s", j.Network))
 	}
+	common, _ := w.Common()
 	for _, g := range w.Groups {
+		if len(common) > 0 {
+			g.Hosts = common
+		}
 		all = append(all, ofGroup(g)...)
 	}
 	if j.WorkDir != "" {
