@@ -79,7 +79,7 @@ func runJob(ctx context.Context, s *Session, args Args) error {
 		}
 		if !args.Opts.Bool("follow") {
 			return s.show(out, func() error {
-				fmt.Fprintf(s.Env.Stdout, "job %s is assigned to %s, as assignment %s; see: swarmctl get job status %s\n", p.Job, strings.Join(out.Hosts, " "), a.GetId(), p.Job)
+				fmt.Fprintf(s.Env.Stdout, "job %s is assigned to %s, as assignment %s; see: swarmctl get job status %s\n", p.Job, text.Line(strings.Join(out.Hosts, " ")), text.Line(a.GetId()), p.Job)
 				return nil
 			})
 		}

@@ -499,3 +499,12 @@ func TestJobStatus(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
+
+// TestRunJobPrintsPlainText: names of hosts are whatever an SN says.
+func TestRunJobPrintsPlainText(t *testing.T) {
+	api := &jobAPI{nodes: []*swarmv1.Node{swop("h\x1b[2J-0", 1, "tr")}}
+	out, _, err := on(t, api, "", "--sn=h", "run", "job", jobDir(t, aJob))
+	if err != nil || strings.Contains(out, "\x1b") || !strings.Contains(out, "job grid is assigned to h-0, as assignment 70;") {
+		t.Errorf("%v, %q", err, out)
+	}
+}
