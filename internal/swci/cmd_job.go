@@ -43,8 +43,8 @@ func jobCommands() []*Command {
 // overrideFlags are what is said in the place of a job file's values.
 func overrideFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every group, added or in the place of the file's; repeatable"},
-		&cli.StringSliceFlag{Name: "arg", Usage: "argument `WORD` in the place of the file's args; repeatable"},
+		&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, KeepSpace: true, Usage: "variable `NAME=VALUE` for every group, added or in the place of the file's; repeatable"},
+		&cli.StringSliceFlag{Name: "arg", KeepSpace: true, Usage: "argument `WORD` in the place of the file's args; repeatable"},
 		&cli.StringFlag{Name: "image", Usage: "`NAME` of the image of every group"},
 		&cli.StringSliceFlag{Name: "replicas", Usage: "`N` members, or GROUP=N of a job with groups; repeatable"},
 		&cli.StringSliceFlag{Name: "resources", Usage: "what each member needs, as `NAME=VALUE`: cpu=2,memory=4GB; repeatable"},

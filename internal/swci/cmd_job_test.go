@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,19 @@ func TestExplainJobInJSON(t *testing.T) {
 	out, _ := must(t, "explain", "job", file, "-o", "json")
 	var got jobs.Explained
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Name != "x" || len(got.Members) != 2 || got.Members[1].Command[1] != "train.py" || got.DoneWhen != "all" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestWhatIsSaidKeepsItsBlanks: variables and arguments are a program's, and blanks mean something to it.
+func TestWhatIsSaidKeepsItsBlanks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(file, []byte("name: x\nimage: i\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := must(t, "explain", "job", file, "-e", "A= b ", "--arg", " c, d ", "-o", "json")
+	var got jobs.Explained
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Members[0].Args[0] != " c, d " || !slices.Contains(got.Members[0].Env, jobs.Variable{Name: "A", Value: " b "}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
