@@ -36,7 +36,7 @@ func runJobCommands() []*Command {
 		{
 			Pattern: "cancel job JOB [because] [REASON...]", Group: group, Shell: true,
 			Summary: "End a job",
-			Details: "Ends all runs of the job that have no verdict, or the one that --assignment names: its members are asked to end, and ended after the job's grace. \"get job status\" shows when nothing is left. Exit code 6 if the job has ended already. The reason is one line of at most 256 bytes, which all see.",
+			Details: "Ends all runs of the job that have no verdict, or the one that --assignment names: its members are asked to end, and ended after the job's grace. \"get job status\" shows when nothing is left. Exit code 6 if the job has ended already, or if several operators have started runs of it that are open: then name one. The reason is one line of at most 256 bytes, which all see.",
 			Example: "cancel job mnist-ddp because the data is wrong",
 			Flags:   []cli.Flag{ofRunFlag()},
 			JSON:    cancelledJobJSON{},
@@ -183,14 +183,18 @@ func cancelJob(ctx context.Context, s *Session, args Args) error {
 		for _, a := range ended {
 			out.Runs = append(out.Runs, jobRunToJSON(a))
 		}
+		shown := error(nil)
+		if err == nil || len(ended) > 0 { // what was ended is, whatever became of the others
+			shown = s.show(out, func() error {
+				for _, a := range ended {
+					fmt.Fprintf(s.Env.Stdout, "job %s is cancelled, assignment %s of %s; its members are being ended\n", text.Line(job), text.Line(a.GetId()), text.Line(a.GetBy()))
+				}
+				return nil
+			})
+		}
 		if err != nil {
 			return fmt.Errorf("cancel job %s: %w", job, err)
 		}
-		return s.show(out, func() error {
-			for _, a := range ended {
-				fmt.Fprintf(s.Env.Stdout, "job %s is cancelled, assignment %s; its members are being ended\n", text.Line(job), text.Line(a.GetId()))
-			}
-			return nil
-		})
+		return shown
 	})
 }

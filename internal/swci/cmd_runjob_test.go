@@ -32,6 +32,7 @@ type jobAPI struct {
 	assignments []*swarmv1.Assignment
 	stages      []func(*swarmv1.Assignment)
 	reasons     []string // of what was cancelled
+	stuck       string   // ID of an assignment that can't be
 	leftOut     uint32
 }
 
@@ -84,6 +85,9 @@ func (j *jobAPI) CancelAssignment(_ context.Context, q *connect.Request[swarmv1.
 		return nil, travelling(exit.New(exit.NotFound, "", "no order, or no assignment %s", q.Msg.GetId()))
 	}
 	a := j.assignments[i]
+	if a.GetId() == j.stuck {
+		return nil, travelling(exit.New(exit.Conflict, "", "it is stuck"))
+	}
 	a.Phase, a.Verdict, a.EndedUnixMs = "ending", "cancelled", 9_000
 	j.reasons = append(j.reasons, q.Msg.GetReason())
 	return answer(&swarmv1.CancelAssignmentResponse{Assignment: proto.CloneOf(a)}, nil)
@@ -464,7 +468,7 @@ func TestJobStatus(t *testing.T) {
 		{words: "cancel job other", err: "cancel job other: it has ended already: assignment 8 succeeded", code: exit.Conflict},
 		{words: "cancel job train", err: "cancel job train: no job of the name train was started, or it ended too long ago", code: exit.NotFound},
 		{words: "cancel job grid --assignment 8", err: "cancel job grid: no job of the name grid was started, or it ended too long ago", code: exit.NotFound},
-		{words: "cancel job grid because wrong data", out: "job grid is cancelled, assignment 7; its members are being ended\n"},
+		{words: "cancel job grid because wrong data", out: "job grid is cancelled, assignment 7 of spiffe://a.example/swarm/swci; its members are being ended\n"},
 		{words: "cancel job grid", err: "cancel job grid: it has ended already: assignment 7 cancelled", code: exit.Conflict},
 	} {
 		out, beside, err := on(t, api, "", append([]string{"--sn=h"}, strings.Fields(tt.words)...)...)
@@ -506,5 +510,28 @@ func TestRunJobPrintsPlainText(t *testing.T) {
 	out, _, err := on(t, api, "", "--sn=h", "run", "job", jobDir(t, aJob))
 	if err != nil || strings.Contains(out, "\x1b") || !strings.Contains(out, "job grid is assigned to h-0, as assignment 70;") {
 		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// TestCancelJobEndsWhatItCan: one run that can't be ended is no reason to leave the others, or to say nothing of them; and whose runs are meant is said
+// where several operators have started some.
+func TestCancelJobEndsWhatItCan(t *testing.T) {
+	api := &jobAPI{stuck: "1"}
+	for _, id := range []string{"1", "2", "3"} {
+		api.assignments = append(api.assignments, &swarmv1.Assignment{Id: id, Task: "grid.0123abcd", TaskType: task.RunJob, Phase: "running", By: "spiffe://a.example/swarm/swci"})
+	}
+	out, _, err := on(t, api, "", "--sn=h", "cancel", "job", "grid")
+	if err == nil || err.Error() != "cancel job grid: assignment 1: it is stuck" || exit.Code(err) != exit.Conflict || strings.Count(out, "is cancelled") != 2 {
+		t.Errorf("%v, %q", err, out)
+	}
+	for i, a := range api.assignments {
+		a.Phase, a.Verdict, a.By = "running", "", fmt.Sprintf("spiffe://a.example/swarm/swci/%d", i)
+	}
+	out, _, err = on(t, api, "", "--sn=h", "cancel", "job", "grid")
+	if exit.Code(err) != exit.Conflict || !strings.Contains(err.Error(), "1 of spiffe://a.example/swarm/swci/0, 2 of ") || exit.Hint(err) != "name one: swarmctl cancel job grid --assignment ID" || out != "" || len(api.reasons) != 2 {
+		t.Errorf("of several operators: %v, %q", err, out)
+	}
+	if out, _, err = on(t, api, "", "--sn=h", "cancel", "job", "grid", "--assignment", "3"); err != nil || !strings.HasPrefix(out, "job grid is cancelled, assignment 3 of spiffe://a.example/swarm/swci/2;") {
+		t.Errorf("one of them: %v, %q", err, out)
 	}
 }

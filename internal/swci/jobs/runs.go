@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -69,8 +70,9 @@ type Canceller interface {
 	CancelAssignment(ctx context.Context, id, reason string) (*swarmv1.Assignment, error)
 }
 
-// Cancel ends the runs of a job that have no verdict, or that of an ID, and returns them. A job of which none is open is an error that says how its
-// last run ended.
+// Cancel ends the runs of a job that have no verdict, or that of an ID, and returns those that it has ended, also where others could not be. A job of
+// which none is open is an error that says how its last run ended, and so is one of which several operators have started runs: which is meant is to be
+// said.
 func Cancel(ctx context.Context, api Canceller, job, id, why string) (ended []*swarmv1.Assignment, err error) {
 	all, _, err := Runs(ctx, api, job)
 	if err != nil {
@@ -82,19 +84,43 @@ func Cancel(ctx context.Context, api Canceller, job, id, why string) (ended []*s
 	if len(all) == 0 {
 		return nil, noRun(job)
 	}
-	for _, a := range all {
-		if a.GetVerdict() != "" {
-			continue
-		}
-		a, err := api.CancelAssignment(ctx, a.GetId(), why)
-		if err != nil {
-			return ended, err
-		}
-		ended = append(ended, a)
-	}
-	if len(ended) == 0 {
-		last := all[len(all)-1]
+	last := all[len(all)-1]
+	open := slices.DeleteFunc(all, func(a *swarmv1.Assignment) bool { return a.GetVerdict() != "" })
+	if len(open) == 0 {
 		return nil, exit.New(exit.Conflict, "see: swarmctl get job status "+job, "it has ended already: assignment %s %s", text.Line(last.GetId()), text.Line(last.GetVerdict()))
 	}
-	return ended, nil
+	if err := ofOne(job, open); err != nil {
+		return nil, err
+	}
+	failed := 0
+	for _, a := range open {
+		x, failure := api.CancelAssignment(ctx, a.GetId(), why)
+		switch {
+		case failure == nil:
+			ended = append(ended, x)
+		case failed == 0:
+			err = fmt.Errorf("assignment %s: %w", text.Line(a.GetId()), failure)
+			failed++
+		default:
+			failed++
+		}
+	}
+	if failed > 1 {
+		err = fmt.Errorf("%w (and %d more could not be ended)", err, failed-1)
+	}
+	return ended, err
+}
+
+// ofOne refuses runs that several operators have started.
+func ofOne(job string, runs []*swarmv1.Assignment) error {
+	var whose []string
+	same := true
+	for _, a := range runs {
+		same = same && a.GetBy() == runs[0].GetBy()
+		whose = append(whose, fmt.Sprintf("%s of %s", text.Line(a.GetId()), text.Line(a.GetBy())))
+	}
+	if same {
+		return nil
+	}
+	return exit.New(exit.Conflict, "name one: swarmctl cancel job "+job+" --assignment ID", "several operators have started it, and nothing was ended: assignments %s", text.Names(whose))
 }
