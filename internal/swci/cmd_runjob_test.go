@@ -160,7 +160,28 @@ func TestRunJob(t *testing.T) {
 	}
 }
 
-// TestRunJobMendsItsTask: what was left half written is written anew, and a final one with another body is left alone.
+// halfAPI is a swarm in which somebody writes a task, who has gone on to the end of it at the third look.
+type halfAPI struct {
+	jobAPI
+
+	name  string
+	whole []byte
+	looks int
+}
+
+func (h *halfAPI) ListTasks(ctx context.Context, q *connect.Request[swarmv1.ListTasksRequest]) (*connect.Response[swarmv1.ListTasksResponse], error) {
+	if h.looks++; h.looks == 3 && h.whole != nil {
+		b, err := h.board.EditTask(h.name, 1, h.whole)
+		if err != nil {
+			return nil, err
+		}
+		h.board = b
+	}
+	return h.jobAPI.ListTasks(ctx, q)
+}
+
+// TestRunJobMendsItsTask: what was left half written is written anew, what somebody writes is waited for, and a final one with another body is left
+// alone.
 func TestRunJobMendsItsTask(t *testing.T) {
 	file := jobDir(t, aJob)
 	first := &jobAPI{nodes: []*swarmv1.Node{swop("h", 1, "tr")}}
@@ -168,26 +189,37 @@ func TestRunJobMendsItsTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := first.assigned[0].GetTask()
-	for _, final := range []bool{false, true} {
+	for _, tt := range []struct {
+		what         string
+		final        bool
+		whole        []byte
+		writes, runs bool
+	}{
+		{what: "left half written", writes: true, runs: true},
+		{what: "being written", whole: first.board.Task(name).Definition, runs: true},
+		{what: "final", final: true},
+	} {
 		b, err := (*task.Board)(nil).CreateTask(task.Task{Name: name, Type: task.RunJob, Prereq: task.Root})
 		if err == nil {
 			b, err = b.EditTask(name, 1, []byte("name: gri"))
 		}
-		if err == nil && final {
+		if err == nil && tt.final {
 			b, err = b.FinaliseTask(name, "", 1)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		api := &jobAPI{nodes: first.nodes}
-		api.board = b
-		_, _, err = on(t, api, "", "--sn=h", "run", "job", file)
-		if final && (exit.Code(err) != exit.Conflict || err.Error() != "run job grid: make task "+name+": it stands there already with another body" || len(api.assigned) > 0) {
-			t.Errorf("a final one: %v", err)
-		}
-		if !final && (err != nil || api.assigned[0].GetDigest() != first.assigned[0].GetDigest()) {
-			t.Errorf("one half written: %v", err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			api := &halfAPI{name: name, whole: tt.whole}
+			api.nodes, api.board = first.nodes, b
+			_, _, err := on(t, api, "", "--sn=h", "run", "job", file)
+			if !tt.runs && (exit.Code(err) != exit.Conflict || err.Error() != "run job grid: make task "+name+": it stands there already with another body" || len(api.assigned) > 0) {
+				t.Errorf("%s: %v", tt.what, err)
+			}
+			if tt.runs && (err != nil || api.assigned[0].GetDigest() != first.assigned[0].GetDigest() || (api.edits > 0) != tt.writes) {
+				t.Errorf("%s: %v, written %d times", tt.what, err, api.edits)
+			}
+		})
 	}
 }
 

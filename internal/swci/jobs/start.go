@@ -3,11 +3,13 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/tasks"
 )
@@ -24,33 +26,62 @@ func (p *Plan) Start(ctx context.Context, api client.Tasks) (*swarmv1.Assignment
 	return api.AssignTask(ctx, p.Request)
 }
 
-// made has the swarm have the job's task with its whole body, and reports whether that is final. The same job has the same task, so what somebody
-// has left half written is written anew.
+// A task that is half written is looked at again after a pause, and written anew once it has stayed as it is for a while: whoever writes one writes on.
+const (
+	lookAgain = 500 * time.Millisecond
+	leftAfter = 10 // looks at which it was the same
+	maxLooks  = 120
+)
+
+// made has the swarm have the job's task with its whole body, and reports whether that is final. The same job has the same task: what somebody writes at
+// this moment is waited for, and what somebody has left half written is written anew.
 func (p *Plan) made(ctx context.Context, api client.Tasks) (final bool, err error) {
-	all, err := api.ListTasks(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, t := range all {
-		if t.GetName() != p.Task.Name {
-			continue
-		}
-		shown, err := tasks.Look(ctx, api, p.Task.Name)
+	before, same := "", 0
+	for range maxLooks {
+		sum, final, err := p.stands(ctx, api)
 		switch {
 		case err != nil:
 			return false, err
-		case shown.Sum == p.Request.GetDigest():
-			return shown.Final(), nil
-		case shown.Final():
+		case sum == p.Request.GetDigest():
+			return final, nil
+		case final:
 			return false, exit.New(exit.Conflict, "see who made it: swarmctl get task info "+p.Task.Name+"; then: swarmctl delete task "+p.Task.Name+" force", "it stands there already with another body")
+		case sum == "":
+			_, _, err := tasks.Register(ctx, api, p.Task)
+			if err == nil {
+				return false, nil
+			}
+			if sum, _, _ := p.stands(ctx, api); sum == "" { // else somebody else has made it at the same time
+				return false, err
+			}
+		case sum != before:
+			before, same = sum, 0
+		case same < leftAfter:
+			same++
+		default:
+			if err := api.DeleteTask(ctx, p.Task.Name, false); err != nil {
+				return false, fmt.Errorf("remove the one that was left half written: %w", err)
+			}
+			continue
 		}
-		if err := api.DeleteTask(ctx, p.Task.Name, false); err != nil {
-			return false, fmt.Errorf("remove the one that was left half written: %w", err)
+		if err := pause.For(ctx, lookAgain); err != nil {
+			return false, err
 		}
-		break
 	}
-	_, _, err = tasks.Register(ctx, api, p.Task)
-	return false, err
+	return false, exit.New(exit.Conflict, "try again", "somebody else is writing it, and it is not done")
+}
+
+// stands is the digest of the job's task as it stands there, and whether that is final. It is empty if there is none.
+func (p *Plan) stands(ctx context.Context, api client.Tasks) (sum string, final bool, err error) {
+	all, err := api.ListTasks(ctx)
+	if err != nil || !slices.ContainsFunc(all, func(t *swarmv1.Task) bool { return t.GetName() == p.Task.Name }) {
+		return "", false, err
+	}
+	shown, err := tasks.Look(ctx, api, p.Task.Name)
+	if err != nil {
+		return "", false, err
+	}
+	return shown.Sum, shown.Final(), nil
 }
 
 // pruneAfter is how old a job's task is, at least, that is deleted: whoever makes one assigns it soon.
