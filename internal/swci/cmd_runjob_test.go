@@ -229,7 +229,12 @@ func TestRunJobPrunes(t *testing.T) {
 	for _, leftOut := range []uint32{0, 1} {
 		api := &jobAPI{nodes: []*swarmv1.Node{swop("h", 1, "tr")}, leftOut: leftOut}
 		for _, x := range []task.Task{
-			{Name: "grid.00000001"}, {Name: "grid.00000002"}, {Name: "grid.00000003", CreatedMS: 2_900_000}, {Name: "other.00000001"}, {Name: "grid.00000004", By: "spiffe://a.example/swarm/swci/b"}, {Name: "grid.x"},
+			{Name: "grid.00000001"},
+			{Name: "grid.00000002"},
+			{Name: "grid.00000003", CreatedMS: 2_900_000},
+			{Name: "other.00000001"},
+			{Name: "grid.00000004", By: "spiffe://a.example/swarm/swci/b"},
+			{Name: "grid.x"},
 			{Name: "grid.00000005", Type: task.PullImage},
 		} {
 			if x.Prereq = task.Root; x.By == "" {

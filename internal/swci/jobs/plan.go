@@ -152,8 +152,12 @@ func (p *Plan) Facts() []tasks.Fact {
 	j := p.world.Expanded()
 	facts = append(facts, tasks.JobFacts(p.world)...)
 	return append(facts, []tasks.Fact{
-		{Name: "DONE", Value: doneWords(p.world.DoneWhen)}, {Name: "LIVES", Value: lives(j.TTL)}, {Name: "READY", Value: "within " + jobfile.Duration(j.ReadyTimeout)},
-		{Name: "RESTARTS", Value: strconv.Itoa(j.Restarts)}, {Name: "TIMEOUT", Value: jobfile.Duration(j.Timeout)}, {Name: "HOSTS", Value: strings.Join(p.Request.GetHosts(), " ")},
+		{Name: "DONE", Value: doneWords(p.world.DoneWhen)},
+		{Name: "LIVES", Value: lives(j.TTL)},
+		{Name: "READY", Value: "within " + jobfile.Duration(j.ReadyTimeout)},
+		{Name: "RESTARTS", Value: strconv.Itoa(j.Restarts)},
+		{Name: "TIMEOUT", Value: jobfile.Duration(j.Timeout)},
+		{Name: "HOSTS", Value: strings.Join(p.Request.GetHosts(), " ")},
 		{Name: "EXPIRES", Value: time.UnixMilli(p.Request.GetExpiresUnixMs()).UTC().Format(time.DateTime)},
 	}...)
 }

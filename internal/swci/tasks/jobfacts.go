@@ -49,8 +49,12 @@ func factsOfGroup(g framework.Group) (facts []Fact) {
 		volumes = append(volumes, v.String())
 	}
 	for _, x := range []Fact{
-		{"ENV", shellwords.Join(env)}, {"SECRETS", strings.Join(secrets, ", ")}, {"VOLUMES", strings.Join(volumes, ", ")}, {"RESOURCES", g.Resources.String()},
-		{"HOSTS", strings.Join(g.Hosts, ", ")}, {"READY", whenAsked(g.Ready)},
+		{"ENV", shellwords.Join(env)},
+		{"SECRETS", strings.Join(secrets, ", ")},
+		{"VOLUMES", strings.Join(volumes, ", ")},
+		{"RESOURCES", g.Resources.String()},
+		{"HOSTS", strings.Join(g.Hosts, ", ")},
+		{"READY", whenAsked(g.Ready)},
 	} {
 		if x.Value != "" {
 			facts = append(facts, Fact{x.Name, g.Name + ": " + x.Value})
