@@ -85,7 +85,7 @@ func (o *SL) mlSpec(env Env) (*container.Spec, error) {
 	if s.GPUs, err = gpus(o.GPUs); err != nil {
 		return nil, err
 	}
-	if s.User, err = mlUser(m.User, caller(env.Getenv)); err != nil {
+	if s.User, err = mlUser(m.User, Caller(env.Getenv)); err != nil {
 		return nil, err
 	}
 	if s.Memory != 0 && s.Memory < minMemory {
@@ -141,8 +141,8 @@ func mlUser(given, caller string) (string, error) {
 	return uid + ":" + group, nil
 }
 
-// caller is the user on whose behalf we run, as uid:gid: under sudo the one who called it.
-func caller(getenv func(string) string) string {
+// Caller is the user on whose behalf we run, as uid:gid: under sudo the one who called it.
+func Caller(getenv func(string) string) string {
 	uid, gid := getenv("SUDO_UID"), getenv("SUDO_GID")
 	if isRoot() && number(uid) && number(gid) {
 		return uid + ":" + gid

@@ -277,7 +277,7 @@ func (o *SL) bringProgram(s *component.Spec, env Env) error {
 		s.Mounts = append(s.Mounts, component.Mount{Source: p.model, Target: engine.ModelDir})
 	}
 	if s.EngineSocket {
-		user, err := mlUser(o.ML.User, caller(env.Getenv))
+		user, err := mlUser(o.ML.User, Caller(env.Getenv))
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/localimage"
@@ -150,7 +151,7 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	s = container.Spec{
 		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), Image: image, WorkDir: path.Join(runDir, sourceDir), Network: network,
 		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.noInit.Load(), Grace: m.job.Grace,
-		User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
+		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
 	}
 	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {
 		s.Cmd = []string{} // the image's own
