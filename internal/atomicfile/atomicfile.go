@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +41,27 @@ func write(path string, data []byte, mode fs.FileMode, put func(*File) error) er
 	return errors.Join(err, f.Close())
 }
 
+// begun is what the names of files begin with that are not in their places yet.
+const begun = ".new-"
+
+// Sweep removes from a folder what writers have left there that were killed. Who may still write has begun within that time.
+func Sweep(dir string, within time.Duration) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		info, gone := e.Info()
+		if !strings.HasPrefix(e.Name(), begun) || gone != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < within {
+			continue
+		}
+		if failed := os.Remove(filepath.Join(dir, e.Name())); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // File is a file that is being written beside its place. Name is where it is until then.
 type File struct {
 	*os.File
@@ -50,7 +73,7 @@ type File struct {
 // caller owes in any case, discards it before.
 func Create(path string, mode fs.FileMode) (*File, error) {
 	// A name that nobody can foresee, and made anew: in a folder of others' it must not be a link that is written through.
-	part := filepath.Join(filepath.Dir(path), ".new-"+rand.Text())
+	part := filepath.Join(filepath.Dir(path), begun+rand.Text())
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
@@ -96,4 +97,34 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, path, "placed", 0o600)
+}
+
+// TestSweep holds that what a killed writer has left is removed, and nothing that may still be written or is another's.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	left, err := atomicfile.Create(filepath.Join(dir, "left"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := atomicfile.Create(filepath.Join(dir, "written"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	other := filepath.Join(dir, "other")
+	if err := errors.Join(os.WriteFile(other, nil, 0o600), os.Chtimes(left.Name(), long, long), os.Chtimes(other, long, long), atomicfile.Sweep(dir, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left.Name()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(written.Replace(), written.Close(), left.File.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := atomicfile.Sweep(filepath.Join(dir, "none"), 0); err != nil {
+		t.Errorf("of no folder: %v", err)
+	}
 }

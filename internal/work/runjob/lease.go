@@ -18,6 +18,9 @@ const leaseFile = "lease"
 const (
 	leaseFor  = task.LeaseMS * time.Millisecond
 	leaseLook = time.Second // between two looks at it
+
+	// sweepAfter is how old a file is that nobody will put in its place any more.
+	sweepAfter = time.Minute
 )
 
 // Lease lets the members of this host run until then, by their keepers, which end them after it: also where this process is stopped, or killed and

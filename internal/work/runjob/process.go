@@ -62,6 +62,9 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
+	if err := atomicfile.Sweep(p.Dir, sweepAfter); err != nil {
+		return err
+	}
 	dir := p.memberDir(j.Label)
 	m, err := memberOf(j, job, w, ground{addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile)})
 	if err != nil {

@@ -436,6 +436,10 @@ func TestAMemberEndsWithItsLease(t *testing.T) {
 	if err := p.Lease(time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
+	killed := filepath.Join(p.Dir, ".new-x") // of one that was killed while it wrote the lease
+	if long := time.Now().Add(-time.Hour); errors.Join(os.WriteFile(killed, nil, 0o600), os.Chtimes(killed, long, long)) != nil {
+		t.Fatal("can't write", killed)
+	}
 	j := one(python("import signal", "print('up')", "signal.pause()"), "command: train.py")
 	started(t, p, j)
 	await(t, p, func(s work.Status) bool { return s.State == task.Ready && len(printed(t, p, j.Label)) > 0 })

@@ -66,7 +66,7 @@ func (w *Watch) begin() error {
 	if _, runs, err := w.entry(); err != nil || runs || w.children.Awaits(exit) {
 		return err
 	}
-	if err := w.firstLease(); err != nil {
+	if err := errors.Join(atomicfile.Sweep(w.Dir, sweepAfter), w.firstLease()); err != nil {
 		return err
 	}
 	o := order{Name: "watch of the jobs of host " + w.Node, Lease: filepath.Join(w.Dir, leaseFile), Watch: &watched{Node: w.Node, Scope: w.Scope, Engine: w.Engine}}
@@ -169,7 +169,7 @@ func ended(x container.Summary) bool {
 	return x.State == container.StateCreated || x.State == container.StateExited || x.State == container.StateDead
 }
 
-// writeLease notes until when the members of a host may run.
+// writeLease notes until when the members of a host may run. It waits for no disk: who reads it does so on this machine, and not after a crash.
 func writeLease(dir string, until time.Time) error {
 	text, err := leaseText(until)
 	if err == nil {
@@ -178,5 +178,5 @@ func writeLease(dir string, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Replace(filepath.Join(dir, leaseFile), text, 0o600)
+	return atomicfile.ReplaceUnsynced(filepath.Join(dir, leaseFile), text, 0o600)
 }
