@@ -162,7 +162,9 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	for _, v := range m.program.Env {
 		s.Env = append(s.Env, v.Name+"="+v.Value)
 	}
-	asked, err := json.Marshal(questionOf(m))
+	q := questionOf(m)
+	q.Apart = network != jobfile.Host
+	asked, err := json.Marshal(q)
 	if err != nil {
 		return s, err
 	}

@@ -1,6 +1,7 @@
 package runjob
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +31,7 @@ type question struct {
 	AtLeast int      `json:",omitempty"` // so much
 	Listens string   `json:",omitempty"` // HOST:PORT
 	Here    bool     `json:",omitempty"` // that is in this host's network
+	Apart   bool     `json:",omitempty"` // what is asked is in a network of the engine's
 	Period  time.Duration
 	Timeout time.Duration
 }
@@ -112,9 +116,32 @@ func (q question) ask(ctx context.Context, run func(ctx context.Context, command
 		if q.Here {
 			why = loopbackOnly(ctx, q.Listens)
 		}
-		return false, why
+		return false, cmp.Or(why, q.outOfReach(q.Listens))
 	}
-	return q.pageSays(ctx), ""
+	if q.pageSays(ctx) {
+		return true, ""
+	}
+	host, _, _ := strings.Cut(q.Page, "/")
+	return false, q.outOfReach(host)
+}
+
+// outOfReach says so of a member that did not answer because this process is not where the engine's networks are, as in a container of its own or
+// with an engine on another machine.
+func (q question) outOfReach(address string) string {
+	a, err := netip.ParseAddrPort(address)
+	if !q.Apart || err != nil || near(a.Addr()) {
+		return ""
+	}
+	return fmt.Sprintf("its host can't ask %s, as its SWOP is not in the network of its container engine: run that SWOP beside the engine and in no container, or the job with network: host or ready.command", address)
+}
+
+// near reports whether an address is in a network that this host has an interface in.
+func near(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(has net.Addr) bool {
+		n, is := has.(*net.IPNet)
+		return is && n.Contains(a.AsSlice())
+	})
 }
 
 func listens(ctx context.Context, address string) bool {

@@ -1,6 +1,7 @@
 package runjob
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,6 +33,26 @@ func TestPages(t *testing.T) {
 		page.Close()
 		if ready, _ := q.ask(t.Context(), nil); ready {
 			t.Errorf("nobody answers, and it is ready")
+		}
+	}
+}
+
+// TestWhoCanNotBeAsked holds that it is said of a member in a network that this host is not in, and of no other.
+func TestWhoCanNotBeAsked(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody answers
+	for _, tt := range []struct {
+		q    question
+		want string
+	}{
+		{question{Listens: "203.0.113.9:9000", Apart: true}, "can't ask 203.0.113.9:9000, "},
+		{question{Page: "203.0.113.9:8787/json", Apart: true}, "can't ask 203.0.113.9:8787, "},
+		{question{Listens: "203.0.113.9:9000"}, ""},
+		{question{Listens: "127.0.0.1:9000", Apart: true}, ""},
+		{question{Page: "127.0.0.1:8787/json", Apart: true}, ""},
+	} {
+		if ready, why := tt.q.ask(ctx, nil); ready || !strings.Contains(why, tt.want) || (why == "") != (tt.want == "") {
+			t.Errorf("%+v: %v, %q", tt.q, ready, why)
 		}
 	}
 }
