@@ -118,8 +118,11 @@ func openTail(file string, tail int) (*os.File, error) {
 		return f, nil
 	}
 	before, err := os.Open(Before(file))
-	if err != nil { // there is none
+	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	if _, err := toTail(before, missing); err != nil {
 		return nil, errors.Join(err, before.Close(), f.Close())

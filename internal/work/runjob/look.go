@@ -162,7 +162,7 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 	}
 	var q question
 	if err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); err != nil {
-		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil
+		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil //nolint:nilerr // that is its end
 	}
 	s := work.Status{State: task.Started}
 	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return c.execs.run(ctx, e, x.ID, command) })
@@ -278,7 +278,7 @@ func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow b
 	err := c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
 		for x.State == container.StateCreated {
 			if !follow || pause.For(ctx, startLook) != nil {
-				return nil
+				return nil //nolint:nilerr // whoever follows has had enough
 			}
 			found, err := c.list(ctx, e)
 			if x = found[l]; err != nil || x.ID == "" {

@@ -16,9 +16,16 @@ func TestPages(t *testing.T) {
 		count  string
 		want   bool
 	}{
-		{200, `{"workers": 2}`, "workers", true}, {200, `{"workers": 3, "x": {}}`, "workers", true}, {200, "<html>", "", true},
-		{200, `{"workers": 1}`, "workers", false}, {200, `{"workers": "2"}`, "workers", false}, {200, `{}`, "workers", false}, {200, "[]", "workers", false},
-		{200, "<html>", "workers", false}, {500, `{"workers": 2}`, "workers", false}, {302, `{"workers": 2}`, "", false},
+		{200, `{"workers": 2}`, "workers", true},
+		{200, `{"workers": 3, "x": {}}`, "workers", true},
+		{200, "<html>", "", true},
+		{200, `{"workers": 1}`, "workers", false},
+		{200, `{"workers": "2"}`, "workers", false},
+		{200, `{}`, "workers", false},
+		{200, "[]", "workers", false},
+		{200, "<html>", "workers", false},
+		{500, `{"workers": 2}`, "workers", false},
+		{302, `{"workers": 2}`, "", false},
 		{200, `{"workers": 2, "x": "` + strings.Repeat("x", maxPage) + `"}`, "workers", false},
 	} {
 		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -145,8 +145,10 @@ func TestAddresses(t *testing.T) {
 		all  []netip.Addr
 		want string
 	}{
-		{three, ""}, {[]netip.Addr{loop, loop, loop}, ""},
-		{[]netip.Addr{loop, three[1], three[2]}, "host a is known"}, {[]netip.Addr{three[0], loop, loop}, "host b is known"},
+		{three, ""},
+		{[]netip.Addr{loop, loop, loop}, ""},
+		{[]netip.Addr{loop, three[1], three[2]}, "host a is known"},
+		{[]netip.Addr{three[0], loop, loop}, "host b is known"},
 	} {
 		if err := apart(world, tt.all); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v", tt.all, err)
