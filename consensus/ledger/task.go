@@ -98,6 +98,8 @@ type EndedAssignment struct {
 	Epoch uint32 `json:"epoch,omitempty"`
 	// End is why a job has ended, in one word, of those that an assignment's end has in the API. Others have none.
 	End string `json:"end,omitempty"`
+	// Withdrawn is, of a job, that its last epoch was withdrawn before: what members have become since then counts for no success.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
 // Kind implements Body.

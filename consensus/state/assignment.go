@@ -108,7 +108,7 @@ func endedBodies(old, next *task.Board, order *ledger.Order) (bodies []ledger.Bo
 		if a.Open() || was == nil || !was.Open() {
 			continue
 		}
-		body := ledger.EndedAssignment{Assignment: id, Task: a.Task, Digest: a.Digest, Verdict: string(a.Verdict), Reason: a.Reason, Order: order, End: string(a.End)}
+		body := ledger.EndedAssignment{Assignment: id, Task: a.Task, Digest: a.Digest, Verdict: string(a.Verdict), Reason: a.Reason, Order: order, End: string(a.End), Withdrawn: a.LastEnd != ""}
 		if a.Detailed {
 			body.Epoch = a.Epoch
 		}

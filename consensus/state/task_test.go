@@ -278,6 +278,35 @@ func TestJobsAreTasksOfNewEntries(t *testing.T) {
 	}
 }
 
+// TestAJobThatWasWithdrawn and is not placed anew has failed, whatever its members come to since then: its record says so.
+func TestAJobThatWasWithdrawn(t *testing.T) {
+	report := func(member uint32, s task.State, code int32) task.Report {
+		return task.Report{Member: member, Node: "swop-0", State: s, Code: code}
+	}
+	both := func(s task.State) []task.Report { return []task.Report{report(0, s, 0), report(1, s, 0)} }
+	two := []task.Placement{{Node: "swop-0", Group: "main", Peers: 1}, {Node: "swop-0", Group: "worker", Peers: 1}}
+	s, lines, _ := chained(t, append(assigned(),
+		state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root, AtMS: 9, Jobs: true},
+		state.EditTask{Task: "job", Line: 1, Text: []byte("name: job"), AtMS: 10},
+		state.FinaliseTask{Task: "job", AtMS: 11},
+		state.AssignTask{Assignment: task.Request{
+			ID: "8", Task: "job", Hosts: []string{"swop-0"}, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}, {Name: "worker", Peers: 1}}, Retries: 1,
+		}, AtMS: 12, Whole: true, Detailed: true, Strict: true},
+		moves(task.Move{Assignment: "8", Do: task.Place, Members: two}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: both(task.Prepared), Do: task.Pass}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: both(task.Ready)}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: []task.Report{report(1, task.Exited, 3)}, Do: task.Withdraw, Why: "it failed", End: task.EndMemberFailed}),
+		moves(task.Move{Assignment: "8", Epoch: 1, Reports: []task.Report{report(0, task.Exited, 0)}, Do: task.Judge, Verdict: task.Failed, End: task.EndMemberFailed}),
+	)...)
+	if a := s.Tasks.Assignments["8"]; a.End != task.EndMemberFailed || a.LastWhy != "it failed" || !a.Members[0].Succeeded() {
+		t.Errorf("it is %+v", a)
+	}
+	_, body, err := ledger.Parse(lines[len(lines)-1])
+	if e, is := body.(ledger.EndedAssignment); err != nil || !is || !e.Withdrawn || e.Assignment != "8" {
+		t.Errorf("the record is %+v, %v", body, err)
+	}
+}
+
 // TestAJobIsCarriedOut by two members on one host: the ledger has what it was asked to be, and its end; what is no job has neither.
 func TestAJobIsCarriedOut(t *testing.T) {
 	report := func(s task.State, cleaned bool) []task.Report {

@@ -43,7 +43,9 @@ func (k *tasks) jobEnded(e ledger.EndedAssignment, a ledger.Assigned, t *tally) 
 		k.bad("verdict", "it succeeded as its programs were done, and those that the operator demanded were not: %.320s", fmt.Sprint(t.all))
 	case end == task.EndTTL && a.LivesMS == 0:
 		k.bad("end", "it has lived as long as it was to, and the operator set no time")
-	case end.Verdict() == task.Failed && doneWith(a, t.signed):
+	case e.Withdrawn && (end.Verdict() == task.Succeeded || e.Epoch == 0 || e.Epoch > a.Retries):
+		k.bad("withdrawn", "placement %d was withdrawn, of a job that %.40s and that was to be placed anew %d times at most", e.Epoch, e.Verdict, a.Retries)
+	case end.Verdict() == task.Failed && !e.Withdrawn && doneWith(a, t.signed):
 		k.bad("verdict", "it failed, and hosts have signed that as many succeeded as the operator demanded")
 	}
 }

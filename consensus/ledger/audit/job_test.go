@@ -37,8 +37,17 @@ func TestEndsOfJobs(t *testing.T) {
 		"an unknown end":   {`"tired" is no end of a job that failed`, "tired", nil, func(e *ledger.EndedAssignment) { e.Verdict = "failed" }, nil},
 		"failed":           {end: "member_failed", change: func(e *ledger.EndedAssignment) { e.Verdict, e.Members[0].Code = "failed", 2 }},
 		"failed, and done": {"hosts have signed that as many succeeded", "member_failed", nil, func(e *ledger.EndedAssignment) { e.Verdict = "failed" }, nil},
-		"apart":            {"they are on 2 hosts, and the operator asked for one", "entry_done", func(r *swarmv1.AssignTaskRequest) { r.Together = true }, nil, nil},
-		"for two peers":    {"a member of a job is one peer", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 2 }, nil},
+		"withdrawn, and done then": {end: "host_lost", asked: func(r *swarmv1.AssignTaskRequest) { r.Retries = 1 }, change: func(e *ledger.EndedAssignment) {
+			e.Verdict, e.Withdrawn = "failed", true
+		}},
+		"withdrawn for good": {"placement 1 was withdrawn, of a job that failed and that was to be placed anew 0 times", "host_lost", nil, func(e *ledger.EndedAssignment) {
+			e.Verdict, e.Withdrawn = "failed", true
+		}, nil},
+		"withdrawn with success": {"placement 1 was withdrawn, of a job that succeeded", "entry_done", func(r *swarmv1.AssignTaskRequest) { r.Retries = 1 }, func(e *ledger.EndedAssignment) {
+			e.Withdrawn = true
+		}, nil},
+		"apart":         {"they are on 2 hosts, and the operator asked for one", "entry_done", func(r *swarmv1.AssignTaskRequest) { r.Together = true }, nil, nil},
+		"for two peers": {"a member of a job is one peer", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[0].Peers = 2 }, nil},
 		"with another's key": {`host "swop-0" is members[0] too`, "entry_done", nil, func(e *ledger.EndedAssignment) {
 			e.Members[2].Node = hosts[0].name
 		}, nil},
@@ -56,6 +65,7 @@ func TestEndsOfJobs(t *testing.T) {
 			tt.asked(r)
 		}
 		b.assign(r, func(a *ledger.Assigned) {
+			a.Retries = r.GetRetries()
 			a.JobTerms = ledger.JobTerms{Done: r.GetDone(), ReadyMS: r.GetReadyMs(), LivesMS: r.GetLivesMs(), Together: r.GetTogether()}
 		})
 		b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) {

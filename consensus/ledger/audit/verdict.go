@@ -74,6 +74,8 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 	switch {
 	case job:
 		k.jobEnded(e, a.Assigned, &t)
+	case e.Withdrawn:
+		k.bad("withdrawn", "placements of jobs alone are recorded to be withdrawn, and task %.160q is none", e.Task)
 	case e.End != "":
 		k.bad("end", "%.40q is one of a job, and task %.160q is none", e.End, e.Task)
 	case e.Verdict == "succeeded":
