@@ -51,12 +51,19 @@ func Outlived(a *Assignment, atMS int64) bool {
 	return a.LivesMS > 0 && a.Phase == Running && a.ReadySinceMS > 0 && atMS-a.ReadySinceMS >= a.LivesMS
 }
 
-// Late reports whether members of a job have had their time to become ready, and returns the first that is not: it keeps the others waiting.
+// Late reports whether members of a job have had their time to become ready, and returns which one keeps the others waiting: of those that may go on
+// the one that has come least far.
 func Late(a *Assignment, atMS int64) (i int, late bool) {
 	if a.ReadyMS == 0 || a.ReadySinceMS > 0 || a.Phase != Preparing && a.Phase != Running || atMS-a.PlacedMS < a.ReadyMS {
 		return 0, false
 	}
-	i = slices.IndexFunc(a.Members, unready)
+	i = -1
+	for j, m := range a.Members {
+		waits := a.Phase == Running && !a.Started(m.Group) // for a group before its own
+		if unready(m) && !waits && (i < 0 || m.State.stage() < a.Members[i].State.stage()) {
+			i = j
+		}
+	}
 	return i, i >= 0
 }
 

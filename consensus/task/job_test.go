@@ -279,6 +279,12 @@ func TestWhoIsLate(t *testing.T) {
 	b = after(t, b, hosts)
 	late(b, 1019, -1)
 	late(b, 1020, 0)
+	late(after(t, b, becomes(task.Prepared, 0, 30, 0), becomes(task.Asked, 0, 30, 1)), 1020, 2) // it has come least far
+	inOrder := q
+	inOrder.InOrder = true
+	turns := after(t, jobs(t), assigning(inOrder), hosts, all("7", task.Prepared, false), do("7", task.Pass), becomes(task.Started, 0, 30, 0))
+	late(turns, 1020, 0) // the others wait for it
+	late(after(t, turns, becomes(task.Ready, 0, 30, 0)), 1020, -1)
 	b = after(t, b, all("7", task.Prepared, false), do("7", task.Pass), all("7", task.Started, false), becomes(task.Ready, 0, 30, 0), becomes(task.Ready, 0, 30, 2))
 	late(b, 1020, 1)
 	ready := after(t, b, becomes(task.Ready, 0, 900, 1))
