@@ -82,6 +82,7 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		d.judge(a, m, cmp.Or(a.LastEnd, task.EndNoCapacity), cmp.Or(a.LastWhy, "expired before it was placed"+during(a)))
 	case a.Phase == task.Waiting:
 		d.begin(a, m)
+	case !a.Possible() && task.Parting(a, d.nowMS()): // soon it is done, or has failed
 	case !a.Possible():
 		who, why := blame(a)
 		d.fail(a, m, endBy(who), why)

@@ -181,6 +181,39 @@ func TestEveryEndOfAJob(t *testing.T) {
 	}
 }
 
+// TestAProgramEndsWhatServedIt just before it ends itself: the job is done. If it goes on without them the job has failed.
+func TestAProgramEndsWhatServedIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		later time.Duration
+		code  int32 // of the worker
+		end   task.End
+	}{
+		"and ends":              {2 * time.Second, 0, task.EndEntryDone},
+		"and goes on":           {20 * time.Second, 0, task.EndMemberFailed},
+		"and they end in error": {2 * time.Second, 1, task.EndMemberFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSwarm(t, 2, func(s *swarm) {
+				var parted time.Time
+				for _, h := range s.hosts {
+					h.fate = func(_ *host, k key, p *program) {
+						switch {
+						case p.state == task.Exited && k.member == 1:
+							parted, p.code = time.Now(), tt.code
+						case p.state == task.Exited && (parted.IsZero() || time.Since(parted) < tt.later):
+							p.state, p.until = task.Ready, time.Now()
+						}
+					}
+				}
+				s.job("7", 1)
+				if a := s.over("7", 2*time.Minute); a.End != tt.end {
+					t.Errorf("%s: %s", a.End, a.Reason)
+				}
+			})
+		})
+	}
+}
+
 // TestAJobBeginsAgain without the host that refused, and without whom it has lost, from its first barrier; what all refuse has failed.
 func TestAJobBeginsAgain(t *testing.T) {
 	refuses := func(_ *host, _ key, p *program) { p.state, p.text = task.Refused, "not here" }

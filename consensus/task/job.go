@@ -143,11 +143,37 @@ func jobCan(a *Assignment) bool {
 	if slices.ContainsFunc(a.Members, func(m Member) bool { return m.State.ended() && Serves(a, m) }) {
 		return false
 	}
+	return groupsCan(a)
+}
+
+// groupsCan reports whether as many can succeed of each group of a job as must, or of one if that is enough.
+func groupsCan(a *Assignment) bool {
 	can := func(g Group) bool { return a.Tally(g.Name).Possible >= g.Least }
 	if groups, one := deciding(a); one && len(groups) > 0 {
 		return slices.ContainsFunc(groups, can)
 	}
 	return !slices.ContainsFunc(a.Groups, func(g Group) bool { return !can(g) })
+}
+
+// partingMS is how long a program may still run after it has ended those that served it.
+const partingMS = 5_000
+
+// Parting reports whether members that serve the others have ended with success just now while those by whom a job is done go on: a program may have
+// ended them as the last of what it does.
+func Parting(a *Assignment, atMS int64) bool {
+	if groups, _ := deciding(a); !a.Shares || a.Phase != Running || len(groups) == 0 || !groupsCan(a) {
+		return false
+	}
+	parted := false
+	for _, m := range a.Members {
+		if m.State.ended() && Serves(a, m) {
+			if !m.Succeeded() || atMS-m.ChangedMS >= partingMS {
+				return false
+			}
+			parted = true
+		}
+	}
+	return parted && jobAwaits(a)
 }
 
 // Serves reports whether a member of a job serves the others: it has failed if it ends before the job is done, whatever its exit code.
