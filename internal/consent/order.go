@@ -160,11 +160,12 @@ func holdMembers(asked *task.Request, members []task.HostedMember) error {
 	return nil
 }
 
-// holdPeers holds the number of peers for which an SN counts this host to what it offers: the host signs it for the ledger.
+// holdPeers holds the number of peers for which an SN counts this host to what it offers, in a job to one for each member: the host signs it for
+// the ledger.
 func (v *Verifier) holdPeers(h *task.Hosted, t *task.Task) error {
 	offers := task.Offer{Peers: v.Peers}.Counts(t.Type)
 	for _, m := range h.Members {
-		if v.Peers > 0 && m.Peers != offers {
+		if (v.Peers > 0 || t.Type == task.RunJob) && m.Peers != offers {
 			return fmt.Errorf("the SN counts this host for %d peers, and it offers %d: if its profile was changed, assign the task again", m.Peers, offers)
 		}
 	}
