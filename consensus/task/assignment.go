@@ -297,7 +297,11 @@ func (b *Board) Assign(q Request, order *ledger.Order, atMS int64) (*Board, erro
 		}
 	}
 	if n := len(b.LiveIDs()); n >= MaxLive {
-		return b, illegal(Full, "wait until one is over, or reset a taskrunner", "%d assignments are live already", n)
+		remedy := "wait until one is over, or reset a taskrunner"
+		if t.Type == RunJob {
+			remedy = "wait until one is over, or end a job: swarmctl list jobs, swarmctl cancel job NAME"
+		}
+		return b, illegal(Full, remedy, "%d assignments are live already", n)
 	}
 	q.Digest = t.Digest
 	next := b.draft()
@@ -313,7 +317,7 @@ func (b *Board) Cancel(id, why string, atMS int64) (*Board, error) {
 	b = b.Whole()
 	old := b.Assignments[id]
 	if old == nil {
-		return b, illegal(Unknown, "see: swarmctl get taskrunner status NAME", "no assignment %s", clipped(id))
+		return b, illegal(Unknown, "see: swarmctl list assignments, and of jobs: swarmctl list jobs", "no assignment %s", clipped(id))
 	}
 	if !text(why, MaxText) {
 		return b, illegal(Bad, "give one line of text", "the reason for the end of assignment %s is out of bounds", id)

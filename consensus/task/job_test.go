@@ -1,7 +1,10 @@
 package task_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -261,6 +264,21 @@ func TestOneEnd(t *testing.T) {
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, "tired"))
 	refused(t, running(t), task.Stale, verdict(task.Failed, task.EndHostLost))
 	refused(t, after(t, jobs(t), assigning(ofJob("7", task.JobTerms{})), onHosts(map[string][]string{"main": {"h-0"}, "worker": {"h-0", "h-1"}})), task.Stale, verdict(task.Succeeded, task.EndTTL))
+}
+
+// TestRemediesForJobs name what an operator of jobs has, who may have no taskrunner.
+func TestRemediesForJobs(t *testing.T) {
+	b := jobs(t)
+	for i := range task.MaxLive {
+		b = after(t, b, assigning(ofJob(fmt.Sprint(100+i), task.JobTerms{})))
+	}
+	_, full := assigning(ofJob("7", task.JobTerms{}))(b)
+	_, unknown := b.Cancel("7", "enough", 30)
+	for err, want := range map[error]string{full: "swarmctl cancel job NAME", unknown: "swarmctl list jobs"} {
+		if r, ok := errors.AsType[*task.Refusal](err); !ok || !strings.Contains(r.Remedy, want) {
+			t.Errorf("%v, and its remedy does not name %q", err, want)
+		}
+	}
 }
 
 // TestWhoIsLate: of an epoch whose members are not ready in time the first that is not, and of the next one from its own beginning.
