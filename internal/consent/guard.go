@@ -161,7 +161,7 @@ func (g *Guard) settle(found *Entry, v Verdict, h *task.Hosted, t *task.Task) (a
 			return a, true
 		}
 	}
-	next, words := g.decide(e, v, said, h, onePart(h, t), now)
+	next, words := g.decide(e, v, said, h, t, now)
 	if before, known := g.cfg.Journal.Find(h.ID); !known || next != before {
 		if err := g.keep(next, v.Detail, h, now); err != nil {
 			a, _ := g.postpone(h, h.ID, unkept(err), e.Image, now)
@@ -304,7 +304,7 @@ func (g *Guard) said(e *Entry, h *task.Hosted, now time.Time) heard {
 }
 
 // decide returns what is to stand in the journal by what the policy and operators have said, and in words why the assignment is not allowed.
-func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, part uint32, now time.Time) (Entry, string) {
+func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, t *task.Task, now time.Time) (Entry, string) {
 	switch {
 	case said.refuses():
 		e.decided(Refused, said.by, said.reason, now)
@@ -315,14 +315,14 @@ func (g *Guard) decide(e Entry, v Verdict, said heard, h *task.Hosted, part uint
 		e.decided(Approved, said.by, v.Sentence, now)
 	case v.Decision == Asked:
 		e.decided(Asked, "", v.Sentence, now)
-		words := []string{fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node), e.imageText(), said.ignored}
+		words := []string{fmt.Sprintf("waits for approval: swarmctl approve task %s on %s", h.Task, g.cfg.Node), membersText(h, t), e.imageText(), said.ignored}
 		return e, strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), "; ")
 	default:
 		e.decided(Refused, "", v.Sentence, now)
 		return e, g.refusal(&e)
 	}
 	if !e.running() || e.Epoch != h.Epoch {
-		e.begin(h.Epoch, part, now)
+		e.begin(h.Epoch, onePart(h, t), now)
 	}
 	return e, ""
 }

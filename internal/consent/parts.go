@@ -65,6 +65,19 @@ func onePart(h *task.Hosted, t *task.Task) uint32 {
 	return h.Members[0].Index + 1
 }
 
+// membersText says to whom is asked how many members of a job the host is, and how many an SN may have it be under the same word; empty: the task is
+// no job.
+func membersText(h *task.Hosted, t *task.Task) string {
+	if t.Type != task.RunJob {
+		return ""
+	}
+	all := uint64(0)
+	for _, g := range h.Groups {
+		all += uint64(g.Peers)
+	}
+	return fmt.Sprintf("as %d of %d members, and %d at most", len(h.Members), all, min(all, task.MaxHosted))
+}
+
 // holdParts bounds what a host carries out of an assignment of a task: one part, or of a job as many as it has, and as its groups have.
 func holdParts(asked *task.Request, members []task.HostedMember, taskType string) error {
 	most := 1

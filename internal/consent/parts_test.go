@@ -63,6 +63,18 @@ func TestEachMemberOnce(t *testing.T) {
 	ended("2/1")
 }
 
+// TestWhoApprovesAJobKnowsHowManyMembers the host is, and may be.
+func TestWhoApprovesAJobKnowsHowManyMembers(t *testing.T) {
+	w := newWorld(t)
+	w.policy.Verdict = consent.Verdict{Decision: consent.Asked, Sentence: "Ask"}
+	h, shown := &task.Hosted{}, pull()
+	w.job(h, shown, 1)
+	const want = "waits for approval: swarmctl approve task pull on swop-0; as 1 of 2 members, and 2 at most"
+	if got := w.guard().Ask(t.Context(), h, shown); got.Decision != consent.Asked || got.Words != want {
+		t.Errorf("got %v, want %q", got, want)
+	}
+}
+
 // TestOnePartOfATask: a host that is one member of what is no job is no other one in the same epoch, also if an SN shows the first no more.
 func TestOnePartOfATask(t *testing.T) {
 	w := newWorld(t)
