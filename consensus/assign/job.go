@@ -54,6 +54,8 @@ func (d *decision) whyNot(a *task.Assignment) string {
 			all = append(all, h+" was banned")
 		case !n.Live:
 			all = append(all, h+" is not heard")
+		case n.Offer == nil || n.Offer.Jobs == "":
+			all = append(all, h+" takes no jobs")
 		case busy != "" && busy != a.ID:
 			all = append(all, h+" is busy with assignment "+busy)
 		}

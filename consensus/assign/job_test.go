@@ -89,6 +89,26 @@ func TestAJobWaitsForHosts(t *testing.T) {
 	})
 }
 
+// TestHostsThatTakeNoJobs are given none: of an older version, they would refuse it and end it for all.
+func TestHostsThatTakeNoJobs(t *testing.T) {
+	inSwarm(t, 3, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = serve(nil)
+		}
+		s.hosts[0].jobs = ""
+		s.hosts[0].listens(task.DefaultTaskrunner, 1)
+		s.job("7", 3)
+		if a := s.over("7", time.Minute); a.End != task.EndEntryDone || on(a) != "1 2 1 2" {
+			t.Errorf("on %s: %+v", on(a), a)
+		}
+		s.job("8", 1, func(q *task.Request) { q.Hosts = q.Hosts[:1] })
+		s.run(5 * time.Second)
+		if a := s.assignment("8"); a.Wants != "hosts for 2 members: swop-000 takes no jobs" {
+			t.Errorf("it waits for %q", a.Wants)
+		}
+	})
+}
+
 // TestEveryEndOfAJob: whatever happens to it, it has one end, and one line that says why.
 func TestEveryEndOfAJob(t *testing.T) {
 	exits := func(member int, code int32) func(h *host, k key, p *program) {

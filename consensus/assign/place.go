@@ -98,6 +98,9 @@ func (d *decision) free(a *task.Assignment) []*state.Node {
 		if len(a.Hosts) > 0 {
 			listens = slices.Contains(a.Hosts, n.Name)
 		}
+		if a.Shares && (n.Offer == nil || n.Offer.Jobs == "") {
+			return true
+		}
 		busy := d.busy[n.Name] != "" && d.busy[n.Name] != a.ID // of this one nothing is left when it is placed
 		return !listens || !n.Live || d.in.View.Banned(n.PeerID) != nil || busy || slices.Contains(a.Avoid, n.Name) || d.missed(a, n.Name)
 	})

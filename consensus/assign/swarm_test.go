@@ -111,7 +111,7 @@ func inSwarm(t *testing.T, n int, fn func(s *swarm)) {
 		s.lead(0)
 		s.do(state.InitSwarm{SwarmID: "swarm-1", AtMS: 1})
 		for i := range n {
-			h := &host{swarm: s, name: fmt.Sprintf("swop-%03d", i), rng: rand.New(rand.NewPCG(uint64(i), 5)), up: true, linked: true, heard: time.Now(), has: map[key]*program{}}
+			h := &host{swarm: s, name: fmt.Sprintf("swop-%03d", i), rng: rand.New(rand.NewPCG(uint64(i), 5)), up: true, linked: true, jobs: task.JobsInContainers, heard: time.Now(), has: map[key]*program{}}
 			s.hosts = append(s.hosts, h)
 			h.listens(task.DefaultTaskrunner, 1)
 		}
@@ -258,8 +258,9 @@ type host struct {
 	swarm  *swarm
 	name   string
 	rng    *rand.Rand
-	up     bool // the machine runs
-	linked bool // it reaches the SNs
+	up     bool   // the machine runs
+	linked bool   // it reaches the SNs
+	jobs   string // how it runs members of jobs
 	heard  time.Time
 	has    map[key]*program
 	// fate is what comes of a program that prepares or has started; nil: it does its work.
@@ -269,7 +270,7 @@ type host struct {
 // listens registers the host with an offer.
 func (h *host) listens(taskrunner string, peers uint32) {
 	h.swarm.do(state.RegisterNode{
-		Node:      state.Node{Name: h.name, Role: naming.RoleSWOP, PeerID: "key-" + h.name, Offer: &task.Offer{Taskrunner: taskrunner, Peers: peers}},
+		Node:      state.Node{Name: h.name, Role: naming.RoleSWOP, PeerID: "key-" + h.name, Offer: &task.Offer{Taskrunner: taskrunner, Peers: peers, Jobs: h.jobs}},
 		TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli(),
 	})
 }

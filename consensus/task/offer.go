@@ -13,11 +13,20 @@ type Offer struct {
 	// Group is the group's name in its profile, under which the original shows it; empty: it did not say.
 	Group string `json:"group,omitempty"`
 
+	// Jobs is how it runs members of jobs, JobsAsProcesses or JobsInContainers; empty: it takes none, as hosts of before.
+	Jobs string `json:"jobs,omitempty"`
+
 	CPUs        uint32   `json:"cpus,omitempty"`         // 0: not known
 	MemoryBytes uint64   `json:"memory_bytes,omitempty"` // 0: not known
 	GPUs        uint32   `json:"gpus,omitempty"`
 	Labels      []string `json:"labels,omitempty"` // K=V, sorted, each K once
 }
+
+// How hosts run members of jobs.
+const (
+	JobsAsProcesses  = "process"
+	JobsInContainers = "docker"
+)
 
 // Bounds of an offer.
 const (
@@ -33,6 +42,9 @@ const (
 // Valid reports whether an offer keeps its bounds.
 func (o Offer) Valid() bool {
 	if !naming.ValidContract(o.Taskrunner) || o.Group != "" && !naming.ValidContract(o.Group) || o.Peers == 0 || o.Peers > MaxMembers || o.CPUs > maxCPUs || o.GPUs > maxGPUs || o.MemoryBytes > maxMemoryBytes || len(o.Labels) > MaxLabels {
+		return false
+	}
+	if o.Jobs != "" && o.Jobs != JobsAsProcesses && o.Jobs != JobsInContainers {
 		return false
 	}
 	last, bytes := "", 0

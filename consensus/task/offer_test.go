@@ -36,6 +36,8 @@ func TestOfferKeepsItsBounds(t *testing.T) {
 		"more CPUs":        {func(o *task.Offer) { o.CPUs = 1 << 20 }, false},
 		"more GPUs":        {func(o *task.Offer) { o.GPUs = 1 << 20 }, false},
 		"more memory":      {func(o *task.Offer) { o.MemoryBytes = 1 << 60 }, false},
+		"jobs":             {func(o *task.Offer) { o.Jobs = task.JobsAsProcesses }, true},
+		"other jobs":       {func(o *task.Offer) { o.Jobs = "vm" }, false},
 		"no peers":         {func(o *task.Offer) { o.Peers = 0 }, false},
 		"a bad taskrunner": {func(o *task.Offer) { o.Taskrunner = "a b" }, false},
 	} {

@@ -117,7 +117,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	var offer task.Offer
 	if len(wrong) == 0 {
-		offer, err = swop.OfferOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName}, profile.Peers(), o.Labels)
+		offer, err = swop.OfferOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName, Jobs: ml}, profile.Peers(), o.Labels)
 		wrong.add(err)
 	}
 	if len(wrong) > 0 {

@@ -73,7 +73,7 @@ func (r *runnerAPI) ResetTaskrunner(_ context.Context, q *connect.Request[swarmv
 }
 
 func swop(name string, peers uint32, taskrunner string) *swarmv1.Node {
-	return &swarmv1.Node{Name: name, Role: "swop", PeerId: "12D3" + name, Live: true, Offer: &swarmv1.Offer{Taskrunner: taskrunner, Peers: peers}}
+	return &swarmv1.Node{Name: name, Role: "swop", PeerId: "12D3" + name, Live: true, Offer: &swarmv1.Offer{Taskrunner: taskrunner, Peers: peers, Jobs: "process"}}
 }
 
 // at is an assignment of one host in a phase.

@@ -116,7 +116,9 @@ const aJob = "name: grid\nsource: source\ncommand: a.py\nreplicas: 2\nnetwork: h
 func TestRunJob(t *testing.T) {
 	dead, banned := swop("h-8", 1, "tr"), swop("h-9", 1, "tr")
 	dead.Live, banned.Banned = false, true
-	api := &jobAPI{nodes: []*swarmv1.Node{swop("h-1", 1, "tr"), swop("h-0", 1, "other"), dead, banned, {Name: "sl", Role: "sl", Live: true}}}
+	inContainers, older := swop("h-6", 1, "tr"), swop("h-7", 1, "tr")
+	inContainers.Offer.Jobs, older.Offer.Jobs = "docker", ""
+	api := &jobAPI{nodes: []*swarmv1.Node{swop("h-1", 1, "tr"), swop("h-0", 1, "other"), dead, banned, inContainers, older, {Name: "sl", Role: "sl", Live: true}}}
 	file := jobDir(t, aJob)
 	run := func(more ...string) (string, string) {
 		t.Helper()
@@ -282,6 +284,7 @@ func TestRunJobRefuses(t *testing.T) {
 		{file: "name: x\ncommand: a.py\nnetwork: host\ngroups: [{name: a, hosts: [h-0]}, {name: b, hosts: [h-1]}]\n", want: "no host may have members of all groups", code: exit.Failed},
 		{file: "name: x\ncommand: a.py\nhosts: [h-O]\n", want: "run job x: the job is for host h-O, and no SWOP of the swarm is called so", code: exit.NotFound},
 		{file: "name: x\ncommand: a.py\nhosts: [h-1]\n", warns: "swarmctl: host h-1 does not take tasks now: nothing is placed there before it is back\n"},
+		{file: "name: x\nimage: i:1\nhosts: [h-0]\n", warns: "swarmctl: host h-0 takes no jobs in containers: its SWOP has another --ml-runtime than docker, or is of an older version\n"},
 		{file: aJob, options: "--expires 200h", want: "--expires 200h0m0s is not valid", code: exit.Usage},
 	} {
 		api := &jobAPI{nodes: []*swarmv1.Node{swop("h-0", 1, "tr"), swop("h-1", 1, "tr")}}
@@ -291,7 +294,7 @@ func TestRunJobRefuses(t *testing.T) {
 			t.Errorf("%s: code %d, %v, beside %q", tt.file, exit.Code(err), err, beside)
 		}
 	}
-	if _, _, err := on(t, &jobAPI{}, "", "--sn=h", "run", "job", jobDir(t, aJob)); exit.Code(err) != exit.Conflict || exit.Hint(err) != "start one: swarmd run-swop" {
+	if _, _, err := on(t, &jobAPI{}, "", "--sn=h", "run", "job", jobDir(t, aJob)); exit.Code(err) != exit.Conflict || exit.Hint(err) != "start one: swarmd run-swop --ml-runtime process" {
 		t.Errorf("no host: %v", err)
 	}
 }

@@ -49,7 +49,7 @@ func NewSWOPs(s *Swarm) *SWOPs {
 func (ns *SWOPs) Add(taskrunner string, owner func(domain string) (*policy.Policy, error)) (name string) {
 	ns.swarm.t.Helper()
 	i := len(ns.all)
-	n := &swop{swarm: ns.swarm, id: ns.swarm.identity(naming.RoleSWOP, i), machine: newMachine(uint64(i)), offer: task.Offer{Taskrunner: taskrunner, Peers: 1}, policy: owner} //nolint:gosec // small
+	n := &swop{swarm: ns.swarm, id: ns.swarm.identity(naming.RoleSWOP, i), machine: newMachine(uint64(i)), offer: task.Offer{Taskrunner: taskrunner, Peers: 1, Jobs: task.JobsInContainers}, policy: owner} //nolint:gosec // small
 	ns.all = append(ns.all, n)
 	ns.swarm.must(n.start())
 	return n.id.name

@@ -104,27 +104,31 @@ type Nodes interface {
 // maxHosts is how many hosts a request names at most.
 const maxHosts = 1024
 
-// FindHosts has the request name the hosts that may have members: those of the job, which the swarm must know, or all that take tasks now.
+// FindHosts has the request name the hosts that may have members: those of the job, which the swarm must know, or all that take such jobs now.
 func (p *Plan) FindHosts(ctx context.Context, api Nodes) error {
 	all, err := api.ListNodes(ctx)
 	if err != nil {
 		return err
 	}
-	var known, up []string
+	runtime := p.runtime()
+	var known, up, unfit []string
 	for _, n := range all.GetNodes() {
 		if identity.Role(n.GetRole()) != identity.RoleSWOP || n.GetBanned() {
 			continue
 		}
 		known = append(known, n.GetName())
-		if n.GetLive() && n.GetOffer() != nil {
+		switch live := n.GetLive() && n.GetOffer() != nil; {
+		case live && n.GetOffer().GetJobs() == runtime:
 			up = append(up, n.GetName())
+		case live:
+			unfit = append(unfit, n.GetName())
 		}
 	}
 	if len(p.Request.Hosts) == 0 {
 		slices.Sort(up)
 		p.Request.Hosts = up[:min(len(up), maxHosts)]
 		if len(up) == 0 {
-			return exit.New(exit.Conflict, "start one: swarmd run-swop", "no host takes tasks now, and the job names none to wait for")
+			return exit.New(exit.Conflict, "start one: swarmd run-swop --ml-runtime "+runtime, "no host takes jobs %s now, and the job names none to wait for", runsWords[runtime])
 		}
 		return nil
 	}
@@ -136,11 +140,32 @@ func (p *Plan) FindHosts(ctx context.Context, api Nodes) error {
 				hint = "did you mean " + near + "?"
 			}
 			return exit.New(exit.NotFound, hint, "the job is for host %s, and no SWOP of the swarm is called so", h)
+		case slices.Contains(unfit, h):
+			p.Warned = append(p.Warned, fmt.Sprintf("host %s takes no jobs %s: its SWOP has another --ml-runtime than %s, or is of an older version", h, runsWords[runtime], runtime))
 		case !slices.Contains(up, h):
 			p.Warned = append(p.Warned, fmt.Sprintf("host %s does not take tasks now: nothing is placed there before it is back", h))
 		}
 	}
 	return nil
+}
+
+// How a host runs members of jobs, as it offers.
+const (
+	asProcesses  = "process"
+	inContainers = "docker"
+)
+
+// runsWords says how hosts run members of jobs, by their runtime.
+var runsWords = map[string]string{asProcesses: "as processes", inContainers: "in containers"}
+
+// runtime is that which hosts must have: for containers if any group has an image.
+func (p *Plan) runtime() string {
+	for _, g := range p.world.Groups {
+		if g.Image != "" {
+			return inContainers
+		}
+	}
+	return asProcesses
 }
 
 // Facts are what an operator signs.
