@@ -105,8 +105,7 @@ func (w *swarm) endsOtherwise() {
 	const program = "import os, sys, time\nrank, epoch = os.environ['SWARM_NODE_RANK'], os.environ['SWARM_EPOCH']\nprint(rank, 'in epoch', epoch)\nif rank == '1': sys.exit('broken')\ntime.sleep(3600)\n"
 	w.says(1, "run job -f "+w.written("fails", "replicas: 3\nrestarts: 1\n", program), "/node/1: 1 in epoch 0", "placed again, restart 1 of 1: ", "/node/0: 0 in epoch 1", "/node/1: broken", "job fails failed: ")
 	w.says(0, "get job status fails", "restarts    1 of 1", "end         member_failed")
-	w.says(1, "run job -f "+w.written("image", "image: i:1\n", ""), "this host runs jobs as processes")
-	w.says(0, "get job status image", "end         refused")
+	w.says(6, "run job -f "+w.written("image", "image: i:1\n", ""), "no host takes jobs in containers now", "swarmd run-swop --ml-runtime docker")
 	long := w.written("long", "replicas: 3\ngrace: 1s\n", "import time\nprint('begun')\ntime.sleep(3600)\n")
 	w.says(0, "run job "+long, "job long is assigned to swop-1 swop-2 swop-3")
 	three := func(what string) func() bool {
