@@ -33,8 +33,12 @@ func Served(w *framework.World) error {
 			asks bool
 			what string
 		}{
-			{j.WorkDir != "", "work_dir"}, {j.Artifacts.Dir != "", "artifacts"}, {len(g.Secrets) > 0, "secrets"}, {len(g.Volumes) > 0, "volumes"},
-			{g.Resources.GPU > 0, "GPUs under resources"}, {g.Resources.Disk > 0, "disk under resources"},
+			{j.WorkDir != "", "work_dir"},
+			{j.Artifacts.Dir != "", "artifacts"},
+			{len(g.Secrets) > 0, "secrets"},
+			{len(g.Volumes) > 0, "volumes"},
+			{g.Resources.GPU > 0, "GPUs under resources"},
+			{g.Resources.Disk > 0, "disk under resources"},
 		} {
 			if x.asks {
 				return fmt.Errorf("it asks for %s, which this version of swarmd gives to no member: leave that out, and have it in the image", x.what)

@@ -159,6 +159,13 @@ type Guard interface {
 	Stays(ctx context.Context, h task.Hosted, t *task.Task) Answer
 	// Tells reports whether what a program of an assignment printed may be told to the swarm, which is to be judged by who has asked for it.
 	Tells(assignment string) bool
+	Ends
+	// Until returns when an epoch of an assignment that was begun is to be ended, which a restart does not put off, and why; zero: never.
+	Until(assignment string, epoch uint32) (at time.Time, why string)
+}
+
+// Ends are what the host keeps of what it has ended, across restarts.
+type Ends interface {
 	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
 	// again after a restart.
 	Ended(assignment string, epoch uint32, words string) error
@@ -166,8 +173,6 @@ type Guard interface {
 	PartEnded(p task.Part) error
 	// HasEnded reports whether the host was a member before of which it has said that it ended, or that its epoch did: nobody does a part twice.
 	HasEnded(p task.Part) bool
-	// Until returns when an epoch of an assignment that was begun is to be ended, which a restart does not put off, and why; zero: never.
-	Until(assignment string, epoch uint32) (at time.Time, why string)
 }
 
 // Answer is a guard's.
