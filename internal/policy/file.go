@@ -42,7 +42,7 @@ func Parse(file string, data []byte, domain string) (*Policy, error) {
 	r := reader{file: file}
 	p := &Policy{
 		file: file, approvers: operators(domain, "*"), logs: operators(domain, "**"),
-		limits: limits{gpus: -1, at: map[string]Source{}},
+		limits: limits{gpus: -1, at: map[string]Source{}}, folders: map[string]folder{},
 	}
 	if root != nil {
 		r.policy(p, root)
@@ -132,6 +132,7 @@ func (r *reader) policy(p *Policy, root *yaml.Node) {
 		sentencesKey: func(v *yaml.Node) { sentences = v },
 		approversKey: func(v *yaml.Node) { p.approvers, p.named = r.patterns(approversKey, v), true },
 		limitsKey:    func(v *yaml.Node) { r.limits(&p.limits, v) },
+		foldersKey:   func(v *yaml.Node) { r.folders(p, v) },
 		logsKey:      func(v *yaml.Node) { r.logs(p, v) },
 	})
 	for _, n := range r.list(sentencesKey, sentences, maxSentences) {

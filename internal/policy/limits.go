@@ -61,6 +61,9 @@ func (p *Policy) Names(volume string) bool { return slices.Contains(p.limits.vol
 // exceeds returns the refusal of a request that asks for more than the policy lets a task have; nil: it does not.
 func (p *Policy) exceeds(r Request) *Decision {
 	l := &p.limits
+	if lacks := p.lacks(r); lacks != nil {
+		return lacks
+	}
 	for _, s := range r.Volumes {
 		if strings.HasPrefix(s, ownVolumes) {
 			return &Decision{

@@ -23,6 +23,7 @@ type Policy struct {
 	file      string
 	rules     []rule
 	limits    limits
+	folders   map[string]folder // by name
 	approvers pattern.List
 	named     bool // the owner named the approvers
 	logs      pattern.List

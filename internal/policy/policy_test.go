@@ -258,7 +258,7 @@ func TestLogsRefusal(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"aks: true":                   `p.yaml:1: "aks" is no key of a policy: did you mean ask?`,
-		"rules: []":                   `p.yaml:1: "rules" is no key of a policy: want approvers, ask, limits, logs, sentences`,
+		"rules: []":                   `p.yaml:1: "rules" is no key of a policy: want approvers, ask, folders, limits, logs, sentences`,
 		"ask: maybe":                  "p.yaml:1: ask is true or false",
 		"ask: true\nask: true":        "p.yaml:2: ask stands there twice",
 		"- a":                         "p.yaml:1: a policy has keys and values",

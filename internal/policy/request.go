@@ -46,6 +46,7 @@ type Request struct {
 
 	Volumes   []string // names of the engine's volumes
 	Paths     []string // of the host, without symbolic links
+	Folders   []Folder // of the host, by the names that its policy has for them
 	Networks  []string
 	Isolation []string // what is to be opened: OPTION or OPTION=VALUE, as the engine's options are named
 }
