@@ -95,7 +95,6 @@ func TestHoldRefuses(t *testing.T) {
 		{"a folder of the run's", "name: x\ncommand: a\nwork_dir: w\n", nil, "no host carries out the task's job: it asks for work_dir, which"},
 		{"artifacts", "name: x\ncommand: a\nartifacts: {dir: /a}\n", nil, "it asks for artifacts, which"},
 		{"secrets of one group", "name: x\ncommand: a\ngroups: [{name: r}, {name: s, secrets: [K]}]\n", nil, "it asks for secrets, which"},
-		{"volumes", "name: x\nimage: i\nvolumes: ['v:/v']\n", nil, "it asks for volumes, which"},
 		{"GPUs", "name: x\ncommand: a\nresources: {gpu: 1}\n", nil, "it asks for GPUs under resources, which"},
 		{"an overlay", "name: x\nimage: i\nnetwork: lab\n", nil, "it asks for the network lab, and this version of swarmd gives members private and host alone"},
 		{"two images", "name: x\ngroups: [{name: r, image: i:1}, {name: s, image: i:2}]\n", nil, "group s has another image than group r"},

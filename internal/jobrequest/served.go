@@ -36,7 +36,6 @@ func Served(w *framework.World) error {
 			{j.WorkDir != "", "work_dir"},
 			{j.Artifacts.Dir != "", "artifacts"},
 			{len(g.Secrets) > 0, "secrets"},
-			{len(g.Volumes) > 0, "volumes"},
 			{g.Resources.GPU > 0, "GPUs under resources"},
 			{g.Resources.Disk > 0, "disk under resources"},
 		} {

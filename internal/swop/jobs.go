@@ -40,7 +40,7 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 			}
 		}
 	}
-	r.Held = !o.Process
+	r.Held, r.Folders = !o.Process, foldersOf(w)
 	if o.Process {
 		r.Runtime = policy.Process
 	} else if job.Network != jobfile.Private {

@@ -25,13 +25,18 @@ func (o Owner) hopes(a asked) consent.Verdict {
 	return o.judged(r)
 }
 
-// shared judges a task that names paths of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
+// shared judges a task that names paths or folders of the host, by where they lead. Nothing looks at the host for a task that is refused anyway.
 func (o Owner) shared(ctx context.Context, a asked) consent.Verdict {
 	v := o.hopes(a)
-	if v.Decision == consent.Refused || len(a.paths) == 0 {
+	if v.Decision == consent.Refused {
 		return v
 	}
-	if _, no := o.given(ctx, o.Recent, a.paths); no.Decision != consent.Allowed {
+	if len(a.paths) > 0 {
+		if _, no := o.given(ctx, o.Recent, a.paths); no.Decision != consent.Allowed {
+			return no
+		}
+	}
+	if _, no := o.lent(ctx, o.Recent, a.all[0].Folders); no.Decision != consent.Allowed { // all name the same
 		return no
 	}
 	return v
@@ -118,7 +123,7 @@ const maxAtOnce = 32
 // Grant is what a task has of the host that was consented to, with Allowed. It looks anew where paths lead: what it grants the policy gives.
 func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, v consent.Verdict) {
 	if t.Type == task.RunJob {
-		return g, consent.Verdict{Decision: consent.Allowed} // of the host's volumes and paths jobs are given none
+		return o.lends(ctx, t)
 	}
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {

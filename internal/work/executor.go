@@ -44,6 +44,8 @@ type Grant struct {
 	Paths map[string]string
 	// Volumes are those of the task's that the owner has named one by one.
 	Volumes []string
+	// Folders are those of the host that the task asks for by the names that the owner has for them: where each is.
+	Folders map[string]string
 }
 
 // Status is what has become of a member.

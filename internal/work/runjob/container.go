@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/localimage"
 	"github.com/swarmd/swarmd/internal/work/volume"
 )
@@ -38,6 +39,7 @@ type Containers struct {
 	Open  func(ctx context.Context) (*engine.Engine, error)
 	// Lookup finds the addresses of hosts that are known by names.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	Paths  hostpaths.Resolver // of the engine's host
 	// Limits are what members of one epoch may take of this host together.
 	Limits policy.Limits
 	Watch  *Watch
@@ -109,6 +111,9 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		return err
 	}
 	spec, err := c.spec(m, j, image, network)
+	if err == nil {
+		spec.Mounts, err = mountsOf(ctx, c.Paths, m.group.Volumes, j.Grant.Folders)
+	}
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}

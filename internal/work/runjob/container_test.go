@@ -28,6 +28,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/runjob"
 )
 
@@ -62,7 +63,7 @@ func newLab(t *testing.T) lab {
 func (l lab) containers() *runjob.Containers {
 	return &runjob.Containers{
 		Node: "swop-1", Scope: l.scope, Open: func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, "") },
-		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Limits: policy.Limits{CPUs: 2, Memory: 4 << 30}, Watch: &runjob.Watch{Dir: l.dir, Swarmd: l.swarmd, Node: "swop-1", Scope: l.scope, Log: slog.New(slog.DiscardHandler)},
+		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Paths: hostpaths.NewHere(), Limits: policy.Limits{CPUs: 2, Memory: 4 << 30}, Watch: &runjob.Watch{Dir: l.dir, Swarmd: l.swarmd, Node: "swop-1", Scope: l.scope, Log: slog.New(slog.DiscardHandler)},
 		Log: slog.New(slog.DiscardHandler),
 	}
 }
