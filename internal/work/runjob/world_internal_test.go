@@ -109,12 +109,11 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 
 func TestWhatNoHostGives(t *testing.T) {
 	for line, want := range map[string]string{
-		"work_dir: w":               "work_dir",
-		"artifacts: {dir: /a}":      "artifacts",
-		"secrets: [KEY]":            "secrets",
-		"resources: {gpu: 1}":       "GPUs",
-		"resources: {disk: 10GB}":   "disk",
-		"image: i\nvolumes: [v:/v]": "volumes",
+		"work_dir: w":             "work_dir",
+		"artifacts: {dir: /a}":    "artifacts",
+		"secrets: [KEY]":          "secrets",
+		"resources: {gpu: 1}":     "GPUs",
+		"resources: {disk: 10GB}": "disk",
 	} {
 		j := jobWith("replicas: 3", "network: host", "command: train.py", line)
 		job, w, err := jobOf(j)
