@@ -133,12 +133,13 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	image := ownimage.New(o.Container.ImageName(o.Getenv(e.Getenv)), base.Log)
 	paths := hostPaths(o, e, base.Name, ml, image)
+	_, afar := paths.(*hostpaths.Engine)
 	policyFile, err := swop.PolicyFile(o.Policy, profile.PolicyURI, o.UsrDir)
 	if err != nil {
 		return o, node.SWOPConfig{}, err
 	}
 	place := swop.Place{
-		Process: ml == start.Process, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile, o.AgentDir(e.Getenv, base.StateDir)),
+		Process: ml == start.Process, Afar: afar, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile, o.AgentDir(e.Getenv, base.StateDir)),
 	}
 	types := &tasktypes.Config{
 		Options: o, Getenv: e.Getenv, Name: base.Name, StateDir: base.StateDir, Profile: profile, SNs: sns, Own: image, Paths: paths, Swarmd: swarmd, Dir: dir,

@@ -33,7 +33,6 @@ func Served(w *framework.World) error {
 			asks bool
 			what string
 		}{
-			{j.WorkDir != "", "work_dir"},
 			{j.Artifacts.Dir != "", "artifacts"},
 			{len(g.Secrets) > 0, "secrets"},
 			{g.Resources.GPU > 0, "GPUs under resources"},

@@ -31,6 +31,9 @@ func foldersOf(w *framework.World) (all []policy.Folder) {
 			}
 		}
 	}
+	if dir := w.Expanded().WorkDir; dir != "" {
+		all = append(all, policy.Folder{Name: dir, Use: policy.Runs})
+	}
 	return all
 }
 

@@ -43,11 +43,11 @@ func jobOf(t *testing.T, file string) (*task.Hosted, *task.Task) {
 func TestFoldersOfJobs(t *testing.T) {
 	root := t.TempDir()
 	at := func(name string) string { return filepath.Join(root, name) }
-	if err := errors.Join(os.MkdirAll(at("data"), 0o700), os.Mkdir(at("out"), 0o700), os.MkdirAll(at("state/of/swop"), 0o700), os.Symlink(at("data"), at("link")), os.WriteFile(at("file"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(at("data"), 0o700), os.Mkdir(at("out"), 0o700), os.Mkdir(at("runs"), 0o700), os.MkdirAll(at("state/of/swop"), 0o700), os.Symlink(at("data"), at("link")), os.WriteFile(at("file"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	text := "sentences:\n- Allow " + ann + " to use host\nfolders: {data: " + at("data") + ", out: {path: " + at("out") + ", use: write}, link: " + at("link") + ", behind: " + at("link/x") +
-		", none: " + at("none") + ", file: " + at("file") + ", own: " + at("state") + "}\n"
+		", none: " + at("none") + ", file: " + at("file") + ", own: " + at("state") + ", runs: {path: " + at("runs") + ", use: runs}}\n"
 	p, err := policy.Parse("p.yaml", []byte(text), "a.example")
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +79,19 @@ func TestFoldersOfJobs(t *testing.T) {
 		}
 	}
 	h, the := jobOf(t, "image: i:1\nvolumes: [data:/a]")
+	for line, want := range map[string]string{"work_dir: runs": "", "work_dir: out": `volume "out" as its work_dir, and this host does not give it for folders of runs`, "work_dir: none": `volume "none" as its work_dir`} {
+		o.Process = true
+		h, the := jobOf(t, "command: a.py\n"+line)
+		if v := o.Decide(t.Context(), ann, h, the, nil); (v.Decision == consent.Allowed) != (want == "") || want != "" && !strings.Contains(v.Sentence, want) {
+			t.Errorf("%s: %+v, want %q", line, v, want)
+		}
+		o.Process, o.Afar = false, true
+		h, the = jobOf(t, "image: i:1\n"+line)
+		if v := o.Decide(t.Context(), ann, h, the, image); v.Decision != consent.Refused || !strings.Contains(v.Sentence, "sees no files of its engine's host") {
+			t.Errorf("%s, of a SWOP that sees no files: %+v", line, v)
+		}
+		o.Afar = false
+	}
 	o.Recent = silent
 	if v := o.Decide(t.Context(), ann, h, the, image); v.Decision != consent.Later || strings.Contains(v.Sentence, root) {
 		t.Errorf("a host that can't look: %+v", v)

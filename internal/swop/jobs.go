@@ -31,6 +31,9 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	if err != nil {
 		return a, &unfit{err}
 	}
+	if job.WorkDir != "" && o.Afar {
+		return a, &unfit{errAfar}
+	}
 	for _, m := range h.Members {
 		for _, g := range w.Groups {
 			if g.Name == m.Group {
@@ -48,6 +51,9 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	}
 	return asked{all: []policy.Request{r}, images: image != "", fetches: image}, nil
 }
+
+// errAfar is of a job for whose runs this host can make no folders.
+var errAfar = errors.New("it has a work_dir, in which this host's SWOP makes a folder for each run, and it sees no files of its engine's host: run the SWOP there, and not in a container")
 
 // imageOf is the image of a job's containers; empty: it runs as processes, which process says this host's tasks do.
 func imageOf(w *framework.World, process bool) (string, error) {

@@ -25,6 +25,7 @@ type Owner struct {
 // Place is where tasks run.
 type Place struct {
 	Process bool               // RUN_SWARM starts processes
+	Afar    bool               // this process sees no files of that host
 	Local   bool               // the swarm is one of `swarmctl local`
 	Profile *taskfile.Profile  // of that host
 	Paths   hostpaths.Resolver // of that host

@@ -82,7 +82,7 @@ groups: [{name: a, hosts: [z, y]}]
 	want := []string{
 		"hosts with room for 2 members", "on each of them: a policy that allows network fast", "for each member of a: image i:1", "for each member of a: gpu=1, memory=4GB",
 		"for each member of a: a host of y, z", "for each member of a: volume mnist to read", "for each member of a: volume out to write", "for each member of a: secret TOKEN",
-		"on each of them: volume scratch to write, as WORK_DIR", "on each of them: target bucket for artifacts", "all members to be ready within 5m",
+		"on each of them: volume scratch for folders of runs, as work_dir", "on each of them: target bucket for artifacts", "all members to be ready within 5m",
 	}
 	if d := cmp.Diff(want, e.WaitsFor); d != "" {
 		t.Error(d)
@@ -302,7 +302,7 @@ func TestAPlanIsOfWhatHostsRun(t *testing.T) {
 	for file, want := range map[string]string{
 		"command: [a, '${TYPO}']":                                "group node: command has ${TYPO}, which nothing sets here",
 		"replicas: 2\ncommand: [a, '${SWARM_WORK_DIR}']":         "group node: command has ${SWARM_WORK_DIR}, which nothing sets here",
-		"command: a\nwork_dir: w":                                "it asks for work_dir, which",
+		"command: a\nartifacts: {dir: /a}":                       "it asks for artifacts, which",
 		"groups: [{name: r, image: i:1}, {name: s, image: i:2}]": "group s has another image than group r",
 		"groups: [{name: r, image: i:1}, {name: s, command: a}]": "some of its groups have an image and others none",
 	} {

@@ -31,7 +31,7 @@ func needs(w *framework.World, j *jobfile.Job) (all []string) {
 		all = append(all, ofGroup(g)...)
 	}
 	if j.WorkDir != "" {
-		all = append(all, "on each of them: volume "+j.WorkDir+" to write, as WORK_DIR")
+		all = append(all, "on each of them: volume "+j.WorkDir+" for folders of runs, as work_dir")
 	}
 	if j.Artifacts.To != "" {
 		all = append(all, "on each of them: target "+j.Artifacts.To+" for artifacts")

@@ -102,7 +102,7 @@ func (t *Config) asProcesses(given swop.Given) work.Type {
 
 func (t *Config) jobs(given swop.Given) work.Type {
 	p := &runjob.Processes{
-		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Log: t.Log,
+		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Paths: t.Paths, Log: t.Log,
 	}
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: p, Lease: p.Lease}
 }

@@ -102,6 +102,13 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
+	run, err := runFolderOf(j, job)
+	if err != nil {
+		return err
+	}
+	if run != nil {
+		g.workDir = workDir(run.name)
+	}
 	m, err := memberOf(j, job, w, g)
 	if err != nil {
 		return err
@@ -112,7 +119,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	}
 	spec, err := c.spec(m, j, image, network)
 	if err == nil {
-		spec.Mounts, err = mountsOf(ctx, c.Paths, m.group.Volumes, j.Grant.Folders)
+		err = c.folders(ctx, &spec, m, j, run)
 	}
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)

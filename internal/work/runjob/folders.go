@@ -5,9 +5,22 @@ import (
 	"fmt"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
+
+// folders has a member's container have the folders of this host that it asks for, and that of its run, which is made.
+func (c *Containers) folders(ctx context.Context, s *container.Spec, m member, j work.Job, run *runFolder) (err error) {
+	if s.Mounts, err = mountsOf(ctx, c.Paths, m.group.Volumes, j.Grant.Folders); err != nil || run == nil {
+		return err
+	}
+	if s.User != "" {
+		run.uid, run.gid = numbers(s.User)
+	}
+	s.Mounts = append(s.Mounts, run.path()+":"+workDir(run.name))
+	return run.make(ctx, c.Paths)
+}
 
 // mountsOf are the folders of this host that a member has, as engines bind them. It is asked just before: none of them is bound elsewhere than its owner
 // said.

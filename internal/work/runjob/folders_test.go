@@ -64,3 +64,58 @@ type away struct{}
 func (away) Resolve(context.Context, []string) (map[string]hostpaths.Lead, error) {
 	return nil, errors.New("look at path /srv/x: no answer within 10s")
 }
+
+// withRuns is a member whose run has a folder in one of its host's.
+func withRuns(j work.Job, dir string) work.Job {
+	j.Grant.Folders = map[string]string{"runs": dir}
+	return j
+}
+
+const keeps = "import os\nat = os.environ['SWARM_WORK_DIR'] + '/epochs'\nopen(at, 'a').write(os.environ['SWARM_EPOCH'])\nprint(at, open(at).read())"
+
+// TestAProcessHasItsRunsFolder, as the members of the next epoch have.
+func TestAProcessHasItsRunsFolder(t *testing.T) {
+	h := newHost(t)
+	p, dir := h.processes(), t.TempDir()
+	j := one(python(keeps), "work_dir: runs", "command: train.py")
+	if err := p.Prepare(t.Context(), j); err == nil || !strings.Contains(err.Error(), "asks for volume runs as its work_dir, which this host's policy was not asked about") {
+		t.Errorf("what was not given: %v", err)
+	}
+	for epoch, want := range []string{"/x-7/epochs 0", "/x-7/epochs 01"} {
+		j.Epoch = uint32(epoch) + 1
+		j = withRuns(j, dir)
+		started(t, p, j)
+		if f := await(t, p, exited); f.Code != 0 {
+			t.Errorf("%+v", f)
+		}
+		if got := printed(t, p, j.Label); len(got) != 1 || got[0] != dir+want {
+			t.Errorf("printed %q, want %q", got, dir+want)
+		}
+		clean(t, p, j.Label)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x-7", "epochs")); err != nil {
+		t.Error(err) // it stays for whoever has started the job
+	}
+}
+
+// TestContainersHaveTheirRunsFolder and no other of it, also in the next epoch.
+func TestContainersHaveTheirRunsFolder(t *testing.T) {
+	l := newLab(t)
+	c, dir := l.containers(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "x-6"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for epoch, want := range []string{"/run/swarm/work/x-7/epochs 0\n['x-7']", "/run/swarm/work/x-7/epochs 01\n['x-7']"} {
+		jobs := l.jobs(1, python(keeps, "print(os.listdir('/run/swarm/work'))"), "image: "+enginetest.TestImage, "work_dir: runs", "command: train.py")
+		jobs[0] = withRuns(jobs[0], dir)
+		jobs[0].Epoch = uint32(epoch) + 1
+		l.start(c, jobs)
+		if f := l.until(c, 1, task.Exited)[0]; f.Code != 0 {
+			t.Errorf("%+v", f)
+		}
+		if got := l.lines(c, jobs[0]); got != want {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+		l.clean(c, jobs)
+	}
+}

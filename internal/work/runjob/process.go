@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/detached"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
@@ -41,6 +42,7 @@ type Processes struct {
 	Getenv  func(string) string
 	// Lookup finds the addresses of hosts that are known by names.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	Paths  hostpaths.Resolver
 	Log    *slog.Logger
 
 	children detached.Children
@@ -66,7 +68,14 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 		return err
 	}
 	dir := p.memberDir(j.Label)
-	m, err := memberOf(j, job, w, ground{addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile)})
+	run, err := runFolderOf(j, job)
+	if err != nil {
+		return err
+	}
+	m, err := memberOf(j, job, w, ground{addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile), workDir: run.path()})
+	if err == nil {
+		err = run.make(ctx, p.Paths)
+	}
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/runjob"
 )
 
@@ -65,7 +66,7 @@ func newHost(t *testing.T) host {
 func (h host) processes() *runjob.Processes {
 	return &runjob.Processes{
 		SwarmID: func() string { return "s" }, Node: "swop-1", Dir: filepath.Join(h.dir, "jobs"), Swarmd: h.swarmd, Scope: scope, Getenv: func(string) string { return "" },
-		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Log: slog.New(slog.DiscardHandler),
+		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, Paths: hostpaths.NewHere(), Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -27,6 +27,7 @@ type ground struct {
 	addresses []netip.Addr // of all members, by rank
 	device    string       // of this host's members, if they are in its network
 	metadata  string       // where the member finds the file that names all
+	workDir   string       // where it finds the folder of its run; empty: there is none
 }
 
 // jobOf reads the job of a task, and finds that where its members were placed is where it wants some.
@@ -62,9 +63,9 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 	if len(g.addresses) != len(j.World) {
 		return m, errors.New("the addresses are of other members")
 	}
-	m.job, m.placed = job, framework.Placement{Run: job.Name + "-" + j.Label.Assignment, Epoch: int(j.Epoch) - 1, Metadata: g.metadata}
+	m.job, m.placed = job, framework.Placement{Run: runOf(job, j.Label), Epoch: int(j.Epoch) - 1, Metadata: g.metadata}
 	for rank, p := range j.World {
-		x := framework.Place{Host: p.Node, Name: framework.NameOf(rank), Address: g.addresses[rank].String()}
+		x := framework.Place{Host: p.Node, Name: framework.NameOf(rank), Address: g.addresses[rank].String(), WorkDir: g.workDir}
 		if p.Node == j.Node {
 			x.Interface = g.device
 		}

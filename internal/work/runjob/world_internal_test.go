@@ -109,7 +109,6 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 
 func TestWhatNoHostGives(t *testing.T) {
 	for line, want := range map[string]string{
-		"work_dir: w":             "work_dir",
 		"artifacts: {dir: /a}":    "artifacts",
 		"secrets: [KEY]":          "secrets",
 		"resources: {gpu: 1}":     "GPUs",
