@@ -30,7 +30,7 @@ type MemberReport = task.MemberReport
 // Decide says which moves to make now: at most one for each assignment, and at most as many as a command may have.
 func Decide(in Inputs) []task.Move {
 	d := &decision{in: in, board: in.View.Tasks.Whole(), room: task.MaxReports}
-	d.busy = d.busyHosts()
+	d.given = givenBy(d.board)
 	var moves []task.Move
 	for _, id := range d.board.LiveIDs() {
 		if m := d.move(d.board.Assignments[id]); len(m.Reports) > 0 || m.Do != "" {
@@ -44,8 +44,8 @@ func Decide(in Inputs) []task.Move {
 type decision struct {
 	in    Inputs
 	board *task.Board
-	busy  map[string]string // hosts with members that may still run, and the assignment of these
-	room  int               // how many reports the command has room for
+	given map[string][]given // by hosts, to members that may still run
+	room  int                // how many reports the command has room for
 }
 
 func (d *decision) nowMS() int64 { return d.in.Now.UnixMilli() }

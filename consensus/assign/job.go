@@ -3,47 +3,91 @@ package assign
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 )
 
-// placeJob finds hosts for all members of a job, which take turns in the order of their names, so that each leader finds the same; or one host for
-// all if they are to be together. lack says what is missing.
+// placeJob finds hosts for all members of a job, so that each leader finds the same; or one host for all if they are to be together. lack says what is
+// missing.
 func (d *decision) placeJob(a *task.Assignment) (places []task.Placement, lack string) {
-	free := d.free(a)
-	if a.Together && len(free) > 1 {
-		free = free[:1]
-	}
-	size := 0
+	var needs []ledger.Needs
 	for _, g := range a.Groups {
-		size += int(g.Peers)
-	}
-	if size > len(free)*task.MaxHosted {
-		members := "1 member"
-		if size > 1 {
-			members = fmt.Sprintf("%d members", size)
+		for range g.Peers {
+			needs = append(needs, g.Needs)
 		}
-		return nil, "hosts for " + members + d.whyNot(a)
+	}
+	rooms := d.rooms(a)
+	at, ok := fillRooms(rooms, needs, a.Together)
+	if !ok {
+		return nil, d.lackOf(a, rooms)
 	}
 	for _, g := range a.Groups {
 		for range g.Peers {
-			places = append(places, task.Placement{Node: free[len(places)%len(free)].Name, Group: g.Name, Peers: 1})
+			places = append(places, task.Placement{Node: rooms[at[len(places)]].host, Group: g.Name, Peers: 1})
 		}
 	}
 	return places, ""
 }
 
-// whyNot says of the hosts that were named why they take no members of a job now.
-func (d *decision) whyNot(a *task.Assignment) string {
+// rooms are what the hosts that can take members of a job have left for them, by name.
+func (d *decision) rooms(a *task.Assignment) (all []room) {
+	for _, n := range d.free(a) {
+		r := roomOf(n.Name, n.Offer)
+		for _, g := range d.given[n.Name] {
+			if g.assignment != a.ID { // of its own nothing is left when it is placed
+				r.give(g.needs)
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// lackOf says what a job waits for: what its members need, and why each host does not have it.
+func (d *decision) lackOf(a *task.Assignment, rooms []room) string {
+	size, most, each := 0, a.Groups[0], " each"
+	for _, g := range a.Groups {
+		size += int(g.Peers)
+		if g.Needs != a.Groups[0].Needs {
+			each = ""
+		}
+		if larger(g.Needs, most.Needs) < 0 {
+			most = g
+		}
+	}
+	what := "hosts for " + task.Amount(strconv.Itoa(size), "member")
+	if size == 1 {
+		each = ""
+	}
+	if a.Together && size > 1 {
+		what = "one host for " + task.Amount(strconv.Itoa(size), "member")
+	}
+	switch needs := task.NeedsWords(most.Needs); {
+	case needs == "":
+	case size > 1 && each == "":
+		what += fmt.Sprintf(", of group %s each with %s", most.Name, needs)
+	default:
+		what += " with " + needs + each
+	}
+	return what + d.whyNot(a, rooms, most.Needs)
+}
+
+// whyNot says of the hosts that were named why they don't take the members of a job now, of which the largest needs so much.
+func (d *decision) whyNot(a *task.Assignment, rooms []room, needs ledger.Needs) string {
 	if len(a.Hosts) == 0 {
 		return " on taskrunner " + a.Taskrunner
 	}
 	var all []string
 	for _, h := range a.Hosts {
 		n := d.in.View.Nodes[h]
-		switch busy := d.busy[h]; {
+		i := slices.IndexFunc(rooms, func(r room) bool { return r.host == h })
+		switch busy := d.taken(a, h); {
+		case i >= 0:
+			all = append(all, h+" "+rooms[i].lacks(needs))
 		case slices.Contains(a.Avoid, h):
 			all = append(all, h+" has refused it")
 		case d.missed(a, h):
@@ -56,7 +100,7 @@ func (d *decision) whyNot(a *task.Assignment) string {
 			all = append(all, h+" is not heard")
 		case n.Offer == nil || n.Offer.Jobs == "":
 			all = append(all, h+" takes no jobs")
-		case busy != "" && busy != a.ID:
+		case busy != "":
 			all = append(all, h+" is busy with assignment "+busy)
 		}
 	}

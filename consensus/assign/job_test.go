@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 )
@@ -335,6 +336,8 @@ func TestChaosOfJobs(t *testing.T) {
 			trouble := true
 			for _, h := range s.hosts {
 				h.fate = func(h *host, k key, p *program) { doomJob(h, k, p, trouble) }
+				h.cpus = 1 + rng.Uint32N(16)
+				h.listens(task.DefaultTaskrunner, 1)
 			}
 			var ids []string
 			for i := range 40 {
@@ -342,6 +345,9 @@ func TestChaosOfJobs(t *testing.T) {
 				first := rng.IntN(90)
 				s.job(id, 1+uint32(rng.IntN(12)), func(q *task.Request) {
 					q.Hosts, q.Retries, q.InOrder = q.Hosts[first:first+2+rng.IntN(8)], uint32(rng.IntN(4)), rng.IntN(2) == 0
+					if rng.IntN(2) == 0 { // it is on hosts beside others
+						q.Groups[0].Needs, q.Groups[1].Needs = ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 1000 + rng.Uint32N(2000)}
+					}
 					q.TimeoutMS, q.Groups[1].Least = 200_000+int64(rng.IntN(400_000)), uint32(rng.IntN(2))
 					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0, GraceMS: int64(rng.IntN(3)) * 30_000}
 				})

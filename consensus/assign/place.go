@@ -4,22 +4,50 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-// busyHosts are those with members that may still run, and the assignment of these.
-func (d *decision) busyHosts() map[string]string {
-	busy := map[string]string{}
-	for _, id := range d.board.LiveIDs() {
-		for _, m := range d.board.Assignments[id].Members {
+// given is what a host gives to a member that may still run.
+type given struct {
+	assignment string
+	modest     bool // others may have some of the host beside it
+	needs      ledger.Needs
+}
+
+// givenBy is what hosts give to members that may still run.
+func givenBy(b *task.Board) map[string][]given {
+	by := map[string][]given{}
+	for _, id := range b.LiveIDs() {
+		a := b.Assignments[id]
+		for _, m := range a.Members {
 			if !m.Cleaned {
-				busy[m.Node] = id
+				by[m.Node] = append(by[m.Node], givenTo(a, m.Group))
 			}
 		}
 	}
-	return busy
+	return by
+}
+
+// givenTo is what a member of an assignment is given.
+func givenTo(a *task.Assignment, group string) given {
+	g := given{assignment: a.ID, modest: task.Modest(a)}
+	if i := slices.IndexFunc(a.Groups, func(x task.Group) bool { return x.Name == group }); i >= 0 {
+		g.needs = a.Groups[i].Needs
+	}
+	return g
+}
+
+// taken is the assignment that keeps another from a host; empty: none does. Of what is placed nothing of its own is left.
+func (d *decision) taken(a *task.Assignment, host string) string {
+	for _, g := range d.given[host] {
+		if g.assignment != a.ID && (!g.modest || !task.Modest(a)) {
+			return g.assignment
+		}
+	}
+	return ""
 }
 
 // begin places an epoch, or says what it waits for.
@@ -36,7 +64,7 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 	case lack == "":
 		m.Do, m.Members = task.Place, places
 		for _, p := range places {
-			d.busy[p.Node] = a.ID
+			d.given[p.Node] = append(d.given[p.Node], givenTo(a, p.Group))
 		}
 	case d.hopeless(a):
 		d.judge(a, m, task.EndRefused, "too few of the hosts that were named can take it: "+a.Wants)
@@ -101,8 +129,7 @@ func (d *decision) free(a *task.Assignment) []*state.Node {
 		if a.Shares && (n.Offer == nil || n.Offer.Jobs == "") {
 			return true
 		}
-		busy := d.busy[n.Name] != "" && d.busy[n.Name] != a.ID // of this one nothing is left when it is placed
-		return !listens || !n.Live || d.in.View.Banned(n.PeerID) != nil || busy || slices.Contains(a.Avoid, n.Name) || d.missed(a, n.Name)
+		return !listens || !n.Live || d.in.View.Banned(n.PeerID) != nil || d.taken(a, n.Name) != "" || slices.Contains(a.Avoid, n.Name) || d.missed(a, n.Name)
 	})
 }
 

@@ -169,6 +169,9 @@ func (s *swarm) check(old, next *state.State) {
 			s.t.Errorf("assignment %s had the verdict %s (%s), then %+v", id, a.Verdict, a.Reason, b)
 		}
 	}
+	if over := overfull(next); over != "" {
+		s.t.Error(over)
+	}
 }
 
 // assign hands the task to n peers of the default taskrunner, or of another assignment's form.
@@ -255,14 +258,15 @@ type program struct {
 
 // host carries out what it sees committed, as a SWOP does, and repeats its report with each heartbeat.
 type host struct {
-	swarm  *swarm
-	name   string
-	rng    *rand.Rand
-	up     bool   // the machine runs
-	linked bool   // it reaches the SNs
-	jobs   string // how it runs members of jobs
-	heard  time.Time
-	has    map[key]*program
+	cpus, gpus uint32 // that it offers
+	swarm      *swarm
+	name       string
+	rng        *rand.Rand
+	up         bool   // the machine runs
+	linked     bool   // it reaches the SNs
+	jobs       string // how it runs members of jobs
+	heard      time.Time
+	has        map[key]*program
 	// fate is what comes of a program that prepares or has started; nil: it does its work.
 	fate func(h *host, k key, p *program)
 }
@@ -270,7 +274,7 @@ type host struct {
 // listens registers the host with an offer.
 func (h *host) listens(taskrunner string, peers uint32) {
 	h.swarm.do(state.RegisterNode{
-		Node:      state.Node{Name: h.name, Role: naming.RoleSWOP, PeerID: "key-" + h.name, Offer: &task.Offer{Taskrunner: taskrunner, Peers: peers, Jobs: h.jobs}},
+		Node:      state.Node{Name: h.name, Role: naming.RoleSWOP, PeerID: "key-" + h.name, Offer: &task.Offer{Taskrunner: taskrunner, Peers: peers, Jobs: h.jobs, CPUs: h.cpus, GPUs: h.gpus}},
 		TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli(),
 	})
 }

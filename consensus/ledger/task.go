@@ -65,6 +65,15 @@ type Group struct {
 	Name  string `json:"name"`
 	Peers uint32 `json:"peers"`           // that are placed, at least
 	Least uint32 `json:"least,omitempty"` // that must succeed
+	Needs Needs  `json:"needs,omitzero"`  // of a job, what each member takes of its host
+}
+
+// Needs are what a member of a job takes of its host. 0: it does not say.
+type Needs struct {
+	MilliCPU uint32 `json:"milli_cpu,omitempty"` // thousandths of a CPU
+	Memory   uint64 `json:"memory,omitempty"`    // bytes
+	GPUs     uint32 `json:"gpus,omitempty"`
+	Disk     uint64 `json:"disk,omitempty"` // bytes
 }
 
 // Kind implements Body.

@@ -39,6 +39,8 @@ type Group struct {
 	Peers uint32 `json:"peers"`
 	// Least is how many must succeed, at most Peers; 0: the group serves the others, and nobody waits for it.
 	Least uint32 `json:"least,omitempty"`
+	// Needs are, of a job, what each member takes of its host.
+	Needs ledger.Needs `json:"needs,omitzero"`
 }
 
 // Request is what an assignment is asked to be.
@@ -255,6 +257,9 @@ func (q *Request) checkGroups(bad func(format string, args ...any) error) error 
 		}
 		if g.Peers == 0 || g.Peers > MaxMembers || g.Least > g.Peers {
 			return bad("group %s has %d peers of which %d must succeed: give 1 to %d", g.Name, g.Peers, g.Least, MaxMembers)
+		}
+		if err := checkNeeds(g, bad); err != nil {
+			return err
 		}
 		names[g.Name] = true
 		peers, least = peers+uint64(g.Peers), least+uint64(g.Least)

@@ -1,6 +1,10 @@
 package task
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
 
 // JobTerms are what a job is asked to be, beside what every assignment is. Those of other tasks have none.
 type JobTerms struct {
@@ -44,6 +48,8 @@ func fitsTask(q *Request, t *Task) error {
 	switch {
 	case t.Type != RunJob && q.JobTerms != JobTerms{}:
 		return illegal(Bad, "", "assignment %s has terms of a job, and task %s is a %s", q.ID, t.Name, t.Type)
+	case t.Type != RunJob && slices.ContainsFunc(q.Groups, func(g Group) bool { return g.Needs != ledger.Needs{} }):
+		return illegal(Bad, "", "assignment %s says what members take of their hosts, as jobs do, and task %s is a %s", q.ID, t.Name, t.Type)
 	case t.Type == RunJob && q.Joins != "":
 		return illegal(Bad, "assign it by itself", "assignment %s joins another, and task %s is a job", q.ID, t.Name)
 	case t.Type == RunJob && sizeOf(q.Groups) > mostMembers(q):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -18,7 +19,7 @@ func Request(w *framework.World) task.Request {
 	j := w.Expanded()
 	q := task.Request{InOrder: w.Start == jobfile.InOrder, Retries: uint32(j.Restarts), TimeoutMS: j.Timeout.Milliseconds()} //nolint:gosec // bounded by the job file
 	for _, g := range w.Groups {
-		q.Groups = append(q.Groups, task.Group{Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least)}) //nolint:gosec // likewise
+		q.Groups = append(q.Groups, task.Group{Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least), Needs: memberNeeds(g.Resources)}) //nolint:gosec // likewise
 	}
 	q.JobTerms = task.JobTerms{
 		Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private, GraceMS: j.Grace.Milliseconds(),
@@ -26,6 +27,11 @@ func Request(w *framework.World) task.Request {
 	hosts, _ := w.Common()
 	q.Hosts = slices.Sorted(slices.Values(hosts))
 	return q
+}
+
+// memberNeeds are what a member takes of its host. What it shares with other processes in memory is of its memory.
+func memberNeeds(r jobfile.Resources) ledger.Needs {
+	return ledger.Needs{MilliCPU: uint32(r.CPU), Memory: uint64(r.Memory), GPUs: uint32(r.GPU), Disk: uint64(r.Disk)} //nolint:gosec // likewise
 }
 
 // done is when the job is done, as the swarm says it.
@@ -110,4 +116,10 @@ func groupDiffers(signed, job []task.Group) string {
 	return ""
 }
 
-func inWords(g task.Group) string { return fmt.Sprintf("%.31s, %d of %d", g.Name, g.Least, g.Peers) }
+func inWords(g task.Group) string {
+	s := fmt.Sprintf("%.31s, %d of %d", g.Name, g.Least, g.Peers)
+	if needs := task.NeedsWords(g.Needs); needs != "" {
+		s += " with " + needs
+	}
+	return s
+}

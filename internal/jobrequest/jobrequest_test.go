@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -43,6 +44,11 @@ func TestRequest(t *testing.T) {
 		{"replicas", "name: x\ncommand: a\nreplicas: 3\n", task.Request{Groups: []task.Group{{Name: "node", Peers: 3, Least: 3}}, TimeoutMS: 30 * day, JobTerms: ready}},
 		{"what leaders decide by", "name: x\ncommand: a\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: r}, {name: s, replicas: 3, min_success: 2}]\n", task.Request{
 			Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 3, Least: 2}}, InOrder: true, Retries: 2, TimeoutMS: day / 24, JobTerms: ready,
+		}},
+		{"what members need", "name: x\nimage: i\nnetwork: host\nresources: {cpu: 0.5, memory: 1GiB, shm: 1MB}\ngroups: [{name: r}, {name: s, resources: {cpu: 2}}]\n", task.Request{
+			Groups: []task.Group{
+				{Name: "r", Peers: 1, Least: 1, Needs: ledger.Needs{MilliCPU: 500, Memory: 1 << 30}}, {Name: "s", Peers: 1, Least: 1, Needs: ledger.Needs{MilliCPU: 2000, Memory: 1 << 30}},
+			}, TimeoutMS: 30 * day, JobTerms: ready,
 		}},
 		{"dask", "name: x\nframework: dask\ncommand: a\nreplicas: 2\n", task.Request{
 			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}, {Name: "entry", Peers: 1, Least: 1}}, InOrder: true, TimeoutMS: 30 * day,
@@ -104,6 +110,7 @@ func TestHoldRefuses(t *testing.T) {
 		{"another host", "", func(q *task.Request) { q.Hosts = []string{"a", "c"} }, "it names 2 hosts, and the job 2, or others"},
 		{"more members", "", func(q *task.Request) { q.Groups[0].Peers = 3 }, "group 1 is node, 2 of 3, and the job's node, 2 of 2: start jobs with"},
 		{"fewer that succeed", "", func(q *task.Request) { q.Groups[0].Least = 1 }, "group 1 is node, 1 of 2"},
+		{"less than it needs", "", func(q *task.Request) { q.Groups[0].Needs.MilliCPU = 500 }, "group 1 is node, 2 of 2 with 0.5 CPUs, and the job's node, 2 of 2: start"},
 		{"another group", "", func(q *task.Request) { q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1}) }, "it has 2 groups, and the job 1"},
 		{"in order", "", func(q *task.Request) { q.InOrder = true }, "groups start in order: it says true, and the job false"},
 		{"restarts", "", func(q *task.Request) { q.Retries = 4 }, "restarts: it says 4, and the job 0"},
@@ -178,6 +185,8 @@ func FuzzHold(f *testing.F) {
 		changes := []func(){
 			func() { q.Groups[0].Peers++ },
 			func() { q.Groups[0].Least++ },
+			func() { q.Groups[0].Needs.MilliCPU++ },
+			func() { q.Groups[0].Needs.Memory++ },
 			func() { q.Groups[0].Name += "x" },
 			func() { q.Groups = q.Groups[1:] },
 			func() { q.InOrder = !q.InOrder },

@@ -112,6 +112,19 @@ func jobDir(t *testing.T, file string) string {
 
 const aJob = "name: grid\nsource: source\ncommand: a.py\nreplicas: 2\nnetwork: host\nrestarts: 1\ntimeout: 1h\n"
 
+// TestRunJobSignsWhatMembersNeed of their hosts.
+func TestRunJobSignsWhatMembersNeed(t *testing.T) {
+	api := &jobAPI{nodes: []*swarmv1.Node{swop("h-1", 1, "tr")}}
+	out, _, err := on(t, api, "", "--sn=h", "run", "job", jobDir(t, aJob), "--resources", "cpu=1.5,memory=2GB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &swarmv1.TaskGroup{Name: "node", Peers: 2, Least: 2, Needs: &swarmv1.Needs{MilliCpu: 1500, MemoryBytes: 2e9}}
+	if got := api.assigned[0].GetGroups(); len(got) != 1 || !proto.Equal(got[0], want) || !strings.Contains(out, "resources  node: cpu=1.5,memory=2GB\n") {
+		t.Errorf("it asks for %v, and says\n%s", got, out)
+	}
+}
+
 // TestRunJob: the task has the job as it is started, and what is signed is what the job comes to. Started again unchanged it is the same task.
 func TestRunJob(t *testing.T) {
 	dead, banned := swop("h-8", 1, "tr"), swop("h-9", 1, "tr")

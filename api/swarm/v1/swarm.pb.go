@@ -10116,6 +10116,7 @@ type TaskGroup struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // 1 to 64 of a-z A-Z 0-9 . _ -
 	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"` // that are placed, at least
 	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // that must succeed, at most peers; 0: the group serves the others, and nobody waits for it
+	Needs         *Needs                 `protobuf:"bytes,4,opt,name=needs,proto3" json:"needs,omitempty"`  // of tasks of type RUN_JOB alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10171,6 +10172,82 @@ func (x *TaskGroup) GetLeast() uint32 {
 	return 0
 }
 
+func (x *TaskGroup) GetNeeds() *Needs {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+// Needs are what a member of a job takes of its host. 0: it does not say.
+type Needs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MilliCpu      uint32                 `protobuf:"varint,1,opt,name=milli_cpu,json=milliCpu,proto3" json:"milli_cpu,omitempty"`          // thousandths of a CPU, at most 65,536 CPUs
+	MemoryBytes   uint64                 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // at most 2^50, as disk_bytes
+	Gpus          uint32                 `protobuf:"varint,3,opt,name=gpus,proto3" json:"gpus,omitempty"`                                  // at most 1,024
+	DiskBytes     uint64                 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Needs) Reset() {
+	*x = Needs{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Needs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Needs) ProtoMessage() {}
+
+func (x *Needs) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
+func (*Needs) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+}
+
+func (x *Needs) GetMilliCpu() uint32 {
+	if x != nil {
+		return x.MilliCpu
+	}
+	return 0
+}
+
+func (x *Needs) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Needs) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *Needs) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
 type AssignTaskRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // decimal, 1 to 2^64-1, of the caller's choice: at random, so that none is used twice
@@ -10199,7 +10276,7 @@ type AssignTaskRequest struct {
 
 func (x *AssignTaskRequest) Reset() {
 	*x = AssignTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10211,7 +10288,7 @@ func (x *AssignTaskRequest) String() string {
 func (*AssignTaskRequest) ProtoMessage() {}
 
 func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10224,7 +10301,7 @@ func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
 func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *AssignTaskRequest) GetId() string {
@@ -10355,7 +10432,7 @@ type AssignTaskResponse struct {
 
 func (x *AssignTaskResponse) Reset() {
 	*x = AssignTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10367,7 +10444,7 @@ func (x *AssignTaskResponse) String() string {
 func (*AssignTaskResponse) ProtoMessage() {}
 
 func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10380,7 +10457,7 @@ func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
 func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *AssignTaskResponse) GetAssignment() *Assignment {
@@ -10401,7 +10478,7 @@ type CancelAssignmentRequest struct {
 
 func (x *CancelAssignmentRequest) Reset() {
 	*x = CancelAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10413,7 +10490,7 @@ func (x *CancelAssignmentRequest) String() string {
 func (*CancelAssignmentRequest) ProtoMessage() {}
 
 func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10426,7 +10503,7 @@ func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *CancelAssignmentRequest) GetId() string {
@@ -10459,7 +10536,7 @@ type CancelAssignmentResponse struct {
 
 func (x *CancelAssignmentResponse) Reset() {
 	*x = CancelAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10471,7 +10548,7 @@ func (x *CancelAssignmentResponse) String() string {
 func (*CancelAssignmentResponse) ProtoMessage() {}
 
 func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10484,7 +10561,7 @@ func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
@@ -10511,7 +10588,7 @@ type PartOfHost struct {
 
 func (x *PartOfHost) Reset() {
 	*x = PartOfHost{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10523,7 +10600,7 @@ func (x *PartOfHost) String() string {
 func (*PartOfHost) ProtoMessage() {}
 
 func (x *PartOfHost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10536,7 +10613,7 @@ func (x *PartOfHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
 func (*PartOfHost) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *PartOfHost) GetAssignment() string {
@@ -10598,7 +10675,7 @@ type ApproveTaskRequest struct {
 
 func (x *ApproveTaskRequest) Reset() {
 	*x = ApproveTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10610,7 +10687,7 @@ func (x *ApproveTaskRequest) String() string {
 func (*ApproveTaskRequest) ProtoMessage() {}
 
 func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10623,7 +10700,7 @@ func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *ApproveTaskRequest) GetPart() *PartOfHost {
@@ -10649,7 +10726,7 @@ type ApproveTaskResponse struct {
 
 func (x *ApproveTaskResponse) Reset() {
 	*x = ApproveTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10661,7 +10738,7 @@ func (x *ApproveTaskResponse) String() string {
 func (*ApproveTaskResponse) ProtoMessage() {}
 
 func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10674,7 +10751,7 @@ func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *ApproveTaskResponse) GetAssignment() *Assignment {
@@ -10695,7 +10772,7 @@ type RefuseTaskRequest struct {
 
 func (x *RefuseTaskRequest) Reset() {
 	*x = RefuseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10707,7 +10784,7 @@ func (x *RefuseTaskRequest) String() string {
 func (*RefuseTaskRequest) ProtoMessage() {}
 
 func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10720,7 +10797,7 @@ func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
 func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *RefuseTaskRequest) GetPart() *PartOfHost {
@@ -10753,7 +10830,7 @@ type RefuseTaskResponse struct {
 
 func (x *RefuseTaskResponse) Reset() {
 	*x = RefuseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10765,7 +10842,7 @@ func (x *RefuseTaskResponse) String() string {
 func (*RefuseTaskResponse) ProtoMessage() {}
 
 func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10778,7 +10855,7 @@ func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
 func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *RefuseTaskResponse) GetAssignment() *Assignment {
@@ -10797,7 +10874,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10809,7 +10886,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10822,7 +10899,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -10841,7 +10918,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10853,7 +10930,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10866,7 +10943,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -10884,7 +10961,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10896,7 +10973,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10909,7 +10986,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 type ListAssignmentsResponse struct {
@@ -10922,7 +10999,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10934,7 +11011,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10947,7 +11024,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -11014,7 +11091,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11026,7 +11103,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11039,7 +11116,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *Assignment) GetId() string {
@@ -11315,7 +11392,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11327,7 +11404,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11340,7 +11417,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *Approval) GetHost() string {
@@ -11401,7 +11478,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11413,7 +11490,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11426,7 +11503,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -11521,7 +11598,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11533,7 +11610,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11546,7 +11623,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
 }
 
 type HostedAssignments struct {
@@ -11559,7 +11636,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11571,7 +11648,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11584,7 +11661,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -11614,7 +11691,7 @@ type HostedAssignment struct {
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11626,7 +11703,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11639,7 +11716,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -11681,7 +11758,7 @@ type HostedApproval struct {
 
 func (x *HostedApproval) Reset() {
 	*x = HostedApproval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11693,7 +11770,7 @@ func (x *HostedApproval) String() string {
 func (*HostedApproval) ProtoMessage() {}
 
 func (x *HostedApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11706,7 +11783,7 @@ func (x *HostedApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
 func (*HostedApproval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *HostedApproval) GetRefuse() bool {
@@ -11737,7 +11814,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11749,7 +11826,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11762,7 +11839,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -11827,7 +11904,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11839,7 +11916,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11852,7 +11929,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -11940,7 +12017,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11952,7 +12029,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11965,7 +12042,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *LogPart) GetNode() string {
@@ -12024,7 +12101,7 @@ type LogOrder struct {
 
 func (x *LogOrder) Reset() {
 	*x = LogOrder{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12036,7 +12113,7 @@ func (x *LogOrder) String() string {
 func (*LogOrder) ProtoMessage() {}
 
 func (x *LogOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12049,7 +12126,7 @@ func (x *LogOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOrder.ProtoReflect.Descriptor instead.
 func (*LogOrder) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *LogOrder) GetRequest() []byte {
@@ -12099,7 +12176,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12111,7 +12188,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12124,7 +12201,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *ReadLogsRequest) GetPart() *LogPart {
@@ -12166,7 +12243,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12178,7 +12255,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12191,7 +12268,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *ReadLogsResponse) GetOpening() *LogOpening {
@@ -12227,7 +12304,7 @@ type LogOpening struct {
 
 func (x *LogOpening) Reset() {
 	*x = LogOpening{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12239,7 +12316,7 @@ func (x *LogOpening) String() string {
 func (*LogOpening) ProtoMessage() {}
 
 func (x *LogOpening) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12252,7 +12329,7 @@ func (x *LogOpening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOpening.ProtoReflect.Descriptor instead.
 func (*LogOpening) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *LogOpening) GetEncapsulated() []byte {
@@ -12287,7 +12364,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12299,7 +12376,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12312,7 +12389,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *LogChunk) GetNumber() uint64 {
@@ -12342,7 +12419,7 @@ type LogText struct {
 
 func (x *LogText) Reset() {
 	*x = LogText{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12354,7 +12431,7 @@ func (x *LogText) String() string {
 func (*LogText) ProtoMessage() {}
 
 func (x *LogText) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12367,7 +12444,7 @@ func (x *LogText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogText.ProtoReflect.Descriptor instead.
 func (*LogText) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *LogText) GetLines() []*LogLine {
@@ -12408,7 +12485,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12420,7 +12497,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12433,7 +12510,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *LogLine) GetFrom() string {
@@ -12461,7 +12538,7 @@ type SendLogsRequest struct {
 
 func (x *SendLogsRequest) Reset() {
 	*x = SendLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12473,7 +12550,7 @@ func (x *SendLogsRequest) String() string {
 func (*SendLogsRequest) ProtoMessage() {}
 
 func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12486,7 +12563,7 @@ func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsRequest.ProtoReflect.Descriptor instead.
 func (*SendLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *SendLogsRequest) GetId() []byte {
@@ -12521,7 +12598,7 @@ type SendLogsResponse struct {
 
 func (x *SendLogsResponse) Reset() {
 	*x = SendLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12533,7 +12610,7 @@ func (x *SendLogsResponse) String() string {
 func (*SendLogsResponse) ProtoMessage() {}
 
 func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12546,7 +12623,7 @@ func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsResponse.ProtoReflect.Descriptor instead.
 func (*SendLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *SendLogsResponse) GetUnknown() bool {
@@ -12581,7 +12658,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12593,7 +12670,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12606,7 +12683,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -13458,11 +13535,18 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x17ResetTaskrunnerResponse\x124\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
-	"taskrunner\"K\n" +
+	"taskrunner\"r\n" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
-	"\x05least\x18\x03 \x01(\rR\x05least\"\xec\x03\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\x12%\n" +
+	"\x05needs\x18\x04 \x01(\v2\x0f.swarm.v1.NeedsR\x05needs\"z\n" +
+	"\x05Needs\x12\x1b\n" +
+	"\tmilli_cpu\x18\x01 \x01(\rR\bmilliCpu\x12!\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12\x12\n" +
+	"\x04gpus\x18\x03 \x01(\rR\x04gpus\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\"\xec\x03\n" +
 	"\x11AssignTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -13892,7 +13976,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 180)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 181)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -14041,40 +14125,41 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ResetTaskrunnerRequest)(nil),     // 144: swarm.v1.ResetTaskrunnerRequest
 	(*ResetTaskrunnerResponse)(nil),    // 145: swarm.v1.ResetTaskrunnerResponse
 	(*TaskGroup)(nil),                  // 146: swarm.v1.TaskGroup
-	(*AssignTaskRequest)(nil),          // 147: swarm.v1.AssignTaskRequest
-	(*AssignTaskResponse)(nil),         // 148: swarm.v1.AssignTaskResponse
-	(*CancelAssignmentRequest)(nil),    // 149: swarm.v1.CancelAssignmentRequest
-	(*CancelAssignmentResponse)(nil),   // 150: swarm.v1.CancelAssignmentResponse
-	(*PartOfHost)(nil),                 // 151: swarm.v1.PartOfHost
-	(*ApproveTaskRequest)(nil),         // 152: swarm.v1.ApproveTaskRequest
-	(*ApproveTaskResponse)(nil),        // 153: swarm.v1.ApproveTaskResponse
-	(*RefuseTaskRequest)(nil),          // 154: swarm.v1.RefuseTaskRequest
-	(*RefuseTaskResponse)(nil),         // 155: swarm.v1.RefuseTaskResponse
-	(*GetAssignmentRequest)(nil),       // 156: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 157: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 158: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 159: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 160: swarm.v1.Assignment
-	(*Approval)(nil),                   // 161: swarm.v1.Approval
-	(*AssignmentMember)(nil),           // 162: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 163: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 164: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 165: swarm.v1.HostedAssignment
-	(*HostedApproval)(nil),             // 166: swarm.v1.HostedApproval
-	(*HostedMember)(nil),               // 167: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 168: swarm.v1.MemberReport
-	(*LogPart)(nil),                    // 169: swarm.v1.LogPart
-	(*LogOrder)(nil),                   // 170: swarm.v1.LogOrder
-	(*ReadLogsRequest)(nil),            // 171: swarm.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),           // 172: swarm.v1.ReadLogsResponse
-	(*LogOpening)(nil),                 // 173: swarm.v1.LogOpening
-	(*LogChunk)(nil),                   // 174: swarm.v1.LogChunk
-	(*LogText)(nil),                    // 175: swarm.v1.LogText
-	(*LogLine)(nil),                    // 176: swarm.v1.LogLine
-	(*SendLogsRequest)(nil),            // 177: swarm.v1.SendLogsRequest
-	(*SendLogsResponse)(nil),           // 178: swarm.v1.SendLogsResponse
-	(*ErrorReason)(nil),                // 179: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 180: google.protobuf.MethodOptions
+	(*Needs)(nil),                      // 147: swarm.v1.Needs
+	(*AssignTaskRequest)(nil),          // 148: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 149: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 150: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 151: swarm.v1.CancelAssignmentResponse
+	(*PartOfHost)(nil),                 // 152: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 153: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 154: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 155: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 156: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 157: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 158: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 159: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 160: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 161: swarm.v1.Assignment
+	(*Approval)(nil),                   // 162: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 163: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 164: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 165: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 166: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 167: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 168: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 169: swarm.v1.MemberReport
+	(*LogPart)(nil),                    // 170: swarm.v1.LogPart
+	(*LogOrder)(nil),                   // 171: swarm.v1.LogOrder
+	(*ReadLogsRequest)(nil),            // 172: swarm.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),           // 173: swarm.v1.ReadLogsResponse
+	(*LogOpening)(nil),                 // 174: swarm.v1.LogOpening
+	(*LogChunk)(nil),                   // 175: swarm.v1.LogChunk
+	(*LogText)(nil),                    // 176: swarm.v1.LogText
+	(*LogLine)(nil),                    // 177: swarm.v1.LogLine
+	(*SendLogsRequest)(nil),            // 178: swarm.v1.SendLogsRequest
+	(*SendLogsResponse)(nil),           // 179: swarm.v1.SendLogsResponse
+	(*ErrorReason)(nil),                // 180: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 181: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -14105,12 +14190,12 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	168, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	169, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
 	10,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	170, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
+	171, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
 	45,  // 34: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
 	50,  // 35: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
 	51,  // 36: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
@@ -14161,7 +14246,7 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	101, // 81: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
 	14,  // 82: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
 	101, // 83: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
-	169, // 84: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
+	170, // 84: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
 	14,  // 85: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
 	14,  // 86: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
 	14,  // 87: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
@@ -14184,159 +14269,160 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	14,  // 104: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
 	135, // 105: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
 	135, // 106: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	160, // 107: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	160, // 108: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	160, // 109: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
+	161, // 107: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	161, // 108: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	161, // 109: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
 	14,  // 110: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
 	135, // 111: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	146, // 112: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 113: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	160, // 114: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 115: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	160, // 116: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	151, // 117: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 118: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	160, // 119: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	151, // 120: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 121: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	160, // 122: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	160, // 123: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	160, // 124: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	146, // 125: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	162, // 126: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	161, // 127: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	165, // 128: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	160, // 129: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	167, // 130: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 131: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	166, // 132: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 133: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	169, // 134: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
-	170, // 135: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
-	173, // 136: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
-	174, // 137: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
-	176, // 138: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
-	173, // 139: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
-	174, // 140: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
-	180, // 141: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 142: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 143: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 144: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 145: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 146: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 147: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 148: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 149: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 150: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 151: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 152: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 153: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 154: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 155: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 156: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 157: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 158: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 159: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 160: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 161: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 162: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 163: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 164: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	112, // 165: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	116, // 166: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	118, // 167: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	120, // 168: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	114, // 169: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	123, // 170: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	125, // 171: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	127, // 172: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	129, // 173: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	131, // 174: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	133, // 175: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	136, // 176: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	138, // 177: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	140, // 178: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	142, // 179: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	144, // 180: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	147, // 181: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	149, // 182: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	152, // 183: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	154, // 184: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	156, // 185: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	158, // 186: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	163, // 187: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 188: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 189: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 190: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	171, // 191: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
-	171, // 192: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
-	177, // 193: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
-	102, // 194: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	104, // 195: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	106, // 196: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	108, // 197: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
-	110, // 198: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 199: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 200: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 201: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 202: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 203: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 204: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 205: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 206: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 207: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 208: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 209: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 210: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 211: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 212: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 213: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 214: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 215: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 216: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 217: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 218: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 219: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 220: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	113, // 221: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	117, // 222: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	119, // 223: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	121, // 224: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	115, // 225: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	124, // 226: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	126, // 227: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	128, // 228: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	130, // 229: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	132, // 230: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	134, // 231: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	137, // 232: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	139, // 233: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	141, // 234: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	143, // 235: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	145, // 236: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	148, // 237: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	150, // 238: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	153, // 239: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	155, // 240: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	157, // 241: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	159, // 242: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	164, // 243: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 244: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 245: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 246: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	172, // 247: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
-	172, // 248: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
-	178, // 249: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
-	103, // 250: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 251: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 252: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 253: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
-	111, // 254: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	199, // [199:255] is the sub-list for method output_type
-	143, // [143:199] is the sub-list for method input_type
-	142, // [142:143] is the sub-list for extension type_name
-	141, // [141:142] is the sub-list for extension extendee
-	0,   // [0:141] is the sub-list for field type_name
+	147, // 112: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
+	146, // 113: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 114: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	161, // 115: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 116: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	161, // 117: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	152, // 118: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 119: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	161, // 120: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	152, // 121: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 122: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	161, // 123: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	161, // 124: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	161, // 125: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	146, // 126: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	163, // 127: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	162, // 128: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	166, // 129: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	161, // 130: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	168, // 131: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 132: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	167, // 133: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 134: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	170, // 135: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	171, // 136: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	174, // 137: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	175, // 138: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	177, // 139: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	174, // 140: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	175, // 141: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	181, // 142: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 143: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 144: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 145: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 146: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 147: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 148: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 149: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 150: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 151: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 152: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 153: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 154: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 155: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 156: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 157: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 158: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 159: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 160: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 161: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 162: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 163: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 164: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 165: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	112, // 166: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	116, // 167: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	118, // 168: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	120, // 169: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	114, // 170: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	123, // 171: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	125, // 172: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	127, // 173: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	129, // 174: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	131, // 175: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	133, // 176: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	136, // 177: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	138, // 178: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	140, // 179: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	142, // 180: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	144, // 181: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	148, // 182: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	150, // 183: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	153, // 184: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	155, // 185: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	157, // 186: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	159, // 187: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	164, // 188: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	96,  // 189: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	94,  // 190: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	99,  // 191: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	172, // 192: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	172, // 193: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	178, // 194: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	102, // 195: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	104, // 196: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	106, // 197: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	108, // 198: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
+	110, // 199: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 200: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 201: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 202: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 203: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 204: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 205: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 206: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 207: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 208: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 209: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 210: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 211: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 212: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 213: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 214: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 215: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 216: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 217: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 218: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 219: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 220: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 221: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	113, // 222: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	117, // 223: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	119, // 224: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	121, // 225: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	115, // 226: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	124, // 227: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	126, // 228: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	128, // 229: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	130, // 230: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	132, // 231: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	134, // 232: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	137, // 233: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	139, // 234: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	141, // 235: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	143, // 236: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	145, // 237: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	149, // 238: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	151, // 239: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	154, // 240: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	156, // 241: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	158, // 242: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	160, // 243: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	165, // 244: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 245: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 246: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 247: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	173, // 248: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	173, // 249: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	179, // 250: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	103, // 251: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 252: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 253: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 254: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
+	111, // 255: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	200, // [200:256] is the sub-list for method output_type
+	144, // [144:200] is the sub-list for method input_type
+	143, // [143:144] is the sub-list for extension type_name
+	142, // [142:143] is the sub-list for extension extendee
+	0,   // [0:142] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -14352,7 +14438,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   180,
+			NumMessages:   181,
 			NumExtensions: 1,
 			NumServices:   10,
 		},

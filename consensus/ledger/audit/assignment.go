@@ -120,8 +120,8 @@ func earlier(known, now uint64) uint64 {
 }
 
 func groupsOf(asked *swarmv1.AssignTaskRequest) (groups []ledger.Group) {
-	for _, g := range asked.GetGroups() {
-		groups = append(groups, ledger.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast()})
+	for _, g := range onwire.Groups(asked.GetGroups()) {
+		groups = append(groups, ledger.Group(g))
 	}
 	return groups
 }

@@ -39,15 +39,26 @@ func Request(q *task.Request) *swarmv1.Assignment {
 		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
 	}
 	for _, g := range q.Groups {
-		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
+		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least, Needs: needsOf(g.Needs)})
 	}
 	return out
+}
+
+// needsOf are the needs of a member as a message; nil: it says of none.
+func needsOf(n ledger.Needs) *swarmv1.Needs {
+	if n == (ledger.Needs{}) {
+		return nil
+	}
+	return &swarmv1.Needs{MilliCpu: n.MilliCPU, MemoryBytes: n.Memory, Gpus: n.GPUs, DiskBytes: n.Disk}
 }
 
 // Groups reads the groups of a request. The state holds them to their bounds.
 func Groups(all []*swarmv1.TaskGroup) (groups []task.Group) {
 	for _, g := range all {
-		groups = append(groups, task.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast()})
+		n := g.GetNeeds()
+		groups = append(groups, task.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast(), Needs: ledger.Needs{
+			MilliCPU: n.GetMilliCpu(), Memory: n.GetMemoryBytes(), GPUs: n.GetGpus(), Disk: n.GetDiskBytes(),
+		}})
 	}
 	return groups
 }

@@ -67,7 +67,11 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
 	}
 	for _, g := range q.Groups {
-		p.Request.Groups = append(p.Request.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
+		one := &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least}
+		if n := g.Needs; n.MilliCPU > 0 || n.Memory > 0 || n.GPUs > 0 || n.Disk > 0 {
+			one.Needs = &swarmv1.Needs{MilliCpu: n.MilliCPU, MemoryBytes: n.Memory, Gpus: n.GPUs, DiskBytes: n.Disk}
+		}
+		p.Request.Groups = append(p.Request.Groups, one)
 	}
 	if len(q.Hosts) == 0 {
 		q.Hosts = []string{"any"}

@@ -1,0 +1,135 @@
+package assign
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// some are needs of few different kinds, so that rooms are often just full.
+func some(r *rand.Rand) ledger.Needs {
+	return ledger.Needs{MilliCPU: r.Uint32N(3) * 500, Memory: r.Uint64N(3) << 30, GPUs: r.Uint32N(3)}
+}
+
+// fits is how many members with the same needs a room takes.
+func fits(r room, n ledger.Needs) (count int) {
+	for ; r.takes(n); count++ {
+		r.give(n)
+	}
+	return count
+}
+
+// TestFill: no host gives more than it offers or has more members than it may, whoever else is there; members that need the same are placed if they can
+// be; and those that are to be together are.
+func TestFill(t *testing.T) {
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 19))
+		rooms := make([]room, 1+r.IntN(5))
+		for i := range rooms {
+			rooms[i] = roomOf("h", &task.Offer{CPUs: r.Uint32N(5), MemoryBytes: r.Uint64N(6) << 30, GPUs: r.Uint32N(5)})
+			for range r.IntN(3) { // others are there, perhaps by an offer that was larger
+				rooms[i].give(some(r))
+			}
+			if r.IntN(4) == 0 {
+				rooms[i].members = r.IntN(3)
+			}
+		}
+		needs := slices.Repeat([]ledger.Needs{some(r)}, 1+r.IntN(6))
+		uniform, together := r.IntN(2) == 0, r.IntN(4) == 0
+		for i := range needs {
+			if !uniform {
+				needs[i] = some(r)
+			}
+		}
+		before := slices.Clone(rooms)
+		at, ok := fillRooms(rooms, needs, together)
+		if !slices.Equal(rooms, before) {
+			t.Fatalf("seed %d: it changed the rooms", seed)
+		}
+		if again, _ := fillRooms(rooms, needs, together); !slices.Equal(at, again) {
+			t.Fatalf("seed %d: another leader finds others: %v and %v", seed, at, again)
+		}
+		if uniform {
+			most, all := 0, 0
+			for _, x := range rooms {
+				most, all = max(most, fits(x, needs[0])), all+fits(x, needs[0])
+			}
+			if can := map[bool]int{true: most, false: all}[together]; ok != (can >= len(needs)) {
+				t.Fatalf("seed %d: %d members can be placed, of %d: %v", seed, can, len(needs), ok)
+			}
+		}
+		if !ok {
+			continue
+		}
+		if len(at) != len(needs) || together && len(slices.Compact(slices.Clone(at))) > 1 {
+			t.Fatalf("seed %d: placed on %v", seed, at)
+		}
+		for i, k := range at {
+			if !rooms[k].takes(needs[i]) {
+				t.Fatalf("seed %d: room %d has %+v for %d members, and member %d was put there", seed, k, rooms[k].left, rooms[k].members, i)
+			}
+			rooms[k].give(needs[i])
+		}
+	}
+}
+
+// TestFillTakesTurns, and puts the largest members first where that alone is an end.
+func TestFillTakesTurns(t *testing.T) {
+	gpus := func(of ...uint32) (rooms []room) {
+		for _, n := range of {
+			rooms = append(rooms, roomOf("h", &task.Offer{CPUs: 8, GPUs: n}))
+		}
+		return rooms
+	}
+	needs := func(of ...uint32) (all []ledger.Needs) {
+		for _, n := range of {
+			all = append(all, ledger.Needs{GPUs: n})
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		rooms []room
+		needs []ledger.Needs
+		want  []int
+	}{
+		{gpus(4, 4, 4), needs(1, 1, 1, 1), []int{0, 1, 2, 0}},
+		{gpus(1, 4, 0), needs(1, 1, 1, 1), []int{0, 1, 1, 1}},
+		{gpus(4, 2), needs(2, 4), []int{1, 0}},
+		{gpus(4, 2), needs(0, 0, 0), []int{0, 1, 0}},
+		{gpus(1, 1), needs(2), nil},
+		{nil, needs(0), nil},
+	} {
+		if at, ok := fillRooms(tt.rooms, tt.needs, false); !slices.Equal(at, tt.want) || ok != (tt.want != nil) {
+			t.Errorf("%d rooms, %v: %v, %v; want %v", len(tt.rooms), tt.needs, at, ok, tt.want)
+		}
+	}
+}
+
+// TestLacks: who waits is told what a host has, and whether it could ever be enough.
+func TestLacks(t *testing.T) {
+	r := roomOf("h", &task.Offer{CPUs: 4, MemoryBytes: 8e9, GPUs: 2})
+	r.give(ledger.Needs{MilliCPU: 1500, Memory: 6e9, GPUs: 1})
+	full := r
+	full.members = 0
+	for _, tt := range []struct {
+		room  room
+		needs ledger.Needs
+		want  string
+	}{
+		{r, ledger.Needs{GPUs: 3}, "offers 2 GPUs"},
+		{r, ledger.Needs{GPUs: 2}, "has 1 GPU left of 2 GPUs"},
+		{r, ledger.Needs{MilliCPU: 2600}, "has 2.5 CPUs left of 4 CPUs"},
+		{r, ledger.Needs{MilliCPU: 1000, Memory: 3e9}, "has 2 GB of memory left of 8 GB of memory"},
+		{r, ledger.Needs{Disk: 1}, "offers no disk"},
+		{roomOf("h", nil), ledger.Needs{GPUs: 1}, "offers no GPU"},
+		{r, ledger.Needs{MilliCPU: 1000}, "has room for 2"},
+		{full, ledger.Needs{MilliCPU: 1000}, "has 64 members already"},
+	} {
+		if got := tt.room.lacks(tt.needs); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.needs, got, tt.want)
+		}
+	}
+}
