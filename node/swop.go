@@ -43,7 +43,8 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base, deps Deps) error {
 	}
 	defer files.Close()
 	bans.Cut = files.Cut
-	api, err := b.register(ctx, cfg.SNs, client.NodeInfo{Role: identity.RoleSWOP, FSPort: files.Port(), Runtime: cfg.Runtime, Offer: &cfg.Offer})
+	offer := swop.Within(cfg.Offer, owner)
+	api, err := b.register(ctx, cfg.SNs, client.NodeInfo{Role: identity.RoleSWOP, FSPort: files.Port(), Runtime: cfg.Runtime, Offer: &offer})
 	if err != nil {
 		return err
 	}

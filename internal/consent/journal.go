@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/atomicfile"
@@ -146,6 +147,14 @@ func (j *Journal) Find(assignment string) (Entry, bool) {
 	defer j.mu.Unlock()
 	e, ok := j.all[assignment]
 	return e, ok
+}
+
+// Received is when an assignment was received; zero: it is not known here.
+func (j *Journal) Received(assignment string) (at time.Time) {
+	if e, known := j.Find(assignment); known {
+		at = time.UnixMilli(e.ReceivedMS)
+	}
+	return at
 }
 
 // begun returns the entries that have begun and not ended.

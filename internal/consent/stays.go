@@ -70,12 +70,7 @@ func (g *Guard) AskedBy(assignment string) string {
 }
 
 // Received is when the host has received an assignment, as its journal has it; zero: it is not there.
-func (g *Guard) Received(assignment string) (at time.Time) {
-	if e, known := g.cfg.Journal.Find(assignment); known {
-		at = time.UnixMilli(e.ReceivedMS)
-	}
-	return at
-}
+func (g *Guard) Received(assignment string) time.Time { return g.cfg.Journal.Received(assignment) }
 
 func (g *Guard) refusal(e *Entry) string {
 	return fmt.Sprintf("%s refuses it to %s: %s", g.cfg.Node, e.By, e.Sentence)

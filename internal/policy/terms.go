@@ -32,3 +32,8 @@ func (p *Policy) Fetches(r Request, image string) bool {
 	verdict := p.Decide(r).Verdict
 	return own != Refused && verdict >= own
 }
+
+// GPUs is how many GPUs a task has at most, if the policy limits them.
+func (p *Policy) GPUs() (most int, limited bool) {
+	return p.limits.gpus, p.kind == written && p.limits.gpus >= 0
+}

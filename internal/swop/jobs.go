@@ -14,7 +14,7 @@ import (
 type unfit struct{ error }
 
 // running is what a policy is asked about a job, of which r is what is known of each task: what the members that this host is to have take
-// together. What was signed must be this very job.
+// together, with those of other jobs that it has. What was signed must be this very job.
 func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked, err error) {
 	if err := jobrequest.Hold(h.Request, t.Definition); err != nil {
 		return a, &unfit{err}
@@ -34,15 +34,10 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	if job.WorkDir != "" && o.Afar {
 		return a, &unfit{errAfar}
 	}
-	for _, m := range h.Members {
-		for _, g := range w.Groups {
-			if g.Name == m.Group {
-				r.CPUs += float64(g.Resources.CPU) / 1000
-				r.Memory += g.Resources.Memory
-				r.GPUs += g.Resources.GPU
-			}
-		}
+	if err := o.beside(&r, h); err != nil {
+		return a, &unfit{err}
 	}
+	take(&r, h)
 	r.Held, r.Folders = !o.Process, foldersOf(w)
 	if o.Process {
 		r.Runtime = policy.Process

@@ -1,9 +1,11 @@
 package swop_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/framework"
@@ -14,6 +16,16 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 )
 
+// others are jobs of which the host has a member each.
+func others(of ...ledger.Needs) (all []task.Hosted) {
+	for i, n := range of {
+		all = append(all, task.Hosted{
+			Request: task.Request{ID: strconv.Itoa(i + 1), Groups: []task.Group{{Name: "g", Peers: 2, Needs: n}}}, Members: []task.HostedMember{{Group: "g", Peers: 1}},
+		})
+	}
+	return all
+}
+
 // TestWhatAPolicySaysOfJobs holds what a host's owner is asked about a job, and that what was signed must be this job.
 func TestWhatAPolicySaysOfJobs(t *testing.T) {
 	image := &policy.Image{Name: "i:1", ID: "sha256:" + strings.Repeat("a", 64)}
@@ -21,7 +33,8 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		name, policy, job string
 		process           bool
 		change            func(*task.Hosted)
-		want              string // words of why it is refused; empty: it is allowed
+		earlier           []task.Hosted // that the host has
+		want              string        // words of why it is refused; empty: it is allowed
 	}{
 		{name: "a process", policy: "", job: "command: a.py", process: true},
 		{name: "no processes", policy: "where runtime='docker'", job: "command: a.py", process: true, want: "does not allow it, as "},
@@ -35,6 +48,12 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "some with an image", job: "network: host\ngroups: [{name: r, image: i:1}, {name: s, command: a}]", want: "have an image and others none"},
 		{name: "CPUs of both members", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nreplicas: 2\nresources: {cpu: 2}", want: "asks for 4 CPUs"},
 		{name: "memory of both", policy: "\nlimits: {memory: 3g}", job: "image: i:1\nreplicas: 2\nresources: {memory: 1GiB}"},
+		{name: "CPUs of it and another", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nresources: {cpu: 2}", earlier: others(ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 500})},
+		{name: "CPUs of it and others", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nresources: {cpu: 2}", earlier: others(ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 600}), want: "asks for 3.1 CPUs"},
+		{name: "memory of it and another", policy: "\nlimits: {memory: 1GiB}", job: "image: i:1\nresources: {memory: 1GiB}", earlier: others(ledger.Needs{Memory: 1}), want: "bytes of memory"},
+		{name: "beside what takes all", job: "command: a.py\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{}), want: "members of assignment 1, and one of the two does not say"},
+		{name: "all beside another", job: "command: a.py", process: true, earlier: others(ledger.Needs{MilliCPU: 1}), want: "members of assignment 1, and one of the two does not say"},
+		{name: "beside another", job: "command: a.py\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{MilliCPU: 1})},
 		{name: "limits of processes", policy: "\nlimits: {cpus: 3}", job: "command: a.py", process: true, want: "can't hold what it runs to"},
 		{name: "a container as process", job: "image: i:1", process: true, want: "this host runs jobs as processes"},
 		{name: "a process in a container", job: "command: a.py", want: "it has no image, and this host runs jobs in containers"},
@@ -67,6 +86,7 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 				tt.change(&h)
 			}
 			o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Profile: &taskfile.Profile{}}}
+			o.Earlier = func(*task.Hosted) []task.Hosted { return tt.earlier }
 			found := image
 			if tt.process {
 				found = nil

@@ -3,6 +3,7 @@ package swop
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 )
 
 // OfferOf completes what a host takes tasks for with what it has. What it can't find out it leaves open.
@@ -37,4 +39,19 @@ func OfferOf(o task.Offer, peers int, labels []string) (task.Offer, error) {
 		return o, fmt.Errorf("--host-label: the %d labels are more than %d or 2 KiB, or one has a key twice; or taskrunner and peers of the profile are out of bounds", len(labels), task.MaxLabels)
 	}
 	return o, nil
+}
+
+// Within is what of an offer the policy of the host's owner gives to tasks: all that run at a time have no more than one may have.
+func Within(o task.Offer, p *policy.Policy) task.Offer {
+	held := p.Terms().Limits
+	if held.CPUs > 0 {
+		o.CPUs = min(o.CPUs, uint32(math.Ceil(held.CPUs))) // a policy bounds it
+	}
+	if held.Memory > 0 {
+		o.MemoryBytes = min(o.MemoryBytes, uint64(held.Memory))
+	}
+	if most, limited := p.GPUs(); limited {
+		o.GPUs = min(o.GPUs, uint32(most)) //nolint:gosec // likewise
+	}
+	return o
 }

@@ -19,6 +19,8 @@ type Owner struct {
 	Policy  *policy.Policy
 	SwarmID func() string
 	Recent  hostpaths.Resolver // as Place has it, and may be old by a minute
+	// Earlier finds the assignments that the host has had before one, and still has; nil: it has none.
+	Earlier func(h *task.Hosted) []task.Hosted
 	Place
 }
 

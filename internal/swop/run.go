@@ -50,7 +50,8 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer journal.Close()
-	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}}
+	view := NewView()
+	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}, Earlier: earlierOn(view, journal.Received)}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
 	executors := cfg.Types(owner.givenTo(tasks, func(assignment string) string {
@@ -65,7 +66,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner, Peers: cfg.Peers}, SwarmID: cfg.SwarmID,
 		Policy: owner, Image: Images(types), Journal: journal, Log: cfg.Log,
 	})
-	view, swarm := NewView(), client.Host{Client: cfg.API}
+	swarm := client.Host{Client: cfg.API}
 	host := work.New(work.Config{
 		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, World: swarm.World, Log: cfg.Log,
 	})
