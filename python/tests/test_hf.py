@@ -56,12 +56,16 @@ def make(swarm: FakeSwarm, peer: int, model: Any, metrics: Any = "", **kwargs: A
     return construct(swarm.peers[peer].directory, lambda: SwarmCallback(**options), metrics)
 
 
-def trainer(model: Any, callback: SwarmCallback, data: Any, where: pathlib.Path, **options: Any) -> Any:
+def trainer(
+    model: Any, callback: SwarmCallback, data: Any, where: pathlib.Path, validation: Any = None, **options: Any
+) -> Any:
     arguments = transformers.TrainingArguments(
         output_dir=str(where), num_train_epochs=2, per_device_train_batch_size=4, learning_rate=1e-3, report_to=[],
         save_strategy="no", logging_strategy="no", use_cpu=True, disable_tqdm=True, **options,
     )  # fmt: skip
-    return transformers.Trainer(model=model, args=arguments, train_dataset=data, callbacks=[callback])
+    return transformers.Trainer(
+        model=model, args=arguments, train_dataset=data, eval_dataset=validation, callbacks=[callback]
+    )
 
 
 def tensors(model: Any) -> dict[str, Any]:
@@ -85,8 +89,7 @@ def test_whole_models_become_equal(make_swarm: MakeSwarm, tmp_path: pathlib.Path
 def test_what_the_trainer_measures_is_the_epochs(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
     model = bert(1)
     callback = make(make_swarm(1), 0, model, tmp_path / "m")
-    made = trainer(model, callback, samples(1), tmp_path / "t", evaluation_strategy="epoch")
-    made.eval_dataset = samples(2)
+    made = trainer(model, callback, samples(1), tmp_path / "t", samples(2), eval_strategy="epoch")
     made.train()
     measured = [entry["eval_loss"] for entry in made.state.log_history if "eval_loss" in entry]
     written = [e["loss"] for e in events(tmp_path / "m") if e["event"] == "epoch" and e["loss"] is not None]
