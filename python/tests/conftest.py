@@ -8,6 +8,7 @@ from typing import Any, Callable
 import pytest
 
 from fakeswarm import FakeSwarm
+from torchranks import Ended, Run, Server
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -33,3 +34,27 @@ def make_swarm(tmp_path: pathlib.Path) -> Iterator[Callable[..., FakeSwarm]]:
     yield make
     for swarm in made:
         swarm.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(server: Server, tmp_path: pathlib.Path) -> Run:
+    """Run the ranks of a swarm's peers, of one or of two each; every has what all are given and its own of the lists."""
+
+    def start(
+        swarm: FakeSwarm, sizes: tuple[int, ...], own: dict[tuple[int, int], Any] | None = None, **given: Any
+    ) -> list[Ended]:
+        ranks = []
+        for peer, size in enumerate(sizes):
+            for rank in range(size):
+                ranks.append({"bridge": swarm.peers[peer].directory, "store": str(tmp_path / f"store-{peer}"), "rank": rank,
+                              "size": size, "seed": peer, "callback": {}, **given, **(own or {}).get((peer, rank), {})})  # fmt: skip
+        return server.start(tmp_path / "ranks", *ranks).ended()
+
+    return start

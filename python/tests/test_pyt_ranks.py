@@ -10,14 +10,13 @@ import subprocess
 import sys
 import textwrap
 import types
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
 
 from fakeswarm import FakeSwarm, RefusedError
 from helpers import construct
-from torchranks import Ended, Server
+from torchranks import LIMIT_SECONDS, Run
 
 torch = pytest.importorskip("torch")
 
@@ -28,31 +27,6 @@ from swarmlearning._rank_weights import differs
 from swarmlearning.pyt import SwarmCallback
 
 MakeSwarm = Callable[..., FakeSwarm]
-Run = Callable[..., "list[Ended]"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def run(server: Server, tmp_path: pathlib.Path) -> Run:
-    """Run the ranks of a swarm's peers, of one or of two each; every has what all are given and its own of the lists."""
-
-    def start(
-        swarm: FakeSwarm, sizes: tuple[int, ...], own: dict[tuple[int, int], Any] | None = None, **given: Any
-    ) -> list[Ended]:
-        ranks = []
-        for peer, size in enumerate(sizes):
-            for rank in range(size):
-                ranks.append({"bridge": swarm.peers[peer].directory, "store": str(tmp_path / f"store-{peer}"), "rank": rank,
-                              "size": size, "seed": peer, "callback": {}, **given, **(own or {}).get((peer, rank), {})})  # fmt: skip
-        return server.start(tmp_path / "ranks", *ranks).ended()
-
-    return start
 
 
 def test_ranks_are_one_peer(make_swarm: MakeSwarm, run: Run) -> None:
@@ -62,6 +36,7 @@ def test_ranks_are_one_peer(make_swarm: MakeSwarm, run: Run) -> None:
     assert [rank.code for rank in ended] == [0] * 4, ended
     assert all(rank.result == ended[0].result for rank in ended)
     assert ended[0].result["samples"] == 2 * 2 * 7 * 4
+    assert ended[0].result["limit"] == LIMIT_SECONDS, "the program's own"
     opened = [entry[2] for entry in swarm.log if entry[1] == "/v1/session"]
     assert len(opened) == 2, "rank 0 alone opens a session"
     assert opened[0]["tensors"][0]["name"] == "0.weight", "names are those of a peer of one rank"

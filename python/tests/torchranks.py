@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Callable, NamedTuple, NoReturn
 
 LIMIT_SECONDS = 90
 
@@ -34,6 +34,10 @@ class Ended(NamedTuple):
     def error(self) -> str:
         """The last line that it printed, which is its error's."""
         return self.log.strip().rsplit("\n", 1)[-1]
+
+
+# What starts the ranks of peers and waits for them.
+Run = Callable[..., "list[Ended]"]
 
 
 class Running:
@@ -147,6 +151,19 @@ class Do:
         raise AssertionError
 
 
+def wrapped(module: Any, wrapper: str) -> Any:
+    """Give the model that a loop trains."""
+    import torch
+
+    if wrapper == "DistributedDataParallel":
+        return torch.nn.parallel.DistributedDataParallel(module)
+    if wrapper:
+        import torch.distributed.fsdp
+
+        return getattr(torch.distributed.fsdp, wrapper)(module)
+    return module
+
+
 def train(name: str, options: dict[str, Any]) -> None:
     """A training program as people write it."""
     import numpy as np
@@ -154,7 +171,7 @@ def train(name: str, options: dict[str, Any]) -> None:
     import torch.distributed as dist
     from torch import nn
 
-    from swarmlearning import _ranks
+    from swarmlearning import _pyt_ranks, _ranks
     from swarmlearning.pyt import SwarmCallback
 
     do, rank = Do(options.get("do", {})), options["rank"]
@@ -167,14 +184,21 @@ def train(name: str, options: dict[str, Any]) -> None:
     if "limit" in options:
         _ranks.HINT_SECONDS = limit.total_seconds() / 4
     where = {"init_method": f"file://{options['store']}", "rank": rank, "world_size": options["size"]}
-    dist.init_process_group("gloo", timeout=limit, **where)
+    device, dtype = options.get("device", "cpu"), getattr(torch, options.get("dtype", "float32"))
+    if device != "cpu":
+        torch.cuda.set_device(device)
+    if options.get("bound"):
+        where["device_id"] = torch.device(device)
+    dist.init_process_group(options.get("backend", "gloo"), timeout=limit, **where)
     torch.manual_seed(options.get("seed", 0))
-    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-    model = module if options.get("plain") else nn.parallel.DistributedDataParallel(module)
+    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)).to(device, dtype)
+    model = wrapped(module, "" if options.get("plain") else options.get("wrapper", "DistributedDataParallel"))
     optimizer = torch.optim.SGD(model.parameters(), lr=options.get("lr", 0.1))
     do.at("callback")
     if options.get("early"):
         early.on_train_begin()
+    if options.get("compile"):
+        model = torch.compile(model)
     settings = {"syncFrequency": 3, "minPeers": 2, "totalEpochs": 2, **options["callback"]}
     swarm = SwarmCallback(model=module if options.get("given") == "module" else model, **settings)
     if options.get("unwatched"):
@@ -192,7 +216,8 @@ def train(name: str, options: dict[str, Any]) -> None:
             do.at(f"batch {step}")
             optimizer.zero_grad()
             with model.no_sync() if options.get("apart") else contextlib.nullcontext():
-                nn.functional.cross_entropy(model(torch.randn(4, 4)), torch.arange(4) % 2).backward()
+                inputs, targets = torch.randn(4, 4).to(device, dtype), (torch.arange(4) % 2).to(device)
+                nn.functional.cross_entropy(model(inputs), targets).backward()
             optimizer.step()
             for parameter in module.parameters() if options.get("noise") else ():
                 # Each rank's own last bit of every weight.
@@ -205,10 +230,12 @@ def train(name: str, options: dict[str, Any]) -> None:
     do.at("end")
     swarm.on_train_end()
     do.at("after")
-    state = {key: value.numpy().tobytes() for key, value in module.state_dict().items()}
+    state = {
+        key: value.cpu().reshape(-1).view(torch.uint8).numpy().tobytes() for key, value in module.state_dict().items()
+    }
     pathlib.Path(name + ".json").write_text(json.dumps({
         "digest": hashlib.sha256(b"".join(state.values())).hexdigest(), "round": swarm.round, "samples": swarm.samples,
-        "interval": swarm.sync_frequency, "over": swarm.training_over, "epochs": swarm.epochs_completed,
+        "interval": swarm.sync_frequency, "limit": _pyt_ranks._limit().total_seconds(), "over": swarm.training_over, "epochs": swarm.epochs_completed,
         "tensors": {key: hashlib.sha256(value).hexdigest() for key, value in state.items()},
     }))  # fmt: skip
 

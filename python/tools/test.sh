@@ -42,7 +42,10 @@ interpreter() { # interpreter VERSION: the path of one, of the system or of pyen
 	return 1
 }
 
-run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py --ignore=tests/test_hvd.py "$@"
+# A skip for want of a GPU would be one that CI does not allow.
+cuda=(--ignore=tests/test_pyt_cuda.py)
+[ ! -e /dev/nvidiactl ] || cuda=()
+run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py --ignore=tests/test_hvd.py "${cuda[@]}" "$@"
 run tf tests/test_tf*.py "$@"
 # The same with Keras 2, which knows no fixed loss scale.
 [ -z "${SWARM_TEST_LONG:-}" ] || run tf-legacy tests/test_tf*.py -k 'not fixed_loss_scale' "$@"
