@@ -28,13 +28,13 @@ def dataset(path: pathlib.Path) -> TensorDataset:
         return TensorDataset(torch.from_numpy(data["x"]), torch.from_numpy(data["y"]))
 
 
-def accuracy(model: nn.Module, loader: DataLoader) -> float:
+def accuracy(model: nn.Module, loader: DataLoader, device: str) -> float:
     """Give the share of images that the model names rightly."""
     model.eval()
     right = total = 0
     with torch.no_grad():
         for x, y in loader:
-            right += int((model(x).argmax(dim=1) == y).sum())
+            right += int((model(x.to(device)).argmax(dim=1) == y.to(device)).sum())
             total += len(y)
     return right / total
 
@@ -46,12 +46,13 @@ def main() -> None:
     data_dir = pathlib.Path(os.environ.get("DATA_DIR", "data"))
     model_dir = pathlib.Path(os.environ.get("MODEL_DIR", "model"))
     epochs = int(os.environ.get("MAX_EPOCHS", "30"))
+    device = os.environ.get("DEVICE", "cpu")
 
     test_path = data_dir / "test.npz"
     test = DataLoader(dataset(test_path if test_path.exists() else data_dir.parent / "test.npz"), batch_size=256)
     train = DataLoader(dataset(data_dir / "train.npz"), batch_size=BATCH, shuffle=True, drop_last=True)
 
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     loss_function = nn.CrossEntropyLoss()
 
@@ -75,7 +76,7 @@ def main() -> None:
         model.train()
         for x, y in train:
             optimizer.zero_grad()
-            loss_function(model(x), y).backward()
+            loss_function(model(x.to(device)), y.to(device)).backward()
             optimizer.step()
             swarm.on_batch_end()  # swarm: merge when it is time
         swarm.on_epoch_end(epoch)  # swarm: measure and report
@@ -85,7 +86,7 @@ def main() -> None:
 
     model_dir.mkdir(parents=True, exist_ok=True)
     torch.save(model.state_dict(), model_dir / "model.pt")
-    print(f"final test accuracy: {accuracy(model, test):.4f}", flush=True)
+    print(f"final test accuracy: {accuracy(model, test, device):.4f}", flush=True)
 
 
 if __name__ == "__main__":

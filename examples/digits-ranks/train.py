@@ -32,13 +32,20 @@ def dataset(path: pathlib.Path) -> TensorDataset:
         return TensorDataset(torch.from_numpy(data["x"]), torch.from_numpy(data["y"]))
 
 
-def accuracy(model: nn.Module, loader: DataLoader) -> float:
+def own_device() -> torch.device:
+    """Give where this rank trains: with DEVICE=cuda the GPU of its number on its host, which ranks may share."""
+    if os.environ.get("DEVICE", "cpu") == "cpu":
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+
+
+def accuracy(model: nn.Module, loader: DataLoader, device: torch.device) -> float:
     """Give the share of images that the model names rightly."""
     model.eval()
     right = total = 0
     with torch.no_grad():
         for x, y in loader:
-            right += int((model(x).argmax(dim=1) == y).sum())
+            right += int((model(x.to(device)).argmax(dim=1) == y.to(device)).sum())
             total += len(y)
     return right / total
 
@@ -51,6 +58,7 @@ def train() -> None:
     model_dir = pathlib.Path(os.environ.get("MODEL_DIR", "model"))
     epochs = int(os.environ.get("MAX_EPOCHS", "30"))
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
+    device = own_device()
 
     test = DataLoader(dataset(data_dir / "test.npz"), batch_size=256)
     images = dataset(data_dir / "train.npz")
@@ -58,7 +66,7 @@ def train() -> None:
     sampler: DistributedSampler[object] = DistributedSampler(images)
     loader = DataLoader(images, batch_size=BATCH // ranks, sampler=sampler, drop_last=True)
 
-    module = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    module = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
     model = DistributedDataParallel(module)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     loss_function = nn.CrossEntropyLoss()
@@ -80,7 +88,7 @@ def train() -> None:
         model.train()
         for x, y in loader:
             optimizer.zero_grad()
-            loss_function(model(x), y).backward()
+            loss_function(model(x.to(device)), y.to(device)).backward()
             optimizer.step()
             swarm.on_batch_end(samples=len(x))  # swarm: merge when it is time
         swarm.on_epoch_end(epoch)  # swarm: measure and report
@@ -91,13 +99,17 @@ def train() -> None:
     if rank == 0:
         model_dir.mkdir(parents=True, exist_ok=True)
         torch.save(module.state_dict(), model_dir / "model.pt")
-    digest = hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in module.state_dict().values())).hexdigest()
-    print(f"rank {rank} of {ranks}: final test accuracy: {accuracy(module, test):.4f} of model {digest}", flush=True)
+    tensors = [tensor.cpu().numpy().tobytes() for tensor in module.state_dict().values()]
+    digest, right = hashlib.sha256(b"".join(tensors)).hexdigest(), accuracy(module, test, device)
+    print(f"rank {rank} of {ranks}: final test accuracy: {right:.4f} of model {digest}", flush=True)
 
 
 def main() -> None:
     """Find the other ranks as torchrun says where they are."""
-    distributed.init_process_group("gloo")
+    device = own_device()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group(os.environ.get("BACKEND", "gloo"))
     try:
         train()
     finally:
