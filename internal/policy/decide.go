@@ -50,6 +50,14 @@ const maxReason = 400 // bytes of a reason: a task's words are in it
 // Decide judges a request. What no sentence allows is refused, and so is what exceeds a limit.
 func (p *Policy) Decide(r Request) Decision {
 	d := p.judge(r)
+	for _, s := range r.Secrets {
+		if d.Verdict == Refused {
+			break
+		}
+		if given := p.gives(r, s); given.Verdict < d.Verdict {
+			d = given
+		}
+	}
 	if d.Verdict != Refused {
 		if over := p.exceeds(r); over != nil {
 			d = *over
@@ -74,12 +82,20 @@ func (p *Policy) judge(r Request) Decision {
 	case p.kind == askAlways:
 		return Decision{Verdict: Asked, By: Source{Text: "--policy ask"}}
 	}
-	a := sentence.Action{Subject: r.Submitter, Verb: sentence.Use, Resource: "host", Facts: r.known(), Open: r.open()}
+	return p.bySentences(r, hostResource, r.known())
+}
+
+// bySentences judges a request for a resource by the sentences of a policy.
+func (p *Policy) bySentences(r Request, resource string, facts map[string]string) Decision {
+	a := sentence.Action{Subject: r.Submitter, Verb: sentence.Use, Resource: resource, Facts: facts, Open: r.open()}
 	if all := r.Image.Values(); len(all) > 1 {
 		a.More = map[string][]string{imageDigest: all[1:]}
 	}
 	best, nearest := Decision{}, -1
 	for _, rule := range p.rules {
+		if rule.Resource != resource {
+			continue
+		}
 		fit := rule.Judge(a)
 		verdict := Allowed
 		if rule.ask {
@@ -97,27 +113,26 @@ func (p *Policy) judge(r Request) Decision {
 		return best
 	}
 	if best.Reason == "" {
-		best.Reason = path.Base(p.file) + " has no sentence that allows anything"
+		best.Reason = path.Base(p.file) + " has no sentence about the " + resource
 	}
 	if r.Image.Unknown != "" {
 		best.Reason += "; image " + r.Image.String()
 	}
-	best.Remedy = fmt.Sprintf("add to sentences in %s: %s", path.Base(p.file), r.sentence())
+	best.Remedy = fmt.Sprintf("add to sentences in %s: %s", path.Base(p.file), r.sentence(resource, facts))
 	return best
 }
 
 // sentence is one that allows the request and little else. What came in words of somebody else's is left out if no sentence could have it.
-func (r Request) sentence() string {
+func (r Request) sentence(resource string, facts map[string]string) string {
 	var where []string
-	facts := r.known()
-	for _, fact := range []string{"task.type", imageDigest, "task.digest"} {
+	for _, fact := range []string{secretName, "task.type", imageDigest, "task.digest"} {
 		value := facts[fact]
 		if value == "" || checkValue(fact, value) != nil || fact == "task.digest" && facts[imageDigest] != "" {
 			continue
 		}
 		where = append(where, fact+"="+sentence.Quote(value))
 	}
-	s := "Allow " + r.Submitter + " to use host"
+	s := "Allow " + r.Submitter + " to use " + resource
 	if len(where) == 0 {
 		return s
 	}

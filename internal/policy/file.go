@@ -173,6 +173,10 @@ func (r *reader) rule(p *Policy, n *yaml.Node, ask bool) {
 		r.fail(body, "%s", err)
 		return
 	}
+	if s.Resource != secretResource && s.Where != nil && names(*s.Where, secretName) {
+		r.fail(body, "%s is known of secrets alone: write Allow … to use secret where …", secretName)
+		return
+	}
 	p.rules = append(p.rules, rule{Sentence: s, ask: ask, at: Source{File: r.file, Line: body.Line, Text: s.String()}})
 }
 

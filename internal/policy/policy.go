@@ -101,15 +101,22 @@ func (p *Policy) String() string {
 		return "asks about every task: nothing runs before it is approved by " + p.approverNames()
 	case written:
 	}
-	asks := 0
+	asks, secrets := 0, 0
 	for _, r := range p.rules {
-		if r.ask {
+		switch {
+		case r.Resource == secretResource:
+			secrets++
+		case r.ask:
 			asks++
 		}
 	}
-	words := fmt.Sprintf("%s: allows tasks by %s, %d of them after an approval", p.file, count(len(p.rules), "sentence"), asks)
-	if len(p.rules) == 0 {
-		words = p.file + ": refuses every task, as it has no sentence"
+	allows := len(p.rules) - secrets
+	words := fmt.Sprintf("%s: allows tasks by %s, %d of them after an approval", p.file, count(allows, "sentence"), asks)
+	if allows == 0 {
+		words = p.file + ": refuses every task, as it has no sentence about the host"
+	}
+	if secrets > 0 {
+		words += ", and secrets by " + count(secrets, "sentence")
 	}
 	if asks > 0 {
 		words += " by " + p.approverNames()
@@ -192,5 +199,5 @@ func (p *Policy) LogsTo(to string) error {
 
 // hostVocabulary has the words that sentences of a policy may use.
 func hostVocabulary() sentence.Vocabulary {
-	return sentence.Vocabulary{Verbs: []string{sentence.Use}, Resources: []string{"host"}, Facts: facts(), Check: checkValue}
+	return sentence.Vocabulary{Verbs: []string{sentence.Use}, Resources: []string{hostResource, secretResource}, Facts: facts(), Check: checkValue}
 }

@@ -135,7 +135,7 @@ func TestUnlisted(t *testing.T) {
 			t.Errorf("%+v: %s, by %s", r, d, d.By)
 		}
 	}
-	if d := parse(t, "# nothing\n").Decide(run()); d.Verdict != policy.Refused || !strings.Contains(d.String(), "has no sentence that allows anything") {
+	if d := parse(t, "# nothing\n").Decide(run()); d.Verdict != policy.Refused || !strings.Contains(d.String(), "has no sentence about the host") {
 		t.Error(d)
 	}
 	if d := new(policy.Policy).Decide(run()); d.Verdict != policy.Refused {

@@ -49,6 +49,7 @@ type Request struct {
 	Folders   []Folder // of the host, by the names that its policy has for them
 	Networks  []string
 	Isolation []string // what is to be opened: OPTION or OPTION=VALUE, as the engine's options are named
+	Secrets   []string // names of values that this host has
 }
 
 // runs reports whether the task has the host run a program of somebody else's.
@@ -88,7 +89,7 @@ func (r Request) open() []string {
 const imageDigest = "image.digest"
 
 func facts() []string {
-	var names []string
+	names := []string{secretName}
 	for name := range (Request{}).known() {
 		names = append(names, name)
 	}

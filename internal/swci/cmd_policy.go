@@ -46,6 +46,7 @@ func policyCommands() []*Command {
 				&cli.IntFlag{Name: "gpus", Usage: "`N` GPUs that it asks for"},
 				&cli.StringSliceFlag{Name: "volume", Usage: "volume `NAME` that it names; repeatable"},
 				&cli.StringSliceFlag{Name: "path", Usage: "`PATH` of the host that it names; repeatable"},
+				&cli.StringSliceFlag{Name: "secret", Usage: "secret `NAME` that it asks for; repeatable"},
 			},
 			JSON: explainedPolicyJSON{},
 			Run:  explainPolicy,
@@ -121,7 +122,7 @@ func explainPolicy(_ context.Context, s *Session, args Args) error {
 	d := p.Decide(policy.Request{
 		Submitter: o.String("by"), Task: o.String("task"), Type: o.String("task-type"), Digest: o.String("task-digest"),
 		Outcome: o.String("task-outcome"), Image: image, Runtime: o.String("runtime"),
-		Held: o.String("runtime") != policy.Process, CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"),
+		Held: o.String("runtime") != policy.Process, CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"), Secrets: o.StringSlice("secret"),
 	})
 	switch {
 	case s.JSON:
