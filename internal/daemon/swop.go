@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/ownimage"
+	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -33,6 +34,7 @@ func swopCommand(e Env) *cli.Command {
 		stringFlag("usr-dir", "directory with the profile (required)"),
 		stringFlag("profile-file-name", "name of the profile in --usr-dir: whose tasks this host carries out, and which SLs they start (required)"),
 		stringFlag("policy", "FILE that says whose tasks this host carries out, or ask: its owner is asked about each (default: as policyuri in the profile says)"),
+		stringFlag(secret.Option, "directory with a file for each secret that jobs may have, by its name, which no other user reads; the policy says who has which"),
 		&cli.StringSliceFlag{Name: "sn-ip", EnvVars: env("sn-ip"), Usage: "HOST[:PORT] of an SN, unless the profile names one; repeatable, or several with commas between"},
 		stringFlag("sn-api-service", "FQDN[:PORT] (port 443 if there is none) of an SN's API behind a proxy, beside or instead of --sn-ip"),
 		portFlag("sn-api-port", start.APIPort, "API port of those SNs where --sn-ip names none"),
@@ -107,7 +109,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	own, err := start.Runtime("runtime", c.String("runtime"), start.Process)
 	wrong.add(err)
 	ml, err := start.Runtime("ml-runtime", o.MLRuntime, own)
-	wrong.add(err)
+	wrong.add(err, secret.Dir(o.SecretsDir).Check())
 	if own == start.Docker {
 		wrong.add(identified(o, profile))
 	}
@@ -134,16 +136,20 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	image := ownimage.New(o.Container.ImageName(o.Getenv(e.Getenv)), base.Log)
 	paths := hostPaths(o, e, base.Name, ml, image)
 	_, afar := paths.(*hostpaths.Engine)
+	secrets, err := secretsOf(o)
+	if err != nil {
+		return o, node.SWOPConfig{}, err
+	}
 	policyFile, err := swop.PolicyFile(o.Policy, profile.PolicyURI, o.UsrDir)
 	if err != nil {
 		return o, node.SWOPConfig{}, err
 	}
 	place := swop.Place{
-		Process: ml == start.Process, Afar: afar, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile, o.AgentDir(e.Getenv, base.StateDir)),
+		Secrets: secrets, Process: ml == start.Process, Afar: afar, Local: e.Getenv(localVariable) != "", Profile: profile, Paths: paths, Own: o.Own(e.Getenv, base.StateDir, o.ProfilePath(), policyFile, o.AgentDir(e.Getenv, base.StateDir)),
 	}
 	types := &tasktypes.Config{
 		Options: o, Getenv: e.Getenv, Name: base.Name, StateDir: base.StateDir, Profile: profile, SNs: sns, Own: image, Paths: paths, Swarmd: swarmd, Dir: dir,
-		Process: ml == start.Process, Log: base.Log,
+		Process: ml == start.Process, Secrets: secrets, Log: base.Log,
 	}
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: place,
@@ -153,6 +159,15 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		},
 		Types: types.All,
 	}, nil
+}
+
+// secretsOf is the folder of a host's secrets. Keepers of members' processes read it too, which have working directories of their own.
+func secretsOf(o *start.SWOP) (secret.Dir, error) {
+	if o.SecretsDir == "" {
+		return "", nil
+	}
+	dir, err := filepath.Abs(o.SecretsDir)
+	return secret.Dir(dir), err
 }
 
 // hostPaths sees the host on which tasks run: this one, or that of the engine.

@@ -18,8 +18,10 @@ func TestJobsOfContainers(t *testing.T) {
 	w := newSwarm(t)
 	w.authority()
 	w.SN(1).Sees(apiMarker)
-	const policy = "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n"
-	swop := w.owned(policy, "--ml-runtime", "docker")
+	const policy = "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n" +
+		"- Allow spiffe://swarm.learning/swarm/swci to use secret where secret.name in (KEY, GONE)\n"
+	secrets := w.secrets(map[string]string{"KEY": "hunter2-hunter2"})
+	swop := w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
 	ctl := func(code int, args ...string) string {
 		t.Helper()
 		got, out := w.swarmctl(args...)
@@ -35,6 +37,7 @@ func TestJobsOfContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		program := "import time, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(1)\ndist.all_reduce(x)\nprint('sum', x.item(), flush=True)\n" +
+			"import os\nif 'SWARM_SECRETS' in os.environ: print('secret of', len(open(os.environ['SWARM_SECRETS'] + '/KEY').read()), flush=True)\n" +
 			"import sys\ntime.sleep(float(sys.argv[1]))\n"
 		text := "name: " + name + "\nframework: pytorch\nreplicas: 2\nsource: source\nimage: " + engine.ImagePYT + "\n" + strings.Join(lines, "\n") + "\n"
 		file := filepath.Join(dir, "job.yaml")
@@ -43,7 +46,18 @@ func TestJobsOfContainers(t *testing.T) {
 		}
 		return file
 	}
-	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0"))
+	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0", "secrets: [{name: KEY, as: file}]"))
+	if strings.Count(out, "secret of 15") != 2 {
+		t.Errorf("a secret as a file:\n%s", out)
+	}
+	for name, want := range map[string]string{"OTHER": `the secret "OTHER", which this host does not give`, "GONE": `this host has no secret "GONE"`} {
+		if out := ctl(1, "run", "job", "-f", job("lacks", "command: train.py 0", "secrets: ["+name+"]")); !strings.Contains(out, want) {
+			t.Errorf("%s:\n%s", name, out)
+		}
+		if out := ctl(0, "get", "job", "status", "lacks"); !strings.Contains(out, "end         refused") {
+			t.Errorf("%s:\n%s", name, out)
+		}
+	}
 	if !strings.Contains(out, "swop/node/0: sum 2.0") || !strings.Contains(out, "swop/node/1: sum 2.0") {
 		t.Errorf("ranks of PyTorch:\n%s", out)
 	}
@@ -55,10 +69,24 @@ func TestJobsOfContainers(t *testing.T) {
 	ready := func() bool { return strings.Count(ctl(0, "get", "job", "status", "long"), " ready ") == 2 }
 	w.Until("both ranks to be ready", ready)
 	swop.Kill()
-	swop = w.owned(policy, "--ml-runtime", "docker")
+	swop = w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
 	w.Until("both ranks to be found again", ready)
 	ctl(0, "cancel", "job", "long")
 	w.Until("its end", func() bool { return strings.Contains(ctl(0, "get", "job", "status", "long"), "end         cancelled") })
 	w.Until("nothing to be left", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
 	swop.Stop()
+}
+
+// secrets is a folder of a host's.
+func (w *swarm) secrets(values map[string]string) string {
+	w.T.Helper()
+	dir := w.Path("secrets")
+	err := os.MkdirAll(dir, 0o700)
+	for name, value := range values {
+		err = errorOf(err, os.WriteFile(filepath.Join(dir, name), []byte(value), 0o600))
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return dir
 }

@@ -89,6 +89,13 @@ func (w *World) check() error {
 	if _, is := w.Common(); w.job.Network == jobfile.Private && !is {
 		return errors.New("network private is on one host, and no host may have members of all groups: name a host in each hosts, or another network")
 	}
+	for _, g := range w.Groups {
+		for _, s := range g.Secrets {
+			if !s.File && slices.ContainsFunc(g.Env, func(v jobfile.Var) bool { return v.Name == s.Name }) {
+				return fmt.Errorf("group %s has %s under env and under secrets: leave one out", g.Name, s.Name)
+			}
+		}
+	}
 	for _, m := range w.members() {
 		g := w.Groups[m.group]
 		if len(g.Command) == 0 && len(w.kind.command(w, Placement{Members: []Place{{}}}, m)) == 0 && g.Image == "" {

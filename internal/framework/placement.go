@@ -17,6 +17,7 @@ type Place struct {
 	Address   string // IP, in the network that the members share
 	Interface string // of that network, where the member is in its host's; empty: it has no other
 	WorkDir   string // where the folder of the run is in the member; empty: there is none
+	Secrets   string // where it finds those that it has as files; empty: it has none
 	Artifacts string // where it leaves what is to be kept; empty: nowhere
 }
 

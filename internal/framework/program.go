@@ -137,6 +137,7 @@ func (w *World) common(p Placement, m Member) []jobfile.Var {
 		{Name: "SWARM_MAIN_FQDN", Value: first.Name},
 		{Name: "SWARM_WORK_DIR", Value: me.WorkDir},
 		{Name: "SWARM_ARTIFACTS", Value: me.Artifacts},
+		{Name: "SWARM_SECRETS", Value: me.Secrets},
 		{Name: "CLUSTER_NODES_METADATA_FILE", Value: p.Metadata},
 		{Name: "FQDN", Value: me.Name},
 		{Name: "NODE_RANK", Value: strconv.Itoa(m.Rank)},

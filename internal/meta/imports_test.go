@@ -29,7 +29,7 @@ var ranks = []struct {
 		"consensus", "consensus/planner", "consensus/assign", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
-	{"1a", []string{"internal/work", "internal/work/hostpaths", "internal/work/ownimage", "internal/work/taskenv"}}, // what a host does, by executors
+	{"1a", []string{"internal/work", "internal/work/hostpaths", "internal/work/ownimage", "internal/work/secret", "internal/work/taskenv"}}, // what a host does, by executors
 	{"1+", []string{"internal/reach/pairs", "internal/probe/board", "internal/rpc/quota", "internal/handshake", "internal/bridge/original", "internal/fetch", "internal/invited", "internal/logs/direct", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop", "internal/work/detached", "internal/work/localimage", "internal/work/volume"}}, // what runs in containers stands on launch and the engine
 	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/permit", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/logboard", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                                                                                                        // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}}, // the latter know the API, neither the other

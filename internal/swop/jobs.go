@@ -2,6 +2,7 @@ package swop
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
@@ -38,6 +39,7 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 		return a, &unfit{err}
 	}
 	take(&r, h)
+	r.Secrets = secretsFor(h, w)
 	r.Held, r.Folders = !o.Process, foldersOf(w)
 	if o.Process {
 		r.Runtime = policy.Process
@@ -49,6 +51,24 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 
 // errAfar is of a job for whose runs this host can make no folders.
 var errAfar = errors.New("it has a work_dir, in which this host's SWOP makes a folder for each run, and it sees no files of its engine's host: run the SWOP there, and not in a container")
+
+// secretsOf are the names of a group's secrets.
+func secretsOf(g framework.Group) (names []string) {
+	for _, s := range g.Secrets {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// hasSecrets says why the host can't give the secrets that a task asks for; nil: it can. Only who may have them is told.
+func (o Owner) hasSecrets(a asked) error {
+	for _, r := range a.all {
+		if err := o.Secrets.Has(r.Secrets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // imageOf is the image of a job's containers; empty: it runs as processes, which process says this host's tasks do.
 func imageOf(w *framework.World, process bool) (string, error) {
@@ -62,4 +82,17 @@ func imageOf(w *framework.World, process bool) (string, error) {
 		return "", errors.New("it has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process")
 	}
 	return image, nil
+}
+
+// secretsFor are the names of the secrets that the host's members of a job have.
+func secretsFor(h *task.Hosted, w *framework.World) (names []string) {
+	for _, m := range h.Members {
+		for _, g := range w.Groups {
+			if g.Name == m.Group {
+				names = append(names, secretsOf(g)...)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -1,6 +1,8 @@
 package swop_test
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work/secret"
 )
 
 // others are jobs of which the host has a member each.
@@ -28,6 +31,11 @@ func others(of ...ledger.Needs) (all []task.Hosted) {
 
 // TestWhatAPolicySaysOfJobs holds what a host's owner is asked about a job, and that what was signed must be this job.
 func TestWhatAPolicySaysOfJobs(t *testing.T) {
+	secrets := t.TempDir()
+	if err := os.WriteFile(filepath.Join(secrets, "KEY"), []byte("hunter2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const gives = "\n- Allow " + ann + " to use secret where any {secret.name=KEY, image.reference='i:1'}"
 	image := &policy.Image{Name: "i:1", ID: "sha256:" + strings.Repeat("a", 64)}
 	for _, tt := range []struct {
 		name, policy, job string
@@ -58,6 +66,10 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "a container as process", job: "image: i:1", process: true, want: "this host runs jobs as processes"},
 		{name: "a process in a container", job: "command: a.py", want: "it has no image, and this host runs jobs in containers"},
 		{name: "two images", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "has another image than group r"},
+		{name: "a secret", policy: gives, job: "command: a.py\nsecrets: [KEY]", process: true},
+		{name: "one that no sentence gives", job: "command: a.py\nsecrets: [KEY]", process: true, want: "asks for the secret \"KEY\", which this host does not give to it"},
+		{name: "one of another group than this host's", policy: "", job: "command: a.py\nnetwork: host\ngroups: [{name: r}, {name: s, secrets: [KEY]}]", process: true},
+		{name: "one that the host lacks", policy: gives, job: "image: i:1\nsecrets: [{name: NONE, as: file}]", want: "this host has no secret \"NONE\": its owner puts a file of that name"},
 		{name: "another job", job: "command: a.py", process: true, change: func(h *task.Hosted) { h.Retries++ }, want: "what was signed is not the job"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,13 +91,13 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 			}
 			h := task.Hosted{Request: jobrequest.Request(w)}
 			h.Hosts = []string{"swop-1"}
-			for i := range w.Size() {
+			for i := range w.Groups[0].Replicas {
 				h.Members = append(h.Members, task.HostedMember{Index: uint32(i), Group: w.Groups[0].Name})
 			}
 			if tt.change != nil {
 				tt.change(&h)
 			}
-			o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Process: tt.process, Profile: &taskfile.Profile{}}}
+			o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Secrets: secret.Dir(secrets), Process: tt.process, Profile: &taskfile.Profile{}}}
 			o.Earlier = func(*task.Hosted) []task.Hosted { return tt.earlier }
 			found := image
 			if tt.process {
@@ -93,7 +105,7 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 			}
 			the := &task.Task{Name: "x.1", Type: task.RunJob, Definition: body}
 			for when, v := range map[string]consent.Verdict{"decided": o.Decide(t.Context(), ann, &h, the, found), "hoped": o.Hopes(ann, &h, the)} {
-				if tt.name == "another image" && when == "hoped" {
+				if when == "hoped" && (tt.name == "another image" || strings.HasPrefix(tt.want, "this host has no secret")) {
 					continue
 				}
 				if allowed := v.Decision == consent.Allowed; allowed != (tt.want == "") || !allowed && !strings.Contains(v.Sentence, tt.want) {

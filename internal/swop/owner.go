@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/secret"
 )
 
 // Owner asks the policy of a host's owner.
@@ -32,6 +33,7 @@ type Place struct {
 	Profile *taskfile.Profile  // of that host
 	Paths   hostpaths.Resolver // of that host
 	Own     []string           // paths of that host which no task is given
+	Secrets secret.Dir         // of that host
 }
 
 var _ consent.Policy = Owner{}

@@ -35,7 +35,7 @@ func (o *SWOP) Own(getenv func(string) string, stateDir string, read ...string) 
 
 // onHost are those that a SWOP's container has elsewhere than its host.
 func (o *SWOP) onHost(getenv func(string) string, stateDir string) []string {
-	all := []string{stateDir}
+	all := []string{stateDir, o.SecretsDir}
 	if at, err := o.Socket(getenv, naming.RoleSWOP); err == nil {
 		if o.Embedded() {
 			at = filepath.Dir(at) // the authority's, with its keys and the sockets of all roles

@@ -18,8 +18,8 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// SWOPUserDir is where SWOP's container has the user's directory.
-const SWOPUserDir = "/platform/swarm/usr"
+// SWOPUserDir is where SWOP's container has the user's directory, and swopSecrets where it has that of secrets.
+const SWOPUserDir, swopSecrets = "/platform/swarm/usr", "/platform/swarm/secrets"
 
 // PolicyAsk is the value of SWOP.Policy by which the owner is asked about every task.
 const PolicyAsk = "ask"
@@ -30,6 +30,7 @@ type SWOP struct {
 	UsrDir       string    `option:"usr-dir,host"`      // with the profile
 	Profile      string    `option:"profile-file-name"` // a path in UsrDir
 	Policy       string    `option:"policy,host"`       // a file, or PolicyAsk; "": what the profile says
+	SecretsDir   string    `option:"secrets-dir,host"`  // with a file for each secret that jobs may have; "": there are none
 	SNs          []string  `option:"sn-ip"`             // HOST[:PORT]
 	SNService    string    `option:"sn-api-service"`    // FQDN[:PORT] of an SN's API behind a proxy
 	APIPort      Port      `option:"sn-api-port"`
@@ -201,6 +202,14 @@ func (o *SWOP) Component(env Env) (component.Spec, error) {
 	s.Vars = append(s.Vars, hostUsrVariable+"="+dir, ownVariable+"="+joinPaths(o.onHost(env.Getenv, s.StateDir)))
 	s.Mounts = append(s.Mounts, component.Mount{Source: dir, Target: SWOPUserDir})
 	s.Args = append(s.Args, "--usr-dir="+SWOPUserDir)
+	if o.SecretsDir != "" {
+		dir, err := HostDir("secrets-dir", o.SecretsDir, "directory", 0)
+		if err != nil {
+			return s, err
+		}
+		s.Mounts = append(s.Mounts, component.Mount{Source: dir, Target: swopSecrets, ReadOnly: true})
+		s.Args = append(s.Args, "--secrets-dir="+swopSecrets)
+	}
 	switch o.Policy {
 	case "":
 	case PolicyAsk:

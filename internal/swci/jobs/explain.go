@@ -195,6 +195,9 @@ func example(w *framework.World, j *jobfile.Job) framework.Placement {
 				at.WorkDir = "/run/swarm/work/" + p.Run
 			}
 			at.Artifacts = j.Artifacts.Dir
+			if slices.ContainsFunc(g.Secrets, func(s jobfile.Secret) bool { return s.File }) {
+				at.Secrets = "/run/swarm/secrets"
+			}
 			p.Members = append(p.Members, at)
 		}
 	}

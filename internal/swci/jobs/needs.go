@@ -62,7 +62,7 @@ func ofGroup(g framework.Group) (all []string) {
 		add("volume " + v.Name + access)
 	}
 	for _, s := range g.Secrets {
-		add("secret " + s.Name)
+		add("secret " + s.Name + ", and a policy that gives it")
 	}
 	return all
 }

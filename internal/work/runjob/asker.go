@@ -50,7 +50,10 @@ func (o order) ask(end <-chan os.Signal) (code int, err error) {
 		return notStarted, fmt.Errorf("take over processes without a parent: %w", err)
 	}
 	cmd := exec.Command(o.Ready.Command[0], o.Ready.Command[1:]...) //nolint:noctx // it is ended below
-	cmd.Dir, cmd.Env = o.Dir, o.Env
+	if cmd.Env, err = o.environ(); err != nil {
+		return notStarted, err
+	}
+	cmd.Dir = o.Dir
 	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {
 		return notStarted, err

@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/localimage"
+	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
@@ -41,9 +42,10 @@ type Containers struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	Paths  hostpaths.Resolver // of the engine's host
 	// Limits are what members of one epoch may take of this host together.
-	Limits policy.Limits
-	Watch  *Watch
-	Log    *slog.Logger
+	Limits  policy.Limits
+	Secrets secret.Dir // of this host
+	Watch   *Watch
+	Log     *slog.Logger
 
 	making sync.Mutex // of networks: one at a time
 	prober prober
@@ -121,6 +123,10 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err == nil {
 		err = c.folders(ctx, &spec, m, j, run)
 	}
+	var secrets []jobfile.File
+	if err == nil {
+		secrets, err = files(c.Secrets, m.group.Secrets)
+	}
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
@@ -128,12 +134,12 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 	}
-	return work.OfEngine(fill(ctx, e, id, spec.User, job.Source, nodes))
+	return work.OfEngine(fill(ctx, e, id, spec.User, job.Source, nodes, secrets))
 }
 
 // ground is what members stand on: a network of their own without a way out, or the host's.
 func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job) (g ground, network string, err error) {
-	g.metadata = path.Join(runDir, metadataFile)
+	g.metadata, g.secrets = path.Join(runDir, metadataFile), path.Join(runDir, secretsDir)
 	switch job.Network {
 	case jobfile.Private:
 		for _, p := range j.World {
@@ -157,7 +163,7 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	if m.group.Image == "" {
 		return s, errors.New("it has no image, and this host runs jobs in containers: name one")
 	}
-	if err := checkEnv(m.group.Env, false); err != nil {
+	if err := checkEnv(withSecrets(m.group), false); err != nil {
 		return s, err
 	}
 	s = container.Spec{
@@ -173,6 +179,13 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	}
 	for _, v := range m.program.Env {
 		s.Env = append(s.Env, v.Name+"="+v.Value)
+	}
+	for _, name := range asEnv(m.group.Secrets) {
+		value, err := c.Secrets.Variable(name)
+		if err != nil {
+			return s, err
+		}
+		s.Env = append(s.Env, name+"="+value)
 	}
 	q := questionOf(m)
 	q.Apart = network != jobfile.Host

@@ -17,18 +17,23 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// fill puts a job's source and the file that names all members into a container that was not started: whole, before anything reads them. They are
-// the program's own.
-func fill(ctx context.Context, e *engine.Engine, id, user string, source []jobfile.File, nodes []byte) error {
+// fill puts a job's source, the file that names all members, and secrets into a container that was not started: whole, before anything reads them.
+// They are the program's own.
+func fill(ctx context.Context, e *engine.Engine, id, user string, source []jobfile.File, nodes []byte, secrets []jobfile.File) error {
 	for _, part := range []struct {
 		dir   string
 		files []jobfile.File
 		empty []string // folders
+		mode  func(jobfile.File) fs.FileMode
 	}{
-		{runDir, append(beneath(sourceDir, source), jobfile.File{Path: metadataFile, Data: nodes}), []string{sourceDir}},
-		{oracleDir, []jobfile.File{{Path: oracleFile, Data: nodes}}, nil},
+		{runDir, append(beneath(sourceDir, source), jobfile.File{Path: metadataFile, Data: nodes}), []string{sourceDir}, modeOf},
+		{oracleDir, []jobfile.File{{Path: oracleFile, Data: nodes}}, nil, modeOf},
+		{runDir, beneath(secretsDir, secrets), nil, secretMode},
 	} {
-		raw, err := packed(part.files, part.empty, user)
+		if len(part.files) == 0 {
+			continue
+		}
+		raw, err := packed(part.files, part.empty, user, part.mode)
 		if err != nil {
 			return err
 		}
@@ -48,7 +53,7 @@ func beneath(dir string, files []jobfile.File) (all []jobfile.File) {
 }
 
 // packed is an archive of files and of the folders that they are in, which are a user's.
-func packed(files []jobfile.File, folders []string, user string) ([]byte, error) {
+func packed(files []jobfile.File, folders []string, user string, mode func(jobfile.File) fs.FileMode) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	uid, gid := numbers(user)
@@ -69,7 +74,7 @@ func packed(files []jobfile.File, folders []string, user string) ([]byte, error)
 	for _, f := range files {
 		err := folder(path.Dir(f.Path))
 		if err == nil {
-			err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(modeOf(f) & fs.ModePerm), Size: int64(len(f.Data)), Uid: uid, Gid: gid})
+			err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(mode(f) & fs.ModePerm), Size: int64(len(f.Data)), Uid: uid, Gid: gid})
 		}
 		if err == nil {
 			_, err = w.Write(f.Data)

@@ -83,7 +83,10 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 		return notStarted, err
 	}
 	cmd := exec.Command(o.Path, o.Args...) //nolint:noctx // it is ended below
-	cmd.Dir, cmd.Env = o.Dir, o.Env
+	if cmd.Env, err = o.environ(); err != nil {
+		return notStarted, err
+	}
+	cmd.Dir = o.Dir
 	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { passOn(r, &output{file: filepath.Join(dir, outputFile)}) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {
 		return notStarted, fmt.Errorf("start %s: %w", o.Name, err)

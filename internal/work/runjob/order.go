@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/work/secret"
 )
 
 // The files of a member: what its keeper is told, the source's folder, the file that names all members, and what is known of its program.
@@ -35,6 +36,9 @@ type order struct {
 	Ready question
 	Lease string   // file
 	Watch *watched `json:",omitempty"` // the keeper has no program, but containers
+
+	Secrets secret.Dir `json:",omitempty"` // of the host, which has
+	AsEnv   []string   `json:",omitempty"` // these, as variables
 }
 
 // write writes the order whole or not at all. Variables of a job are not to be read by every user of the host.

@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
@@ -41,9 +42,10 @@ type Processes struct {
 	Scope   string // of what runs
 	Getenv  func(string) string
 	// Lookup finds the addresses of hosts that are known by names.
-	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	Paths  hostpaths.Resolver
-	Log    *slog.Logger
+	Lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	Paths   hostpaths.Resolver
+	Secrets secret.Dir // of this host
+	Log     *slog.Logger
 
 	children detached.Children
 	prober   prober
@@ -72,7 +74,9 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
-	m, err := memberOf(j, job, w, ground{addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile), workDir: run.path()})
+	m, err := memberOf(j, job, w, ground{
+		addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
+	})
 	if err == nil {
 		err = run.make(ctx, p.Paths)
 	}
@@ -84,6 +88,9 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	}
 	if err := unpack(filepath.Join(dir, sourceDir), job.Source); err != nil {
 		return fmt.Errorf("write the source of job %s: %w", job.Name, err)
+	}
+	if err := giveFiles(dir, p.Secrets, m.group.Secrets); err != nil {
+		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
 	nodes, err := metadata(m.placed, groupsOf(j.World))
 	if err != nil {
@@ -104,13 +111,16 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	if m.group.Image != "" {
 		return o, errors.New("it runs in a container, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
 	}
-	if err := checkEnv(m.group.Env, true); err != nil {
+	if err := checkEnv(withSecrets(m.group), true); err != nil {
 		return o, err
 	}
 	source := filepath.Join(dir, sourceDir)
 	o = order{
 		Name: fmt.Sprintf("job %s, group %s, rank %d", m.job.Name, m.group.Name, m.program.Rank), Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
-		Lease: filepath.Join(p.Dir, leaseFile),
+		Lease: filepath.Join(p.Dir, leaseFile), Secrets: p.Secrets, AsEnv: asEnv(m.group.Secrets),
+	}
+	if _, err := o.environ(); err != nil { // the keeper reads them again: they are in no file but the owner's
+		return o, err
 	}
 	o.Ready.Here = true
 	extra := make([]string, 0, len(m.program.Env)+1)

@@ -28,6 +28,7 @@ type ground struct {
 	device    string       // of this host's members, if they are in its network
 	metadata  string       // where the member finds the file that names all
 	workDir   string       // where it finds the folder of its run; empty: there is none
+	secrets   string       // where it would find its secrets that are files
 }
 
 // jobOf reads the job of a task, and finds that where its members were placed is where it wants some.
@@ -68,6 +69,9 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 		x := framework.Place{Host: p.Node, Name: framework.NameOf(rank), Address: g.addresses[rank].String(), WorkDir: g.workDir}
 		if p.Node == j.Node {
 			x.Interface = g.device
+		}
+		if rank == int(j.Member) && hasFiles(w, p.Group) {
+			x.Secrets = g.secrets
 		}
 		m.placed.Members = append(m.placed.Members, x)
 	}

@@ -110,7 +110,6 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 func TestWhatNoHostGives(t *testing.T) {
 	for line, want := range map[string]string{
 		"artifacts: {dir: /a}":    "artifacts",
-		"secrets: [KEY]":          "secrets",
 		"resources: {gpu: 1}":     "GPUs",
 		"resources: {disk: 10GB}": "disk",
 	} {
