@@ -100,7 +100,7 @@ func TestHoldRefuses(t *testing.T) {
 		{"no common host", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [a]}, {name: s, hosts: [b]}]\n", nil, "no host may have members of all groups"},
 		{"artifacts", "name: x\ncommand: a\nartifacts: {dir: /a}\n", nil, "no host carries out the task's job: it asks for artifacts, which"},
 		{"a secret and a variable", "name: x\ncommand: a\nenv: {K: 1}\ngroups: [{name: r}, {name: s, secrets: [K]}]\n", nil, "group s has K under env and under secrets: leave one out"},
-		{"GPUs", "name: x\ncommand: a\nresources: {gpu: 1}\n", nil, "it asks for GPUs under resources, which"},
+		{"disk", "name: x\ncommand: a\nresources: {disk: 1GB}\n", nil, "it asks for disk under resources, which"},
 		{"an overlay", "name: x\nimage: i\nnetwork: lab\n", nil, "it asks for the network lab, and this version of swarmd gives members private and host alone"},
 		{"two images", "name: x\ngroups: [{name: r, image: i:1}, {name: s, image: i:2}]\n", nil, "group s has another image than group r"},
 		{"some without an image", "name: x\ncommand: a\ngroups: [{name: r, image: i:1}, {name: s}]\n", nil, "some of its groups have an image and others none"},

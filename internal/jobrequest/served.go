@@ -34,7 +34,6 @@ func Served(w *framework.World) error {
 			what string
 		}{
 			{j.Artifacts.Dir != "", "artifacts"},
-			{g.Resources.GPU > 0, "GPUs under resources"},
 			{g.Resources.Disk > 0, "disk under resources"},
 		} {
 			if x.asks {

@@ -28,6 +28,7 @@ const (
 	LabelBuild      = "io.swarmd.build"  // whose build an image or a container is a step of, see internal/work/build; empty in what has been built
 	LabelFills      = "io.swarmd.fills"  // of an image without a name: the volume that a task has not filled to its end yet, see internal/work/volume
 	LabelReady      = "io.swarmd.ready"  // how a member of a job is asked whether it is ready, see internal/work/runjob
+	LabelGPUs       = "io.swarmd.gpus"   // those that a member of a job alone has, with commas between
 	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )
 

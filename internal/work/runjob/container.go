@@ -43,11 +43,13 @@ type Containers struct {
 	Paths  hostpaths.Resolver // of the engine's host
 	// Limits are what members of one epoch may take of this host together.
 	Limits  policy.Limits
+	GPUs    []string   // of the engine's host, as it names them
 	Secrets secret.Dir // of this host
 	Watch   *Watch
 	Log     *slog.Logger
 
 	making sync.Mutex // of networks: one at a time
+	giving sync.Mutex // of GPUs: likewise
 	prober prober
 	execs  execs
 	noInit atomic.Bool // the engine has no init process for containers
@@ -130,7 +132,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
-	id, err := container.Make(ctx, container.New(e, c.Log), spec, engine.RoleMember)
+	id, err := c.make(ctx, e, spec, m.group.Resources.GPU, j.Label)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 	}

@@ -35,6 +35,7 @@ type order struct {
 	Grace time.Duration // between the request to end and the end
 	Ready question
 	Lease string   // file
+	GPUs  []string `json:",omitempty"` // that it alone has
 	Watch *watched `json:",omitempty"` // the keeper has no program, but containers
 
 	Secrets secret.Dir `json:",omitempty"` // of the host, which has

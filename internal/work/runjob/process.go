@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,9 +45,11 @@ type Processes struct {
 	// Lookup finds the addresses of hosts that are known by names.
 	Lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	Paths   hostpaths.Resolver
+	GPUs    []string   // of this host, as CUDA_VISIBLE_DEVICES names them
 	Secrets secret.Dir // of this host
 	Log     *slog.Logger
 
+	giving   sync.Mutex // of GPUs: one at a time
 	children detached.Children
 	prober   prober
 }
@@ -103,7 +106,13 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
-	return errors.Join(os.WriteFile(filepath.Join(dir, outputFile), nil, 0o600), o.write(dir)) // there is something to follow
+	if err := os.WriteFile(filepath.Join(dir, outputFile), nil, 0o600); err != nil { // there is something to follow
+		return err
+	}
+	if err := p.give(o, m.group.Resources.GPU, dir); err != nil {
+		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
+	}
+	return nil
 }
 
 // order is what the member's keeper is told.

@@ -1,0 +1,37 @@
+package taskenv
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// gpuForm is a GPU as CUDA_VISIBLE_DEVICES and engines name it.
+var gpuForm = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]{1,100})$`)
+
+// GPUs are the names of this host's GPUs by which programs are given them: those that its owner has the SWOP see, or all.
+func GPUs(getenv func(string) string) []string {
+	devices, _ := filepath.Glob("/dev/nvidia[0-9]*") // a bad pattern is its only error
+	return visibleGPUs(len(devices), getenv("CUDA_VISIBLE_DEVICES"))
+}
+
+// visibleGPUs are those of a host with so many devices of which a program sees these; empty: all. What follows a name that is none it does not see.
+func visibleGPUs(devices int, visible string) (all []string) {
+	if visible == "" {
+		for i := range devices {
+			all = append(all, strconv.Itoa(i))
+		}
+		return all
+	}
+	for name := range strings.SplitSeq(visible, ",") {
+		if name = strings.TrimSpace(name); devices == 0 || !gpuForm.MatchString(name) {
+			break
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
