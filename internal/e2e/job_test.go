@@ -106,7 +106,7 @@ func (w *swarm) endsOtherwise() {
 	w.says(1, "run job -f "+w.written("fails", "replicas: 3\nrestarts: 1\n", program), "/node/1: 1 in epoch 0", "placed again, restart 1 of 1: ", "/node/0: 0 in epoch 1", "/node/1: broken", "job fails failed: ")
 	w.says(0, "get job status fails", "restarts    1 of 1", "end         member_failed")
 	w.says(6, "run job -f "+w.written("image", "image: i:1\n", ""), "no host takes jobs in containers now", "swarmd run-swop --ml-runtime docker")
-	long := w.written("long", "replicas: 3\ngrace: 1s\n", "import time\nprint('begun')\ntime.sleep(3600)\n")
+	long := w.written("long", "replicas: 3\ngrace: 1s\nresources: {cpu: 0.1}\n", "import time\nprint('begun')\ntime.sleep(3600)\n")
 	w.says(0, "run job "+long, "job long is assigned to swop-1 swop-2 swop-3")
 	three := func(what string) func() bool {
 		return func() bool {
@@ -117,6 +117,8 @@ func (w *swarm) endsOtherwise() {
 	w.Until("all members ready", three("ready  yes"))
 	w.says(8, "run job --timeout 2s -f "+w.written("late", "", "print(1)\n"), "is busy with assignment", "job late failed: timed out after 2s")
 	w.says(0, "get job status late", "end         no_capacity")
+	w.says(0, "run job --resources cpu=0.1 -f "+w.written("beside", "", "import os\nprint('sees', repr(os.environ['CUDA_VISIBLE_DEVICES']))\n"), "swop-1/node/0: sees ''", "job beside succeeded")
+	w.says(8, "run job --resources cpu=4096 --timeout 2s -f "+w.written("huge", "replicas: 2\n", "print(1)\n"), "waiting: hosts for 2 members with 4096 CPUs each: swop-1 offers ", "job huge failed: timed out after 2s")
 	w.says(0, "cancel job long because enough", "job long is cancelled")
 	w.Until("end of the job that was cancelled", three("stopped"))
 	w.says(0, "get job status long", "cancelled: enough", "end         cancelled")
