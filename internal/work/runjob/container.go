@@ -95,7 +95,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		return work.OfEngine(err)
 	}
 	defer e.Close()
-	if _, err := c.remove(ctx, e, j.Label); err != nil { // what a try before has left; the network may have another member by now
+	if err := c.remove(ctx, e, j.Label); err != nil { // what a try before has left; the network may have another member by now
 		return work.OfEngine(err)
 	}
 	image, err := localimage.Decided(ctx, e, j)

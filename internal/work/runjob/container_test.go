@@ -315,6 +315,25 @@ func TestContainersEndWithTheirLease(t *testing.T) {
 	l.clean(c, jobs)
 }
 
+// TestMembersAreCleanedAtOnce, as when a job has ended: neither their network is left nor who watches them.
+func TestMembersAreCleanedAtOnce(t *testing.T) {
+	l := newLab(t)
+	c := l.containers()
+	jobs := l.jobs(3, nil, "image: "+enginetest.TestImage, "command: sleep 100", "replicas: 3", "grace: 1s")
+	l.start(c, jobs)
+	var all errgroup.Group
+	for _, j := range jobs {
+		all.Go(func() error { return c.Clean(t.Context(), j.Label) })
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	l.found(c, 0)
+	if live, err := registry.List(l.scope); err != nil || len(live) > 0 {
+		t.Errorf("there is still a watch: %+v, %v", live, err)
+	}
+}
+
 // TestNothingStartsWithoutAWatch holds that a container is not started where nobody would end it with the lease.
 func TestNothingStartsWithoutAWatch(t *testing.T) {
 	l := newLab(t)

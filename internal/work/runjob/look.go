@@ -216,7 +216,10 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	defer e.Close()
-	others, err := c.remove(ctx, e, l)
+	if err := c.remove(ctx, e, l); err != nil {
+		return err
+	}
+	others, err := c.list(ctx, e) // now: they are cleaned at the same time as this one, and whoever is last sees none
 	if err != nil {
 		return err
 	}
@@ -233,20 +236,20 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 	return c.removeNetwork(ctx, e, l)
 }
 
-// remove ends and removes a member's container, and returns those of the others.
-func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label) (others map[work.Label]container.Summary, err error) {
-	if others, err = c.list(ctx, e); err != nil {
-		return nil, err
+// remove ends and removes a member's container.
+func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label) error {
+	found, err := c.list(ctx, e)
+	if err != nil {
+		return err
 	}
-	if x, is := others[l]; is {
+	if x, is := found[l]; is {
 		if err := end(ctx, e, x); err != nil {
-			return nil, err
+			return err
 		}
 		c.execs.forget(x.ID)
 	}
-	delete(others, l)
 	c.prober.forget(l)
-	return others, nil
+	return nil
 }
 
 func end(ctx context.Context, e *engine.Engine, x container.Summary) error {
