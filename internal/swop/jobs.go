@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/policy"
+	"github.com/swarmd/swarmd/internal/work/jobcommand"
 )
 
 // unfit is why a job is none for this host, whatever its owner says.
@@ -30,6 +31,9 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	}
 	image, err := imageOf(w, o.Process)
 	if err != nil {
+		return a, &unfit{err}
+	}
+	if err := jobcommand.Fits(w, o.Process); err != nil {
 		return a, &unfit{err}
 	}
 	if job.WorkDir != "" && o.Afar {

@@ -44,9 +44,9 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		earlier           []task.Hosted // that the host has
 		want              string        // words of why it is refused; empty: it is allowed
 	}{
-		{name: "a process", policy: "", job: "command: a.py", process: true},
-		{name: "no processes", policy: "where runtime='docker'", job: "command: a.py", process: true, want: "does not allow it, as "},
-		{name: "no jobs", policy: "where task.type='RUN_SWARM'", job: "command: a.py", process: true, want: "does not allow it, as "},
+		{name: "a process", policy: "", job: "command: python3 -m a", process: true},
+		{name: "no processes", policy: "where runtime='docker'", job: "command: python3 -m a", process: true, want: "does not allow it, as "},
+		{name: "no jobs", policy: "where task.type='RUN_SWARM'", job: "command: python3 -m a", process: true, want: "does not allow it, as "},
 		{name: "a container", policy: "where image.reference='i:1'", job: "image: i:1"},
 		{name: "another image", policy: "where image.reference='i:2'", job: "image: i:1", want: "does not allow it, as "},
 		{name: "the host's network", job: "image: i:1\nnetwork: host", want: "asks for the network \"host\""},
@@ -59,18 +59,20 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "CPUs of it and another", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nresources: {cpu: 2}", earlier: others(ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 500})},
 		{name: "CPUs of it and others", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nresources: {cpu: 2}", earlier: others(ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 600}), want: "asks for 3.1 CPUs"},
 		{name: "memory of it and another", policy: "\nlimits: {memory: 1GiB}", job: "image: i:1\nresources: {memory: 1GiB}", earlier: others(ledger.Needs{Memory: 1}), want: "bytes of memory"},
-		{name: "beside what takes all", job: "command: a.py\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{}), want: "members of assignment 1, and one of the two does not say"},
-		{name: "all beside another", job: "command: a.py", process: true, earlier: others(ledger.Needs{MilliCPU: 1}), want: "members of assignment 1, and one of the two does not say"},
-		{name: "beside another", job: "command: a.py\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{MilliCPU: 1})},
-		{name: "limits of processes", policy: "\nlimits: {cpus: 3}", job: "command: a.py", process: true, want: "can't hold what it runs to"},
+		{name: "beside what takes all", job: "command: python3 -m a\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{}), want: "members of assignment 1, and one of the two does not say"},
+		{name: "all beside another", job: "command: python3 -m a", process: true, earlier: others(ledger.Needs{MilliCPU: 1}), want: "members of assignment 1, and one of the two does not say"},
+		{name: "beside another", job: "command: python3 -m a\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{MilliCPU: 1})},
+		{name: "limits of processes", policy: "\nlimits: {cpus: 3}", job: "command: python3 -m a", process: true, want: "can't hold what it runs to"},
 		{name: "a container as process", job: "image: i:1", process: true, want: "this host runs jobs as processes"},
-		{name: "a process in a container", job: "command: a.py", want: "it has no image, and this host runs jobs in containers"},
+		{name: "a process in a container", job: "command: python3 -m a", want: "it has no image, and this host runs jobs in containers"},
 		{name: "two images", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "has another image than group r"},
-		{name: "a secret", policy: gives, job: "command: a.py\nsecrets: [KEY]", process: true},
-		{name: "one that no sentence gives", job: "command: a.py\nsecrets: [KEY]", process: true, want: "asks for the secret \"KEY\", which this host does not give to it"},
-		{name: "one of another group than this host's", policy: "", job: "command: a.py\nnetwork: host\ngroups: [{name: r}, {name: s, secrets: [KEY]}]", process: true},
+		{name: "a secret", policy: gives, job: "command: python3 -m a\nsecrets: [KEY]", process: true},
+		{name: "one that no sentence gives", job: "command: python3 -m a\nsecrets: [KEY]", process: true, want: "asks for the secret \"KEY\", which this host does not give to it"},
+		{name: "one of another group than this host's", policy: "", job: "command: python3 -m a\nnetwork: host\ngroups: [{name: r}, {name: s, secrets: [KEY]}]", process: true},
 		{name: "one that the host lacks", policy: gives, job: "image: i:1\nsecrets: [{name: NONE, as: file}]", want: "this host has no secret \"NONE\": its owner puts a file of that name"},
-		{name: "another job", job: "command: a.py", process: true, change: func(h *task.Hosted) { h.Retries++ }, want: "what was signed is not the job"},
+		{name: "a program of the host", job: "command: rm -rf /", process: true, want: "group node: it runs \"rm\", and a process runs Python"},
+		{name: "code of another", job: "command: python3 -m a\nenv: {LD_PRELOAD: /x}", process: true, want: "its env sets \"LD_PRELOAD\""},
+		{name: "another job", job: "command: python3 -m a", process: true, change: func(h *task.Hosted) { h.Retries++ }, want: "what was signed is not the job"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host "+tt.policy+"\n"), "a.example")

@@ -63,7 +63,11 @@ func signedOf(w *framework.World, body []byte) Signed {
 	if len(q.Hosts) == 0 {
 		q.Hosts = []string{"any"}
 	}
-	if err := jobrequest.Hold(q, body); err != nil {
+	err := jobrequest.Hold(q, body)
+	if err == nil {
+		err = fitsHosts(w)
+	}
+	if err != nil {
 		s.Refused = err.Error()
 	}
 	return s

@@ -95,11 +95,15 @@ groups: [{name: a, hosts: [z, y]}]
 // What would be signed is shown, or why no host would go by it.
 func TestShowsWhatIsSigned(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"whoever takes jobs", "name: x\ncommand: a\nreplicas: 2\n", "groups, each with how many have to succeed of how many: node 2/2\ngroups start: together\nhosts: those that take jobs then\nrestarts: 0\nall ready after being placed within: 10m\nends at the latest after: 30d\n"},
+		{"whoever takes jobs", "name: x\ncommand: python3 -m a\nreplicas: 2\n", "groups, each with how many have to succeed of how many: node 2/2\ngroups start: together\nhosts: those that take jobs then\nrestarts: 0\nall ready after being placed within: 10m\nends at the latest after: 30d\n"},
 		{"together, for a time", "name: x\nimage: i\nends: {ttl: 4h}\nready_timeout: 1m\n", "groups, each with how many have to succeed of how many: node 1/1\ngroups start: together\nhosts: those that take jobs then, all members on one of them\nrestarts: 0\nall ready after being placed within: 1m\nends at the latest after: 30d\nends with success after all were ready for: 4h\n"},
 		{
-			"named", "name: x\ncommand: a\nnetwork: host\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: a, hosts: [y, x]}, {name: b, replicas: 2, min_success: 1}]\n",
+			"named", "name: x\ncommand: python3 -m a\nnetwork: host\nrestarts: 2\ntimeout: 1h\nstart: in-order\ngroups: [{name: a, hosts: [y, x]}, {name: b, replicas: 2, min_success: 1}]\n",
 			"groups, each with how many have to succeed of how many: a 1/1, b 1/2\ngroups start: each when the one before is ready\nhosts: x, y\nrestarts: 2\nall ready after being placed within: 10m\nends at the latest after: 1h\n",
+		},
+		{
+			"what a process may not be", "name: x\ncommand: rm -rf /\n",
+			"nothing, as hosts would not carry it out: job x, group node: it runs \"rm\", and a process runs Python and executable files of the job's source alone: run it in a container with image\n",
 		},
 		{
 			"on hosts apart", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: a, hosts: [x]}, {name: b, hosts: [y]}]\n",
@@ -303,6 +307,8 @@ func TestAPlanIsOfWhatHostsRun(t *testing.T) {
 		"command: [a, '${TYPO}']":                                "group node: command has ${TYPO}, which nothing sets here",
 		"replicas: 2\ncommand: [a, '${SWARM_WORK_DIR}']":         "group node: command has ${SWARM_WORK_DIR}, which nothing sets here",
 		"command: a\nartifacts: {dir: /a}":                       "it asks for artifacts, which",
+		"command: rm -rf /":                                      "group node: it runs \"rm\", and a process runs",
+		"command: python3 -m a\nenv: {LD_PRELOAD: /x}":           "group node: its env sets \"LD_PRELOAD\"",
 		"groups: [{name: r, image: i:1}, {name: s, image: i:2}]": "group s has another image than group r",
 		"groups: [{name: r, image: i:1}, {name: s, command: a}]": "some of its groups have an image and others none",
 	} {

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/work/jobcommand"
 )
 
 // Plan is a job as it is started: the task that it becomes, and what is signed.
@@ -76,7 +77,19 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 	if len(q.Hosts) == 0 {
 		q.Hosts = []string{"any"}
 	}
-	return p, jobrequest.Hold(q, body)
+	if err := jobrequest.Hold(q, body); err != nil {
+		return nil, err
+	}
+	return p, fitsHosts(w)
+}
+
+// fitsHosts refuses a job that hosts would refuse, whatever their owners say.
+func fitsHosts(w *framework.World) error {
+	image, err := jobrequest.Image(w)
+	if err != nil {
+		return err
+	}
+	return jobcommand.Fits(w, image == "")
 }
 
 // runnable refuses a job of which a member has no program wherever it is placed, as one that names a variable that nothing sets: hosts find that out

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/jobcommand"
 	"github.com/swarmd/swarmd/internal/work/localimage"
 	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/internal/work/volume"
@@ -165,7 +166,7 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	if m.group.Image == "" {
 		return s, errors.New("it has no image, and this host runs jobs in containers: name one")
 	}
-	if err := checkEnv(withSecrets(m.group), false); err != nil {
+	if err := jobcommand.CheckEnv(m.group, false); err != nil {
 		return s, err
 	}
 	s = container.Spec{

@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/jobcommand"
 	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
@@ -120,7 +121,7 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	if m.group.Image != "" {
 		return o, errors.New("it runs in a container, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
 	}
-	if err := checkEnv(withSecrets(m.group), true); err != nil {
+	if err := jobcommand.CheckEnv(m.group, true); err != nil {
 		return o, err
 	}
 	source := filepath.Join(dir, sourceDir)
@@ -155,26 +156,26 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 
 // resolve finds the program of a command on this host. It blocks while Pythons are tried.
 func (p *Processes) resolve(ctx context.Context, m member, words []string, source string) ([]string, error) {
-	c, err := commandFor(words, m.job.Source)
+	c, err := jobcommand.ForHost(words, m.job.Source)
 	if err != nil {
 		return nil, err
 	}
-	if c.python == "" {
-		return append([]string{filepath.Join(source, filepath.FromSlash(c.file))}, c.words...), nil
+	if c.Python == "" {
+		return append([]string{filepath.Join(source, filepath.FromSlash(c.File))}, c.Words...), nil
 	}
 	module, remedy := needs(m.job.Framework)
-	if module == "" && c.file != "" {
-		module, remedy = launch.Framework(launch.PlatformOf(filepath.Join(source, filepath.FromSlash(c.file))))
+	if module == "" && c.File != "" {
+		module, remedy = launch.Framework(launch.PlatformOf(filepath.Join(source, filepath.FromSlash(c.File))))
 	}
 	explicit := ""
-	if c.python != "python" && c.python != "python3" {
-		explicit = c.python
+	if c.Python != "python" && c.Python != "python3" {
+		explicit = c.Python
 	}
 	python, err := launch.FindImporting(ctx, module, remedy, explicit, p.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	return append([]string{python}, c.words...), nil
+	return append([]string{python}, c.Words...), nil
 }
 
 // needs is the module that programs of a framework import, and how a host gets it; empty: none.

@@ -35,15 +35,6 @@ func hasFiles(w *framework.World, group string) bool {
 	})
 }
 
-// withSecrets are the variables that a group has of its own, with the names of those that are secrets.
-func withSecrets(g framework.Group) []jobfile.Var {
-	all := slices.Clone(g.Env)
-	for _, name := range asEnv(g.Secrets) {
-		all = append(all, jobfile.Var{Name: name})
-	}
-	return all
-}
-
 // files are the secrets that a member has as files.
 func files(host secret.Dir, all []jobfile.Secret) (found []jobfile.File, err error) {
 	for _, s := range all {

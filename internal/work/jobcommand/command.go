@@ -1,4 +1,5 @@
-package runjob
+// Package jobcommand is what the programs of jobs may be on a host, beside what its owner says of them.
+package jobcommand
 
 import (
 	"errors"
@@ -7,19 +8,23 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
-// command is what a member runs as a process of its host: Python with a file of the job's source or with a module, or an executable file of the
+// Command is what a member runs as a process of its host: Python with a file of the job's source or with a module, or an executable file of the
 // source. A job names no other program of the host.
-type command struct {
-	python string   // the interpreter's name; empty: file is run
-	file   string   // of the source, with slashes; empty: a module
-	words  []string // behind the interpreter, or behind the file
+type Command struct {
+	Python string   // the interpreter's name; empty: File is run
+	File   string   // of the source, with slashes; empty: a module
+	Words  []string // behind the interpreter, or behind the file
 }
+
+// maxSaid bounds what is said of a word, in bytes.
+const maxSaid = 160
 
 var (
 	pythonName = regexp.MustCompile(`^python[0-9.]*$`)
@@ -29,8 +34,8 @@ var (
 // torchrun is a command that Python packages install; as a module it runs in the Python that has torch.
 var torchrun = []string{"python3", "-m", "torch.distributed.run"}
 
-// commandFor reads the words of a program.
-func commandFor(words []string, source []jobfile.File) (c command, err error) {
+// ForHost reads the words of a program.
+func ForHost(words []string, source []jobfile.File) (c Command, err error) {
 	if len(words) == 0 {
 		return c, errors.New("it has no command")
 	}
@@ -43,25 +48,25 @@ func commandFor(words []string, source []jobfile.File) (c command, err error) {
 	if !pythonName.MatchString(path.Base(words[0])) {
 		return ownFile(words, source)
 	}
-	c.python, words = path.Base(words[0]), words[1:] // the host's own of that name
+	c.Python, words = path.Base(words[0]), words[1:] // the host's own of that name
 	for len(words) > 0 && words[0] == "-u" {         // PYTHONUNBUFFERED says so anyway
 		words = words[1:]
 	}
 	switch {
 	case len(words) > 1 && words[0] == "-m" && moduleName.MatchString(words[1]):
-		c.words = words
+		c.Words = words
 		return c, nil
 	case len(words) > 0:
 		if f := fileOf(words[0], source); f != nil {
-			c.file, c.words = f.Path, append([]string{f.Path}, words[1:]...)
+			c.File, c.Words = f.Path, append([]string{f.Path}, words[1:]...)
 			return c, nil
 		}
 	}
-	return c, fmt.Errorf("it gives %s no file of the job's source and no module (-m NAME), and a process runs nothing else: write python3 FILE, or run it in a container with image", c.python)
+	return c, fmt.Errorf("it gives %s no file of the job's source and no module (-m NAME), and a process runs nothing else: write python3 FILE, or run it in a container with image", c.Python)
 }
 
 // ownFile is a program of the job's source.
-func ownFile(words []string, source []jobfile.File) (c command, err error) {
+func ownFile(words []string, source []jobfile.File) (c Command, err error) {
 	f := fileOf(words[0], source)
 	switch {
 	case f == nil:
@@ -69,7 +74,7 @@ func ownFile(words []string, source []jobfile.File) (c command, err error) {
 	case !f.Exec:
 		return c, fmt.Errorf("it runs %s, which is not executable: chmod +x it in the job's source", f.Path)
 	}
-	return command{file: f.Path, words: words[1:]}, nil
+	return Command{File: f.Path, Words: words[1:]}, nil
 }
 
 // fileOf is a file of the source that a word names from its folder; nil: it names none.
@@ -81,9 +86,15 @@ func fileOf(word string, source []jobfile.File) *jobfile.File {
 	return &source[i]
 }
 
-// checkEnv refuses variables of a job that would change what a program is, or what of its host it has.
-func checkEnv(env []jobfile.Var, process bool) error {
-	for _, v := range env {
+// CheckEnv refuses variables of a group, also those that are secrets, that would change what a program is, or what of its host it has.
+func CheckEnv(g framework.Group, process bool) error {
+	all := slices.Clone(g.Env)
+	for _, s := range g.Secrets {
+		if !s.File {
+			all = append(all, jobfile.Var{Name: s.Name})
+		}
+	}
+	for _, v := range all {
 		why := ""
 		switch taskenv.Judge(v.Name, v.Value, process) {
 		case taskenv.Free:

@@ -1,0 +1,49 @@
+package jobcommand_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/work/jobcommand"
+)
+
+// TestFits: what no host runs is known before anybody is asked about it, of each group.
+func TestFits(t *testing.T) {
+	for _, tt := range []struct {
+		name, job string
+		container bool
+		want      string // in the error; empty: it fits
+	}{
+		{name: "a file", job: "command: p.py"},
+		{name: "with variables", job: "command: 'p.py ${SWARM_MAIN_IP} ${WHERE}'\nenv: {WHERE: '${SWARM_WORK_DIR}/x'}\nwork_dir: w"},
+		{name: "Dask", job: "framework: dask\ncommand: p.py\nreplicas: 3"},
+		{name: "torchrun", job: "framework: pytorch\ncommand: torchrun p.py"},
+		{name: "a program of the host", job: "command: rm -rf /", want: `job x, group node: it runs "rm", and a process runs Python and executable files of the job's source alone`},
+		{name: "in a container", job: "command: rm -rf /\nimage: i", container: true},
+		{name: "the image's own", job: "image: i", container: true},
+		{name: "of the second group", job: "groups: [{name: r, replicas: 2, command: p.py}, {name: s, command: p.sh}]", want: "group s: it runs p.sh, which is not executable"},
+		{name: "a question", job: "command: p.py\nready: {command: test -f /x}", want: `its ready.command: it runs "test"`},
+		{name: "what loads code", job: "command: p.py\nenv: {LD_PRELOAD: /x}", want: `its env sets "LD_PRELOAD"`},
+		{name: "what loads code in a container", job: "image: i\nenv: {LD_PRELOAD: /x}", container: true},
+		{name: "GPUs", job: "image: i\nenv: {CUDA_VISIBLE_DEVICES: '0'}", container: true, want: "says which GPUs"},
+		{name: "a variable that nothing sets", job: "command: 'p.py ${TYPO}'", want: "command has ${TYPO}, which nothing sets here"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j, err := jobfile.Read("f", []byte("name: x\n"+tt.job+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.Source = []jobfile.File{{Path: "p.py"}, {Path: "p.sh"}}
+			w, err := framework.WorldOf(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = jobcommand.Fits(w, !tt.container)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
