@@ -47,7 +47,7 @@ var ranks = []struct {
 
 // testOnly are packages for tests: they may import what they exercise, and only tests and each other import them.
 var testOnly = []string{
-	"internal/chaos", "internal/chaos/cmd/chaos", "internal/e2e", "internal/e2e/deploy", "internal/e2e/docker", "internal/e2e/e2etest", "internal/e2e/images", "internal/e2e/links", "internal/e2e/published", "internal/e2e/ranks", "internal/e2e/spire", "internal/meta", "identity/gatetest", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest", "node/nodetest/slots", "node/survive", "merge/mergetest",
+	"internal/chaos", "internal/chaos/cmd/chaos", "internal/e2e", "internal/e2e/deploy", "internal/e2e/docker", "internal/e2e/e2etest", "internal/e2e/images", "internal/e2e/jobs", "internal/e2e/links", "internal/e2e/published", "internal/e2e/ranks", "internal/e2e/spire", "internal/meta", "identity/gatetest", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest", "node/nodetest/slots", "node/survive", "merge/mergetest",
 	"identity/spire/spiretest", "internal/launch/enginetest", "internal/launch/isolation", "internal/terminal/terminaltest",
 }
 
