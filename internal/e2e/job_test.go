@@ -83,6 +83,7 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.says(0, "get job status alone", "end         member_failed", "exited  -      2 ")
 	w.says(6, "cancel job alone", "it has ended already")
 	w.endsOtherwise()
+	w.endsInTime()
 	stop()
 }
 

@@ -64,6 +64,9 @@ func TestJobsOfContainers(t *testing.T) {
 	if out := ctl(1, "run", "job", "-f", job("open", "command: train.py 0", "network: host")); !strings.Contains(out, `asks for the network "host"`) {
 		t.Errorf("the host's network:\n%s", out)
 	}
+	if out := ctl(0, "get", "job", "status", "open"); !strings.Contains(out, "end         refused") || !says(ctl(0, "audit"), "failed", "open.", "refused: ") {
+		t.Errorf("a job that its host refused:\n%s", out)
+	}
 
 	ctl(0, "run", "job", job("long", "command: train.py 1000", "grace: 1s"))
 	ready := func() bool { return strings.Count(ctl(0, "get", "job", "status", "long"), " ready ") == 2 }
