@@ -62,7 +62,11 @@ func ForHost(words []string, source []jobfile.File) (c Command, err error) {
 			return c, nil
 		}
 	}
-	return c, fmt.Errorf("it gives %s no file of the job's source and no module (-m NAME), and a process runs nothing else: write python3 FILE, or run it in a container with image", c.Python)
+	given := "nothing"
+	if len(words) > 0 {
+		given = fmt.Sprintf("%q", text.Clip(words[0], maxSaid))
+	}
+	return c, fmt.Errorf("it gives %s %s, and a process runs files of the job's source and modules (-m NAME) alone: write %s FILE, or run it in a container with image", c.Python, given, c.Python)
 }
 
 // ownFile is a program of the job's source.

@@ -24,6 +24,8 @@ func TestFits(t *testing.T) {
 		{name: "in a container", job: "command: rm -rf /\nimage: i", container: true},
 		{name: "the image's own", job: "image: i", container: true},
 		{name: "of the second group", job: "groups: [{name: r, replicas: 2, command: p.py}, {name: s, command: p.sh}]", want: "group s: it runs p.sh, which is not executable"},
+		{name: "a file that is not there", job: "command: q.py", want: "it gives python3 \"q.py\", and a process runs files of the job's source and modules (-m NAME) alone"},
+		{name: "no file", job: "command: python3", want: "it gives python3 nothing, and"},
 		{name: "a question", job: "command: p.py\nready: {command: test -f /x}", want: `its ready.command: it runs "test"`},
 		{name: "what loads code", job: "command: p.py\nenv: {LD_PRELOAD: /x}", want: `its env sets "LD_PRELOAD"`},
 		{name: "what loads code in a container", job: "image: i\nenv: {LD_PRELOAD: /x}", container: true},
