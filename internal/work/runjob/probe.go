@@ -64,6 +64,7 @@ type prober struct {
 type probed struct {
 	ready bool
 	why   string    // words to why it is not, if there is something to be done
+	vain  int       // how often it was asked and was not
 	next  time.Time // not before this is it asked again
 }
 
@@ -85,6 +86,9 @@ func (p *prober) ready(ctx context.Context, l work.Label, q question, run func(c
 		ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 		x.ready, x.why = q.ask(ctx, run)
 		cancel()
+		if x.vain++; x.vain > 1 && !x.ready && x.why == "" { // programs take their time to begin
+			x.why = q.inVain()
+		}
 		x.next = now.Add(q.Period)
 		p.mu.Lock()
 		p.all[l] = &x
@@ -123,6 +127,19 @@ func (q question) ask(ctx context.Context, run func(ctx context.Context, command
 	}
 	host, _, _ := strings.Cut(q.Page, "/")
 	return false, q.outOfReach(host)
+}
+
+// inVain says what a member has not answered.
+func (q question) inVain() string {
+	switch {
+	case len(q.Command) > 0:
+		return "its ready.command has not ended with 0 yet"
+	case q.Listens != "":
+		return fmt.Sprintf("nothing answers on %s yet: have the program listen there, on ${SWARM_NODE_IP} or 0.0.0.0 and not on loopback", q.Listens)
+	case q.Count != "":
+		return fmt.Sprintf("http://%s does not say yet that %s is %d", q.Page, q.Count, q.AtLeast)
+	}
+	return fmt.Sprintf("there is no page http://%s yet", q.Page)
 }
 
 // outOfReach says so of a member that did not answer because this process is not where the engine's networks are, as in a container of its own or

@@ -2,10 +2,14 @@ package runjob
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/work"
 )
 
 // TestPages holds which answers of a page mean that what it counts is there.
@@ -60,6 +64,35 @@ func TestWhoCanNotBeAsked(t *testing.T) {
 	} {
 		if ready, why := tt.q.ask(ctx, nil); ready || !strings.Contains(why, tt.want) || (why == "") != (tt.want == "") {
 			t.Errorf("%+v: %v, %q", tt.q, ready, why)
+		}
+	}
+}
+
+// TestWhoIsAskedInVain: from the second time on it is said what a member has not answered, and no more once it has.
+func TestWhoIsAskedInVain(t *testing.T) {
+	var answers error
+	run := func(context.Context, []string) error { return answers }
+	for _, tt := range []struct {
+		q    question
+		want string
+	}{
+		{question{Command: []string{"x"}}, "its ready.command has not ended with 0 yet"},
+		{question{Listens: "127.0.0.1:1"}, "nothing answers on 127.0.0.1:1 yet: have the program listen there"},
+		{question{Page: "127.0.0.1:1/json", Count: "workers", AtLeast: 2}, "http://127.0.0.1:1/json does not say yet that workers is 2"},
+		{question{Page: "127.0.0.1:1/"}, "there is no page http://127.0.0.1:1/ yet"},
+	} {
+		var p prober
+		tt.q.Timeout = time.Minute
+		answers = errors.New("exit code 1")
+		if ready, why := p.ready(t.Context(), work.Label{}, tt.q, run); ready || why != "" {
+			t.Errorf("%+v: %v, %q the first time", tt.q, ready, why)
+		}
+		if ready, why := p.ready(t.Context(), work.Label{}, tt.q, run); ready || !strings.HasPrefix(why, tt.want) {
+			t.Errorf("%+v: %v, %q, want %q", tt.q, ready, why, tt.want)
+		}
+		answers = nil
+		if ready, why := p.ready(t.Context(), work.Label{}, tt.q, run); len(tt.q.Command) > 0 && (!ready || why != "") {
+			t.Errorf("%+v: %v, %q when it answers", tt.q, ready, why)
 		}
 	}
 }
