@@ -198,11 +198,13 @@ func exitOf(ctx context.Context, e *engine.Engine, x container.Summary) (s work.
 		s.Text = "it was killed for memory: raise memory under resources, or under limits in its host's policy"
 	case info.State.Error != "":
 		s.Text = work.LastLines([]string{info.State.Error})
+	default:
+		s.Text = signalWords(info.State.ExitCode)
 	}
 	if s.Code == 0 {
 		s.Code = unknownCode
 	}
-	s.Said = work.LastLines(e.LastLines(ctx, x.ID))
+	s.Said = withRemedy(work.LastLines(e.LastLines(ctx, x.ID)), "name an image that has it")
 	return s, nil
 }
 

@@ -285,7 +285,8 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 	code, _ := detached.ExitNoted(filepath.Join(dir, exitFile))
 	s := work.Status{State: task.Exited, Code: int32(code)} //nolint:gosec // an exit code
 	if code != 0 {
-		s.Said = work.LastLines(detached.LastLines(filepath.Join(dir, outputFile)))
+		s.Text = signalWords(code)
+		s.Said = withRemedy(work.LastLines(detached.LastLines(filepath.Join(dir, outputFile))), "have it installed for this host's Python, or run the job in containers")
 	}
 	return s
 }
