@@ -48,6 +48,9 @@ func lastBytes(file string, most int) []byte {
 	return raw
 }
 
+// LeftOut stands for lines that nobody was handed: the program printed faster than they were read, and they are not kept any more.
+const LeftOut = "(what was printed here is left out: it came faster than it was read)"
+
 // Printed hands out the last lines of a file, and those that follow until over says that there are no more.
 func Printed(ctx context.Context, file string, tail int, follow bool, over func() bool, emit func(line string) error) error {
 	f, err := openTail(file, tail)
@@ -57,51 +60,118 @@ func Printed(ctx context.Context, file string, tail int, follow bool, over func(
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
-	said := &text.Lines{Emit: emit}
+	r := &reader{file: file, at: f, said: &text.Lines{Emit: emit}}
+	defer r.close()
 	for {
 		last := !follow || over() // before what is read: what is printed until then is seen
-		next, err := after(f, file)
-		if err == nil {
-			err = upTo(ctx, said, f)
+		if err := r.keepUp(); err != nil {
+			return err
 		}
+		whole, err := r.read(ctx)
 		switch {
-		case err != nil && next != nil:
-			return errors.Join(err, next.Close())
 		case err != nil:
 			return err
-		case next != nil: // nothing was added to f any more, and all of it was read
-			_ = f.Close()
-			f = next
+		case !whole && ctx.Err() == nil:
+			continue
+		case r.next != nil && ctx.Err() == nil:
+			if err := r.turn(); err != nil {
+				return err
+			}
 			continue
 		case last:
-			return said.Rest()
+			return r.said.Rest()
 		}
 		pause := time.NewTimer(readEach)
 		select {
 		case <-ctx.Done():
 			pause.Stop()
-			return said.Rest()
+			return r.said.Rest()
 		case <-pause.C:
 		}
 	}
 }
 
-// after opens the file if it has begun anew and f is the part before; else it returns nil.
-func after(f *os.File, file string) (*os.File, error) {
-	next, err := os.Open(file)
+// reader reads an output that may begin anew while it does, and be removed.
+type reader struct {
+	file    string
+	at      *os.File // what is read
+	next    *os.File // the newest part, if that is another
+	skipped bool     // there were others between the two
+	said    *text.Lines
+}
+
+func (r *reader) close() {
+	_ = r.at.Close()
+	if r.next != nil {
+		_ = r.next.Close()
+	}
+}
+
+// keepUp opens the newest part of the output, so that it can be read also when it is not there any more.
+func (r *reader) keepUp() error {
+	newest, err := os.Open(r.file)
 	if errors.Is(err, fs.ErrNotExist) { // it is about to begin, or was removed
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	was, err1 := f.Stat()
-	is, err2 := next.Stat()
-	if err := errors.Join(err1, err2); err != nil || os.SameFile(was, is) {
-		return nil, errors.Join(err, next.Close())
+	known := r.at
+	if r.next != nil {
+		known = r.next
 	}
-	return next, nil
+	if same, err := sameFile(known, newest); err != nil || same {
+		return errors.Join(err, newest.Close())
+	}
+	if r.next != nil {
+		r.skipped = true
+		_ = r.next.Close()
+	} else if before, err := os.Open(Before(r.file)); err == nil {
+		same, err := sameFile(r.at, before)
+		r.skipped = err == nil && !same
+		_ = before.Close()
+	}
+	r.next = newest
+	return nil
+}
+
+func sameFile(a, b *os.File) (bool, error) {
+	x, err1 := a.Stat()
+	y, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(x, y), errors.Join(err1, err2)
+}
+
+// turn goes on with the newest part when all before it was read.
+func (r *reader) turn() error {
+	_ = r.at.Close()
+	r.at, r.next = r.next, nil
+	if !r.skipped {
+		return nil
+	}
+	r.skipped = false
+	return errors.Join(r.said.Rest(), r.said.Emit(LeftOut))
+}
+
+// readMost is how much is read before it is looked whether the output has begun anew, in bytes.
+const readMost = 1 << 20
+
+// read hands on what is there, some of it at a time, and reports whether that was all.
+func (r *reader) read(ctx context.Context) (whole bool, err error) {
+	buf := make([]byte, 32<<10)
+	for n := 0; n < readMost && ctx.Err() == nil; {
+		m, err := r.at.Read(buf)
+		if _, err := r.said.Write(buf[:m]); err != nil {
+			return false, err
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		n += m
+	}
+	return false, nil
 }
 
 // openTail opens an output where its last lines begin: in the file, or in the part before.
@@ -161,22 +231,4 @@ func toTail(f *os.File, tail int) (missing int, err error) {
 	}
 	_, err = f.Seek(from+int64(at)+1, io.SeekStart)
 	return missing, err
-}
-
-// upTo copies what is there, until ctx ends.
-func upTo(ctx context.Context, to io.Writer, f io.Reader) error {
-	buf := make([]byte, 32<<10)
-	for ctx.Err() == nil {
-		n, err := f.Read(buf)
-		if _, err := to.Write(buf[:n]); err != nil {
-			return err
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

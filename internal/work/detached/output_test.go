@@ -2,6 +2,7 @@ package detached_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,5 +112,35 @@ func TestAnOutputThatBeginsAnew(t *testing.T) {
 	}
 	if got := strings.Join(detached.LastLines(file), " "); got != "ree four five" {
 		t.Errorf("the last lines are %q", got)
+	}
+}
+
+// TestAnOutputThatIsFasterThanItsReader: who follows one that begins anew several times meanwhile is told so, and handed its end, also if it was
+// removed by then.
+func TestAnOutputThatIsFasterThanItsReader(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "0.log")
+	put := func(text string) {
+		if err := errors.Join(os.RemoveAll(detached.Before(file)), os.Rename(file, detached.Before(file))); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	put("one\ntwo\n")
+	var got []string
+	over := false
+	if err := detached.Printed(t.Context(), file, 9, true, func() bool { return over }, func(line string) error {
+		switch got = append(got, line); line {
+		case "one":
+			put("three\n")
+			put("four\n")
+		case detached.LeftOut:
+			over = true
+			return os.RemoveAll(filepath.Dir(file))
+		}
+		return nil
+	}); err != nil || !slices.Equal(got, []string{"one", "two", detached.LeftOut, "four"}) {
+		t.Errorf("%q, %v", got, err)
 	}
 }
