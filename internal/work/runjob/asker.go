@@ -21,9 +21,12 @@ import (
 // askOption has this program ask a member whether it is ready, by the command of its order.
 const askOption = "--ask"
 
+// localVariable marks all processes of a swarm of `swarmctl local`, by which those are found and ended that a killed one has left.
+const localVariable = "SWARM_LOCAL_ID"
+
 // own is a command of this program's on the order in a directory.
 func (p *Processes) own(ctx context.Context, dir string, more ...string) (*exec.Cmd, error) {
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(), scopeVariable+"="+p.Scope)})
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(localVariable), scopeVariable+"="+p.Scope)})
 	if err != nil {
 		return nil, err
 	}

@@ -138,6 +138,9 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 		extra = append(extra, v.Name+"="+v.Value)
 	}
 	extra = append(extra, ownVariable+"="+dir)
+	if id := os.Getenv(localVariable); id != "" {
+		extra = append(extra, localVariable+"="+id)
+	}
 	if o.Env, err = launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: extra}); err != nil {
 		return o, err
 	}

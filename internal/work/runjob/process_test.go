@@ -464,3 +464,32 @@ func TestWhatIsDamagedIsEnded(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestMembersOfALocalSwarm: the keeper and its program have the mark of their swarm, by which what a killed one has left is found.
+func TestMembersOfALocalSwarm(t *testing.T) {
+	h := newHost(t)
+	t.Setenv("SWARM_LOCAL_ID", h.dir)
+	p := h.processes()
+	j := one(python("import os, time", "print(os.environ['SWARM_LOCAL_ID'], flush=True)", "time.sleep(1000)"), "command: train.py", "grace: 1s")
+	started(t, p, j)
+	live, err := registry.List(scope)
+	if err != nil || len(live) != 1 {
+		t.Fatalf("%+v, %v", live, err)
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", live[0].PID))
+	if err != nil || !slices.Contains(strings.Split(string(raw), "\x00"), "SWARM_LOCAL_ID="+h.dir) {
+		t.Errorf("the keeper's environment: %q, %v", raw, err)
+	}
+	var said []string
+	for len(said) == 0 {
+		if err := p.Print(t.Context(), j.Label, 10, false, func(_, line string) error {
+			said = append(said, line)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said[0] != h.dir {
+		t.Errorf("the program has %q", said)
+	}
+}

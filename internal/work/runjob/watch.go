@@ -78,7 +78,7 @@ func (w *Watch) begin() error {
 			return err
 		}
 	}
-	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(engineVariables...), scopeVariable+"="+w.Scope)})
+	env, err := launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: append(detached.Passed(append(engineVariables, localVariable)...), scopeVariable+"="+w.Scope)})
 	if err != nil {
 		return err
 	}
