@@ -15,16 +15,20 @@ func overfull(s *state.State) string {
 	type load struct {
 		cpus, gpus, members uint32
 		all, alone          map[string]bool // assignments
+		ports               map[uint32]int
 	}
 	hosts := map[string]*load{}
 	for id, a := range s.Tasks.Whole().Assignments {
+		begun := map[string]bool{}
 		for _, m := range a.Members {
+			first := !begun[m.Group]
+			begun[m.Group] = true
 			if m.Cleaned || !a.Live() {
 				continue
 			}
 			l := hosts[m.Node]
 			if l == nil {
-				l = &load{all: map[string]bool{}, alone: map[string]bool{}}
+				l = &load{all: map[string]bool{}, alone: map[string]bool{}, ports: map[uint32]int{}}
 				hosts[m.Node] = l
 			}
 			l.members++
@@ -37,11 +41,24 @@ func overfull(s *state.State) string {
 				}
 				if g.Name == m.Group {
 					l.cpus, l.gpus = l.cpus+g.Needs.MilliCPU, l.gpus+g.Needs.GPUs
+					for _, p := range g.Ports {
+						l.ports[p]++
+					}
+					if first {
+						for _, p := range g.FirstPorts {
+							l.ports[p]++
+						}
+					}
 				}
 			}
 		}
 	}
 	for host, l := range hosts {
+		for p, n := range l.ports {
+			if n > 1 {
+				return fmt.Sprintf("%d members on %s listen to port %d, of %v", n, host, p, l.all)
+			}
+		}
 		o := s.Nodes[host].Offer
 		if l.cpus > o.CPUs*1000 || l.gpus > o.GPUs || l.members > task.MaxHosted || len(l.alone) > 0 && len(l.all) > 1 {
 			return fmt.Sprintf("%s offers %d CPUs and %d GPUs, and members take %d and %d of %v, of which %v should be alone", host, o.CPUs, o.GPUs, l.cpus, l.gpus, l.all, l.alone)
@@ -100,6 +117,46 @@ func TestAJobThatNoHostCanHave(t *testing.T) {
 		const want = "one host for 4 members, of group worker each with 1.5 CPUs: swop-000 has room for 2, swop-001 has room for 2"
 		if a := s.over("7", 5*time.Minute); a.End != task.EndNoCapacity || a.Reason != "timed out after 1m0s, waiting: "+want {
 			t.Errorf("%s: %s", a.End, a.Reason)
+		}
+	})
+}
+
+// TestMembersThatListenToOnePort are on several hosts, or one waits for the other: of a job, and of two.
+func TestMembersThatListenToOnePort(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate, h.cpus = hang, 8
+			h.listens(task.DefaultTaskrunner, 1)
+		}
+		listens := func(members uint32, each, first []uint32) func(*task.Request) {
+			return func(q *task.Request) {
+				q.Groups = []task.Group{{Name: "node", Peers: members, Least: members, Needs: ledger.Needs{MilliCPU: 500}, Ports: each, FirstPorts: first}}
+				q.TimeoutMS = 900_000
+			}
+		}
+		s.job("5", 0, listens(2, nil, []uint32{29400})) // its second member does not listen to it
+		s.job("6", 0, listens(2, nil, []uint32{29400}))
+		s.job("7", 0, listens(1, nil, []uint32{29400}))
+		s.job("8", 0, listens(2, []uint32{9000}, nil))
+		s.job("9", 0, listens(3, []uint32{9001}, nil))
+		s.run(20 * time.Second)
+		for id, want := range map[string]string{"5": "0 1", "6": "1 0", "8": "0 1"} {
+			if a := s.assignment(id); a.Phase != task.Running || on(a) != want {
+				t.Errorf("%s is %s, on %s, want %s: %s", id, a.Phase, on(a), want, a.Wants)
+			}
+		}
+		for id, want := range map[string]string{
+			"7": "hosts for 1 member with 0.5 CPUs: swop-000 has a member of assignment 5 that listens to port 29400, swop-001 has a member of assignment 6 that listens to port 29400",
+			"9": "hosts for 3 members with 0.5 CPUs each: swop-000 has room for 1, swop-001 has room for 1",
+		} {
+			if a := s.assignment(id); a.Phase != task.Waiting || a.Wants != want {
+				t.Errorf("%s is %s, and waits for %q", id, a.Phase, a.Wants)
+			}
+		}
+		s.do(state.CancelAssignment{Assignment: "5", Reason: "enough"})
+		s.run(20 * time.Second)
+		if a := s.assignment("7"); a.Phase != task.Running || on(a) != "0" {
+			t.Errorf("7 is %s, on %s: %s", a.Phase, on(a), a.Wants)
 		}
 	})
 }

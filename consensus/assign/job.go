@@ -7,21 +7,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 )
 
 // placeJob finds hosts for all members of a job, so that each leader finds the same; or one host for all if they are to be together. lack says what is
 // missing.
 func (d *decision) placeJob(a *task.Assignment) (places []task.Placement, lack string) {
-	var needs []ledger.Needs
+	var wants []want
 	for _, g := range a.Groups {
-		for range g.Peers {
-			needs = append(needs, g.Needs)
-		}
+		wants = append(wants, wantsOf(g)...)
 	}
 	rooms := d.rooms(a)
-	at, ok := fillRooms(rooms, needs, a.Together)
+	at, ok := fillRooms(rooms, wants, a.Together)
 	if !ok {
 		return nil, d.lackOf(a, rooms)
 	}
@@ -39,7 +36,7 @@ func (d *decision) rooms(a *task.Assignment) (all []room) {
 		r := roomOf(n.Name, n.Offer)
 		for _, g := range d.given[n.Name] {
 			if g.assignment != a.ID { // of its own nothing is left when it is placed
-				r.give(g.needs)
+				r.give(g.want, g.assignment)
 			}
 		}
 		all = append(all, r)
@@ -73,11 +70,11 @@ func (d *decision) lackOf(a *task.Assignment, rooms []room) string {
 	default:
 		what += " with " + needs + each
 	}
-	return what + d.whyNot(a, rooms, most.Needs)
+	return what + d.whyNot(a, rooms)
 }
 
-// whyNot says of the hosts that were named why they don't take the members of a job now, of which the largest needs so much.
-func (d *decision) whyNot(a *task.Assignment, rooms []room, needs ledger.Needs) string {
+// whyNot says of the hosts that were named why they don't take the members of a job now.
+func (d *decision) whyNot(a *task.Assignment, rooms []room) string {
 	if len(a.Hosts) == 0 {
 		return " on taskrunner " + a.Taskrunner
 	}
@@ -87,7 +84,7 @@ func (d *decision) whyNot(a *task.Assignment, rooms []room, needs ledger.Needs) 
 		i := slices.IndexFunc(rooms, func(r room) bool { return r.host == h })
 		switch busy := d.taken(a, h); {
 		case i >= 0:
-			all = append(all, h+" "+rooms[i].lacks(needs))
+			all = append(all, h+" "+lacked(rooms[i], a.Groups))
 		case slices.Contains(a.Avoid, h):
 			all = append(all, h+" has refused it")
 		case d.missed(a, h):
@@ -105,6 +102,20 @@ func (d *decision) whyNot(a *task.Assignment, rooms []room, needs ledger.Needs) 
 		}
 	}
 	return ": " + strings.Join(all, ", ")
+}
+
+// lacked says what a host has too little of for the first member that it can't have beside no other of the job, or for how many it has room.
+func lacked(r room, groups []task.Group) (why string) {
+	largest := groups[0]
+	for _, g := range groups {
+		if larger(g.Needs, largest.Needs) < 0 {
+			largest = g
+		}
+		if first := wantsOf(g)[0]; !r.takes(first) {
+			return r.lacks(first)
+		}
+	}
+	return r.lacks(want{largest.Needs, largest.Ports})
 }
 
 // jobEnds ends a job, or an epoch of it, for what only jobs end: its members are not ready in time.

@@ -347,6 +347,7 @@ func TestChaosOfJobs(t *testing.T) {
 					q.Hosts, q.Retries, q.InOrder = q.Hosts[first:first+2+rng.IntN(8)], uint32(rng.IntN(4)), rng.IntN(2) == 0
 					if rng.IntN(2) == 0 { // it is on hosts beside others
 						q.Groups[0].Needs, q.Groups[1].Needs = ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 1000 + rng.Uint32N(2000)}
+						q.Groups[0].FirstPorts, q.Groups[1].Ports = []uint32{29400}, [][]uint32{nil, {9000}}[rng.IntN(5)/4]
 					}
 					q.TimeoutMS, q.Groups[1].Least = 200_000+int64(rng.IntN(400_000)), uint32(rng.IntN(2))
 					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0, GraceMS: int64(rng.IntN(3)) * 30_000}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -14,28 +13,34 @@ import (
 type given struct {
 	assignment string
 	modest     bool // others may have some of the host beside it
-	needs      ledger.Needs
+	want
 }
 
 // givenBy is what hosts give to members that may still run.
 func givenBy(b *task.Board) map[string][]given {
 	by := map[string][]given{}
 	for _, id := range b.LiveIDs() {
-		a := b.Assignments[id]
+		a, begun := b.Assignments[id], map[string]bool{}
 		for _, m := range a.Members {
 			if !m.Cleaned {
-				by[m.Node] = append(by[m.Node], givenTo(a, m.Group))
+				by[m.Node] = append(by[m.Node], givenTo(a, m.Group, !begun[m.Group]))
 			}
+			begun[m.Group] = true
 		}
 	}
 	return by
 }
 
-// givenTo is what a member of an assignment is given.
-func givenTo(a *task.Assignment, group string) given {
+// givenTo is what a member of an assignment is given, which may be the first of its group.
+func givenTo(a *task.Assignment, group string, first bool) given {
 	g := given{assignment: a.ID, modest: task.Modest(a)}
-	if i := slices.IndexFunc(a.Groups, func(x task.Group) bool { return x.Name == group }); i >= 0 {
-		g.needs = a.Groups[i].Needs
+	i := slices.IndexFunc(a.Groups, func(x task.Group) bool { return x.Name == group })
+	if i < 0 {
+		return g
+	}
+	all := wantsOf(a.Groups[i])
+	if g.want = all[len(all)-1]; first {
+		g.want = all[0]
 	}
 	return g
 }
@@ -63,8 +68,10 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 	switch {
 	case lack == "":
 		m.Do, m.Members = task.Place, places
+		begun := map[string]bool{}
 		for _, p := range places {
-			d.given[p.Node] = append(d.given[p.Node], givenTo(a, p.Group))
+			d.given[p.Node] = append(d.given[p.Node], givenTo(a, p.Group, !begun[p.Group]))
+			begun[p.Group] = true
 		}
 	case d.hopeless(a):
 		d.judge(a, m, task.EndRefused, "too few of the hosts that were named can take it: "+a.Wants)

@@ -15,6 +15,28 @@ type room struct {
 	host         string
 	offers, left ledger.Needs // of the latter nothing was given to members
 	members      int          // that it can have beside those that it has
+	ports        []port       // to which members listen there
+}
+
+// want is what a member takes of its host.
+type want struct {
+	needs ledger.Needs
+	ports []uint32
+}
+
+// port is one of a host, and the assignment of the member that listens to it.
+type port struct {
+	number     uint32
+	assignment string
+}
+
+// wantsOf are what the members of a group take, in their order.
+func wantsOf(g task.Group) []want {
+	all := slices.Repeat([]want{{g.Needs, g.Ports}}, int(g.Peers))
+	if len(all) > 0 {
+		all[0].ports = slices.Concat(g.Ports, g.FirstPorts)
+	}
+	return all
 }
 
 // roomOf is the room of a host by its offer, of which nothing was given yet.
@@ -27,15 +49,31 @@ func roomOf(host string, o *task.Offer) room {
 	return r
 }
 
-// give gives some of it to a member. An offer may have become smaller since what it was before was given.
-func (r *room) give(n ledger.Needs) {
-	l := &r.left
+// give gives some of it to a member of an assignment. An offer may have become smaller since what it was before was given.
+func (r *room) give(w want, assignment string) {
+	l, n := &r.left, w.needs
 	l.MilliCPU, l.Memory, l.GPUs, l.Disk = l.MilliCPU-min(l.MilliCPU, n.MilliCPU), l.Memory-min(l.Memory, n.Memory), l.GPUs-min(l.GPUs, n.GPUs), l.Disk-min(l.Disk, n.Disk)
 	r.members = max(0, r.members-1)
+	r.ports = slices.Clip(r.ports) // copies of it are given others
+	for _, p := range w.ports {
+		r.ports = append(r.ports, port{p, assignment})
+	}
 }
 
-// takes reports whether a member finds what it needs.
-func (r *room) takes(n ledger.Needs) bool { return r.members > 0 && isWithin(n, r.left) }
+// takes reports whether a member finds what it wants.
+func (r *room) takes(w want) bool {
+	_, listens := r.listener(w)
+	return r.members > 0 && !listens && isWithin(w.needs, r.left)
+}
+
+// listener is a port that a member would listen to and another one does, if there is one.
+func (r *room) listener(w want) (port, bool) {
+	i := slices.IndexFunc(r.ports, func(p port) bool { return slices.Contains(w.ports, p.number) })
+	if i < 0 {
+		return port{}, false
+	}
+	return r.ports[i], true
+}
 
 // isWithin reports whether needs are no more than there is.
 func isWithin(n, there ledger.Needs) bool {
@@ -50,30 +88,30 @@ func larger(a, b ledger.Needs) int {
 // fillRooms finds a room for each of some members: they take turns in the rooms, so that as many hosts as may be carry the job. Where that leads to no
 // end, the largest are put first, each where it leaves least. Members that all need the same have a place if there is one; of others with needs of
 // several kinds it may be missed. If they are to be together, the first room that has them all has them.
-func fillRooms(rooms []room, needs []ledger.Needs, together bool) (at []int, ok bool) {
+func fillRooms(rooms []room, wants []want, together bool) (at []int, ok bool) {
 	if together {
 		for i := range rooms {
-			if _, ok := inTurn(slices.Clone(rooms[i:i+1]), needs); ok {
-				return slices.Repeat([]int{i}, len(needs)), true
+			if _, ok := inTurn(slices.Clone(rooms[i:i+1]), wants); ok {
+				return slices.Repeat([]int{i}, len(wants)), true
 			}
 		}
 		return nil, false
 	}
-	if at, ok = inTurn(slices.Clone(rooms), needs); !ok {
-		at, ok = tight(slices.Clone(rooms), needs)
+	if at, ok = inTurn(slices.Clone(rooms), wants); !ok {
+		at, ok = tight(slices.Clone(rooms), wants)
 	}
 	return at, ok
 }
 
 // inTurn changes the rooms.
-func inTurn(rooms []room, needs []ledger.Needs) (at []int, ok bool) {
+func inTurn(rooms []room, wants []want) (at []int, ok bool) {
 	next := 0
-	for _, n := range needs {
+	for _, w := range wants {
 		found := false
 		for i := range rooms {
 			k := (next + i) % len(rooms)
-			if found = rooms[k].takes(n); found {
-				rooms[k].give(n)
+			if found = rooms[k].takes(w); found {
+				rooms[k].give(w, "")
 				at, next = append(at, k), k+1
 				break
 			}
@@ -86,31 +124,32 @@ func inTurn(rooms []room, needs []ledger.Needs) (at []int, ok bool) {
 }
 
 // tight changes the rooms.
-func tight(rooms []room, needs []ledger.Needs) (at []int, ok bool) {
-	order := make([]int, len(needs))
+func tight(rooms []room, wants []want) (at []int, ok bool) {
+	order := make([]int, len(wants))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return larger(needs[i], needs[j]) })
-	at = make([]int, len(needs))
+	slices.SortStableFunc(order, func(i, j int) int { return larger(wants[i].needs, wants[j].needs) })
+	at = make([]int, len(wants))
 	for _, i := range order {
 		best := -1
 		for k := range rooms {
-			if rooms[k].takes(needs[i]) && (best < 0 || larger(rooms[k].left, rooms[best].left) > 0) {
+			if rooms[k].takes(wants[i]) && (best < 0 || larger(rooms[k].left, rooms[best].left) > 0) {
 				best = k
 			}
 		}
 		if best < 0 {
 			return nil, false
 		}
-		rooms[best].give(needs[i])
+		rooms[best].give(wants[i], "")
 		at[i] = best
 	}
 	return at, true
 }
 
 // lacks says what a host has too little of for a member.
-func (r *room) lacks(n ledger.Needs) string {
+func (r *room) lacks(w want) string {
+	n := w.needs
 	for _, x := range []struct{ needs, offers, left ledger.Needs }{
 		{ledger.Needs{GPUs: n.GPUs}, ledger.Needs{GPUs: r.offers.GPUs}, ledger.Needs{GPUs: r.left.GPUs}},
 		{ledger.Needs{MilliCPU: n.MilliCPU}, ledger.Needs{MilliCPU: r.offers.MilliCPU}, ledger.Needs{MilliCPU: r.left.MilliCPU}},
@@ -124,9 +163,12 @@ func (r *room) lacks(n ledger.Needs) string {
 			return fmt.Sprintf("has %s left of %s", cmp.Or(task.NeedsWords(x.left), "no "+lackedKind(x.needs)), task.NeedsWords(x.offers))
 		}
 	}
+	if p, listens := r.listener(w); listens {
+		return fmt.Sprintf("has a member of assignment %s that listens to port %d", p.assignment, p.number)
+	}
 	fits := 0
-	for x := *r; x.takes(n); fits++ {
-		x.give(n)
+	for x := *r; x.takes(w); fits++ {
+		x.give(w, "")
 	}
 	if fits == 0 {
 		return fmt.Sprintf("has %d members already", task.MaxHosted)

@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,14 +11,18 @@ import (
 )
 
 // some are needs of few different kinds, so that rooms are often just full.
-func some(r *rand.Rand) ledger.Needs {
-	return ledger.Needs{MilliCPU: r.Uint32N(3) * 500, Memory: r.Uint64N(3) << 30, GPUs: r.Uint32N(3)}
+func some(r *rand.Rand) want {
+	w := want{needs: ledger.Needs{MilliCPU: r.Uint32N(3) * 500, Memory: r.Uint64N(3) << 30, GPUs: r.Uint32N(3)}}
+	if r.IntN(4) == 0 {
+		w.ports = []uint32{9000 + r.Uint32N(2)}
+	}
+	return w
 }
 
 // fits is how many members with the same needs a room takes.
-func fits(r room, n ledger.Needs) (count int) {
-	for ; r.takes(n); count++ {
-		r.give(n)
+func fits(r room, w want) (count int) {
+	for ; r.takes(w); count++ {
+		r.give(w, "7")
 	}
 	return count
 }
@@ -31,22 +36,22 @@ func TestFill(t *testing.T) {
 		for i := range rooms {
 			rooms[i] = roomOf("h", &task.Offer{CPUs: r.Uint32N(5), MemoryBytes: r.Uint64N(6) << 30, GPUs: r.Uint32N(5)})
 			for range r.IntN(3) { // others are there, perhaps by an offer that was larger
-				rooms[i].give(some(r))
+				rooms[i].give(some(r), "6")
 			}
 			if r.IntN(4) == 0 {
 				rooms[i].members = r.IntN(3)
 			}
 		}
-		needs := slices.Repeat([]ledger.Needs{some(r)}, 1+r.IntN(6))
+		needs := slices.Repeat([]want{some(r)}, 1+r.IntN(6))
 		uniform, together := r.IntN(2) == 0, r.IntN(4) == 0
 		for i := range needs {
 			if !uniform {
 				needs[i] = some(r)
 			}
 		}
-		before := slices.Clone(rooms)
+		before := fmt.Sprint(rooms)
 		at, ok := fillRooms(rooms, needs, together)
-		if !slices.Equal(rooms, before) {
+		if fmt.Sprint(rooms) != before {
 			t.Fatalf("seed %d: it changed the rooms", seed)
 		}
 		if again, _ := fillRooms(rooms, needs, together); !slices.Equal(at, again) {
@@ -71,7 +76,7 @@ func TestFill(t *testing.T) {
 			if !rooms[k].takes(needs[i]) {
 				t.Fatalf("seed %d: room %d has %+v for %d members, and member %d was put there", seed, k, rooms[k].left, rooms[k].members, i)
 			}
-			rooms[k].give(needs[i])
+			rooms[k].give(needs[i], "7")
 		}
 	}
 }
@@ -84,15 +89,15 @@ func TestFillTakesTurns(t *testing.T) {
 		}
 		return rooms
 	}
-	needs := func(of ...uint32) (all []ledger.Needs) {
+	needs := func(of ...uint32) (all []want) {
 		for _, n := range of {
-			all = append(all, ledger.Needs{GPUs: n})
+			all = append(all, want{needs: ledger.Needs{GPUs: n}})
 		}
 		return all
 	}
 	for _, tt := range []struct {
 		rooms []room
-		needs []ledger.Needs
+		needs []want
 		want  []int
 	}{
 		{gpus(4, 4, 4), needs(1, 1, 1, 1), []int{0, 1, 2, 0}},
@@ -111,7 +116,7 @@ func TestFillTakesTurns(t *testing.T) {
 // TestLacks: who waits is told what a host has, and whether it could ever be enough.
 func TestLacks(t *testing.T) {
 	r := roomOf("h", &task.Offer{CPUs: 4, MemoryBytes: 8e9, GPUs: 2})
-	r.give(ledger.Needs{MilliCPU: 1500, Memory: 6e9, GPUs: 1})
+	r.give(want{ledger.Needs{MilliCPU: 1500, Memory: 6e9, GPUs: 1}, []uint32{29400}}, "6")
 	full := r
 	full.members = 0
 	for _, tt := range []struct {
@@ -128,8 +133,14 @@ func TestLacks(t *testing.T) {
 		{r, ledger.Needs{MilliCPU: 1000}, "has room for 2"},
 		{full, ledger.Needs{MilliCPU: 1000}, "has 64 members already"},
 	} {
-		if got := tt.room.lacks(tt.needs); got != tt.want {
+		if got := tt.room.lacks(want{needs: tt.needs}); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.needs, got, tt.want)
 		}
+	}
+	if got := r.lacks(want{ports: []uint32{80, 29400}}); got != "has a member of assignment 6 that listens to port 29400" {
+		t.Error(got)
+	}
+	if got := r.lacks(want{ports: []uint32{80}}); got != "has room for 1" { // a second one would listen to it too
+		t.Error(got)
 	}
 }

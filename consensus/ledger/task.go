@@ -66,6 +66,9 @@ type Group struct {
 	Peers uint32 `json:"peers"`           // that are placed, at least
 	Least uint32 `json:"least,omitempty"` // that must succeed
 	Needs Needs  `json:"needs,omitzero"`  // of a job, what each member takes of its host
+	// Ports are those of its host to which each member of a job listens, and FirstPorts those to which the first does besides.
+	Ports      []uint32 `json:"ports,omitempty"`
+	FirstPorts []uint32 `json:"first_ports,omitempty"`
 }
 
 // Needs are what a member of a job takes of its host. 0: it does not say.

@@ -41,6 +41,9 @@ type Group struct {
 	Least uint32 `json:"least,omitempty"`
 	// Needs are, of a job, what each member takes of its host.
 	Needs ledger.Needs `json:"needs,omitzero"`
+	// Ports are, of a job, those to which each member listens in its host's network, and FirstPorts those to which the first does besides.
+	Ports      []uint32 `json:"ports,omitempty"`
+	FirstPorts []uint32 `json:"first_ports,omitempty"`
 }
 
 // Request is what an assignment is asked to be.

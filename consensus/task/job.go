@@ -1,10 +1,6 @@
 package task
 
-import (
-	"slices"
-
-	"github.com/swarmd/swarmd/consensus/ledger"
-)
+import "slices"
 
 // JobTerms are what a job is asked to be, beside what every assignment is. Those of other tasks have none.
 type JobTerms struct {
@@ -48,7 +44,7 @@ func fitsTask(q *Request, t *Task) error {
 	switch {
 	case t.Type != RunJob && q.JobTerms != JobTerms{}:
 		return illegal(Bad, "", "assignment %s has terms of a job, and task %s is a %s", q.ID, t.Name, t.Type)
-	case t.Type != RunJob && slices.ContainsFunc(q.Groups, func(g Group) bool { return g.Needs != ledger.Needs{} }):
+	case t.Type != RunJob && slices.ContainsFunc(q.Groups, func(g Group) bool { return !Plain(g) }):
 		return illegal(Bad, "", "assignment %s says what members take of their hosts, as jobs do, and task %s is a %s", q.ID, t.Name, t.Type)
 	case t.Type == RunJob && q.Joins != "":
 		return illegal(Bad, "assign it by itself", "assignment %s joins another, and task %s is a job", q.ID, t.Name)

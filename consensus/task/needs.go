@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,30 @@ func checkNeeds(g Group, bad func(format string, args ...any) error) error {
 	if n := g.Needs; n.MilliCPU > maxCPUs*1000 || n.GPUs > maxGPUs || max(n.Memory, n.Disk) > maxMemoryBytes {
 		return bad("a member of group %s needs %s: no host has that much", g.Name, NeedsWords(n))
 	}
+	for _, ports := range [][]uint32{g.Ports, g.FirstPorts} {
+		if len(ports) > maxPorts || !slices.IsSorted(ports) || len(slices.Compact(slices.Clone(ports))) != len(ports) {
+			return bad("group %s has %d ports, of which one is named twice or they are not sorted: at most %d", g.Name, len(ports), maxPorts)
+		}
+		if len(ports) > 0 && (ports[0] == 0 || ports[len(ports)-1] > 65535) {
+			return bad("group %s has a port that is none: 1 to 65535", g.Name)
+		}
+	}
 	return nil
+}
+
+// maxPorts bounds the ports of a group.
+const maxPorts = 8
+
+// Plain reports whether a group says nothing of what members take of their hosts, as groups of no job do.
+func Plain(g Group) bool {
+	return g.Needs == (ledger.Needs{}) && len(g.Ports) == 0 && len(g.FirstPorts) == 0
+}
+
+// SameGroups reports whether groups are the same, in all that is said of them.
+func SameGroups(a, b []Group) bool {
+	return slices.EqualFunc(a, b, func(x, y Group) bool {
+		return x.Name == y.Name && x.Peers == y.Peers && x.Least == y.Least && x.Needs == y.Needs && slices.Equal(x.Ports, y.Ports) && slices.Equal(x.FirstPorts, y.FirstPorts)
+	})
 }
 
 // Modest reports whether all members of a job say what they take of the CPUs, the memory or the GPUs of their hosts. Such jobs are on a host beside

@@ -21,6 +21,10 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%+v: it needs %+v, and is modest: %v", n, a.Groups[0].Needs, task.Modest(a))
 		}
 	}
+	ports := func(of ...uint32) task.Request {
+		return ofJob("7", task.JobTerms{}, task.Group{Name: "node", Peers: 1, Least: 1, FirstPorts: of})
+	}
+	after(t, b, assigning(ports(1, 2, 3, 4, 5, 6, 7, 65535)))
 	other := of(ledger.Needs{GPUs: 1})
 	other.Task = "pull"
 	for name, q := range map[string]task.Request{
@@ -29,6 +33,7 @@ func TestNeeds(t *testing.T) {
 		"GPUs":         of(ledger.Needs{GPUs: most.GPUs + 1}),
 		"disk":         of(ledger.Needs{Disk: most.Disk + 1}),
 		"another task": other,
+		"port 0":       ports(0), "no port": ports(65536), "ports in no order": ports(2, 1), "a port twice": ports(1, 1), "too many ports": ports(1, 2, 3, 4, 5, 6, 7, 8, 9),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, b, task.Bad, assigning(q)) })
 	}

@@ -136,7 +136,7 @@ func (v *Verifier) hold(asked *task.Request, h *task.Hosted) error {
 		return fmt.Errorf("the operator signed for hosts of taskrunner %.80q, and %s takes tasks of %.80q", asked.Taskrunner, v.Node, v.Taskrunner)
 	case len(asked.Hosts) > 0 && !slices.Contains(asked.Hosts, v.Node):
 		return fmt.Errorf("the operator signed for other hosts than %s: %.160q", v.Node, asked.Hosts)
-	case !slices.Equal(asked.Groups, h.Groups) || asked.InOrder != h.InOrder:
+	case !task.SameGroups(asked.Groups, h.Groups) || asked.InOrder != h.InOrder:
 		return differs("groups", asked.Groups, h.Groups)
 	case asked.Retries != h.Retries || asked.TimeoutMS != h.TimeoutMS:
 		return differs("retries and time-out", []any{asked.Retries, asked.TimeoutMS}, []any{h.Retries, h.TimeoutMS})

@@ -40,6 +40,12 @@ func dask() kind {
 		},
 		command: daskCommand,
 		ready:   daskReady,
+		ports: func(w *World, group int) (each, first []int) {
+			if w.Groups[group].Name != scheduler { // workers and nannies choose theirs out of ranges
+				return nil, nil
+			}
+			return []int{daskPort, daskPages}, nil
+		},
 	}
 }
 

@@ -44,6 +44,8 @@ type kind struct {
 	// command is the program of a member, and ready how it is asked, if its group does not say so.
 	command func(w *World, p Placement, m Member) []string
 	ready   func(w *World, p Placement, m Member) Ready
+	// ports are those to which members of a group listen: each, and the first besides; nil: none is known.
+	ports func(w *World, group int) (each, first []int)
 }
 
 // kindOf returns the framework of a name.

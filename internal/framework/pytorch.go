@@ -18,7 +18,27 @@ func pytorch() kind {
 		vars:    torchVars,
 		command: ownCommand,
 		ready:   whenItRuns,
+		ports: func(w *World, group int) (each, first []int) {
+			if group > 0 {
+				return nil, nil
+			}
+			return nil, torchPorts(w.Groups[0])
+		},
 	}
+}
+
+// torchPorts are those of rank 0 in a group: one that its env does not say as a number is not known.
+func torchPorts(g Group) []int {
+	for _, v := range g.Env {
+		if v.Name != "MASTER_PORT" {
+			continue
+		}
+		if n, err := strconv.ParseUint(v.Value, 10, 16); err == nil && n > 0 {
+			return []int{int(n)}
+		}
+		return nil
+	}
+	return []int{torchPort}
 }
 
 func torchVars(w *World, p Placement, m Member) []jobfile.Var {

@@ -18,8 +18,11 @@ import (
 func Request(w *framework.World) task.Request {
 	j := w.Expanded()
 	q := task.Request{InOrder: w.Start == jobfile.InOrder, Retries: uint32(j.Restarts), TimeoutMS: j.Timeout.Milliseconds()} //nolint:gosec // bounded by the job file
-	for _, g := range w.Groups {
-		q.Groups = append(q.Groups, task.Group{Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least), Needs: memberNeeds(g.Resources)}) //nolint:gosec // likewise
+	for i, g := range w.Groups {
+		ports, first := w.Ports(i)
+		q.Groups = append(q.Groups, task.Group{
+			Name: g.Name, Peers: uint32(g.Replicas), Least: uint32(g.Least), Needs: memberNeeds(g.Resources), Ports: numbers(ports), FirstPorts: numbers(first), //nolint:gosec // likewise
+		})
 	}
 	q.JobTerms = task.JobTerms{
 		Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private, GraceMS: j.Grace.Milliseconds(),
@@ -32,6 +35,15 @@ func Request(w *framework.World) task.Request {
 // memberNeeds are what a member takes of its host. What it shares with other processes in memory is of its memory.
 func memberNeeds(r jobfile.Resources) ledger.Needs {
 	return ledger.Needs{MilliCPU: uint32(r.CPU), Memory: uint64(r.Memory), GPUs: uint32(r.GPU), Disk: uint64(r.Disk)} //nolint:gosec // likewise
+}
+
+// numbers are ports as they are signed: sorted, each once.
+func numbers(ports []int) (all []uint32) {
+	for _, p := range ports {
+		all = append(all, uint32(p)) //nolint:gosec // a port
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // done is when the job is done, as the swarm says it.
@@ -80,7 +92,7 @@ func differs(signed, job task.Request) string {
 		return "it names no hosts"
 	case len(job.Hosts) > 0 && !slices.Equal(signed.Hosts, job.Hosts):
 		return fmt.Sprintf("it names %d hosts, and the job %d, or others", len(signed.Hosts), len(job.Hosts))
-	case !slices.Equal(signed.Groups, job.Groups):
+	case !task.SameGroups(signed.Groups, job.Groups):
 		return groupDiffers(signed.Groups, job.Groups)
 	}
 	for _, x := range []struct {
@@ -109,7 +121,7 @@ func groupDiffers(signed, job []task.Group) string {
 		return fmt.Sprintf("it has %d groups, and the job %d", len(signed), len(job))
 	}
 	for i, g := range signed {
-		if g != job[i] {
+		if !task.SameGroups(signed[i:i+1], job[i:i+1]) {
 			return fmt.Sprintf("group %d is %s, and the job's %s", i+1, inWords(g), inWords(job[i]))
 		}
 	}
@@ -120,6 +132,9 @@ func inWords(g task.Group) string {
 	s := fmt.Sprintf("%.31s, %d of %d", g.Name, g.Least, g.Peers)
 	if needs := task.NeedsWords(g.Needs); needs != "" {
 		s += " with " + needs
+	}
+	if len(g.Ports)+len(g.FirstPorts) > 0 {
+		s += fmt.Sprint(" on ports ", slices.Concat(g.Ports, g.FirstPorts))
 	}
 	return s
 }

@@ -50,8 +50,11 @@ func TestRequest(t *testing.T) {
 				{Name: "r", Peers: 1, Least: 1, Needs: ledger.Needs{MilliCPU: 500, Memory: 1 << 30}}, {Name: "s", Peers: 1, Least: 1, Needs: ledger.Needs{MilliCPU: 2000, Memory: 1 << 30}},
 			}, TimeoutMS: 30 * day, JobTerms: ready,
 		}},
+		{"ports of a host", "name: x\nframework: pytorch\ncommand: a\ngroups: [{name: r, env: {MASTER_PORT: '29500'}}, {name: s, replicas: 2, ready: {port: 9000}}]\n", task.Request{
+			Groups: []task.Group{{Name: "r", Peers: 1, Least: 1, FirstPorts: []uint32{29500}}, {Name: "s", Peers: 2, Least: 2, Ports: []uint32{9000}}}, TimeoutMS: 30 * day, JobTerms: ready,
+		}},
 		{"dask", "name: x\nframework: dask\ncommand: a\nreplicas: 2\n", task.Request{
-			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}, {Name: "entry", Peers: 1, Least: 1}}, InOrder: true, TimeoutMS: 30 * day,
+			Groups: []task.Group{{Name: "scheduler", Peers: 1, Ports: []uint32{8786, 8787}}, {Name: "worker", Peers: 2}, {Name: "entry", Peers: 1, Least: 1}}, InOrder: true, TimeoutMS: 30 * day,
 			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, GraceMS: 30_000},
 		}},
 		{"when it ends", "name: x\nimage: i\ndone_when: any\nends: {ttl: 4h}\nready_timeout: 1m\ngrace: 10s\n", task.Request{
@@ -59,7 +62,7 @@ func TestRequest(t *testing.T) {
 			JobTerms: task.JobTerms{Done: task.DoneAny, ReadyMS: 60_000, LivesMS: day / 6, Together: true, GraceMS: 10_000},
 		}},
 		{"dask for others", "name: x\nframework: dask\nreplicas: 2\nends: {ttl: 24h}\n", task.Request{
-			Groups: []task.Group{{Name: "scheduler", Peers: 1}, {Name: "worker", Peers: 2}}, InOrder: true, TimeoutMS: 30 * day,
+			Groups: []task.Group{{Name: "scheduler", Peers: 1, Ports: []uint32{8786, 8787}}, {Name: "worker", Peers: 2}}, InOrder: true, TimeoutMS: 30 * day,
 			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: day, GraceMS: 30_000},
 		}},
 		{"hosts", "name: x\ncommand: a\nhosts: [h-2, h-1]\nnetwork: host\n", task.Request{Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: ready}},
@@ -111,6 +114,7 @@ func TestHoldRefuses(t *testing.T) {
 		{"more members", "", func(q *task.Request) { q.Groups[0].Peers = 3 }, "group 1 is node, 2 of 3, and the job's node, 2 of 2: start jobs with"},
 		{"fewer that succeed", "", func(q *task.Request) { q.Groups[0].Least = 1 }, "group 1 is node, 1 of 2"},
 		{"less than it needs", "", func(q *task.Request) { q.Groups[0].Needs.MilliCPU = 500 }, "group 1 is node, 2 of 2 with 0.5 CPUs, and the job's node, 2 of 2: start"},
+		{"another port", "", func(q *task.Request) { q.Groups[0].Ports = []uint32{80} }, "group 1 is node, 2 of 2 on ports [80], and the job's node, 2 of 2: start"},
 		{"another group", "", func(q *task.Request) { q.Groups = append(q.Groups, task.Group{Name: "more", Peers: 1}) }, "it has 2 groups, and the job 1"},
 		{"in order", "", func(q *task.Request) { q.InOrder = true }, "groups start in order: it says true, and the job false"},
 		{"restarts", "", func(q *task.Request) { q.Retries = 4 }, "restarts: it says 4, and the job 0"},
@@ -187,6 +191,8 @@ func FuzzHold(f *testing.F) {
 			func() { q.Groups[0].Least++ },
 			func() { q.Groups[0].Needs.MilliCPU++ },
 			func() { q.Groups[0].Needs.Memory++ },
+			func() { q.Groups[0].Ports = append(q.Groups[0].Ports, 65535) },
+			func() { q.Groups[0].FirstPorts = append(q.Groups[0].FirstPorts, 65535) },
 			func() { q.Groups[0].Name += "x" },
 			func() { q.Groups = q.Groups[1:] },
 			func() { q.InOrder = !q.InOrder },

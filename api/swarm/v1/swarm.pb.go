@@ -10113,10 +10113,12 @@ func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
 // for one.
 type TaskGroup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // 1 to 64 of a-z A-Z 0-9 . _ -
-	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"` // that are placed, at least
-	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // that must succeed, at most peers; 0: the group serves the others, and nobody waits for it
-	Needs         *Needs                 `protobuf:"bytes,4,opt,name=needs,proto3" json:"needs,omitempty"`  // of tasks of type RUN_JOB alone
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // 1 to 64 of a-z A-Z 0-9 . _ -
+	Peers         uint32                 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"`                                    // that are placed, at least
+	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"`                                    // that must succeed, at most peers; 0: the group serves the others, and nobody waits for it
+	Needs         *Needs                 `protobuf:"bytes,4,opt,name=needs,proto3" json:"needs,omitempty"`                                     // of tasks of type RUN_JOB alone, as are the next two
+	Ports         []uint32               `protobuf:"varint,5,rep,packed,name=ports,proto3" json:"ports,omitempty"`                             // to which each member listens in its host's network, sorted; at most 8
+	FirstPorts    []uint32               `protobuf:"varint,6,rep,packed,name=first_ports,json=firstPorts,proto3" json:"first_ports,omitempty"` // to which the first member does besides, likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10175,6 +10177,20 @@ func (x *TaskGroup) GetLeast() uint32 {
 func (x *TaskGroup) GetNeeds() *Needs {
 	if x != nil {
 		return x.Needs
+	}
+	return nil
+}
+
+func (x *TaskGroup) GetPorts() []uint32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *TaskGroup) GetFirstPorts() []uint32 {
+	if x != nil {
+		return x.FirstPorts
 	}
 	return nil
 }
@@ -13535,12 +13551,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x17ResetTaskrunnerResponse\x124\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\v2\x14.swarm.v1.TaskrunnerR\n" +
-	"taskrunner\"r\n" +
+	"taskrunner\"\xa9\x01\n" +
 	"\tTaskGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x14\n" +
 	"\x05least\x18\x03 \x01(\rR\x05least\x12%\n" +
-	"\x05needs\x18\x04 \x01(\v2\x0f.swarm.v1.NeedsR\x05needs\"z\n" +
+	"\x05needs\x18\x04 \x01(\v2\x0f.swarm.v1.NeedsR\x05needs\x12\x14\n" +
+	"\x05ports\x18\x05 \x03(\rR\x05ports\x12\x1f\n" +
+	"\vfirst_ports\x18\x06 \x03(\rR\n" +
+	"firstPorts\"z\n" +
 	"\x05Needs\x12\x1b\n" +
 	"\tmilli_cpu\x18\x01 \x01(\rR\bmilliCpu\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12\x12\n" +

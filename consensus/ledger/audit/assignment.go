@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/consensus/task/onwire"
 )
 
@@ -86,9 +87,9 @@ func (k *tasks) assignedAsAsked(a ledger.Assigned, asked *swarmv1.AssignTaskRequ
 		k.bad("assignment", "the operator %.160s asked for assignment %.20q of task %.160q with digest %.64q on taskrunner %.160q, hosts %.320q",
 			a.Order.By, asked.GetId(), asked.GetTask(), asked.GetDigest(), asked.GetTaskrunner(), asked.GetHosts())
 	}
-	groups, whole := groupsOf(asked), len(a.Groups) > 0
+	groups, whole := onwire.Groups(asked.GetGroups()), len(a.Groups) > 0
 	switch {
-	case whole && (!slices.Equal(groups, a.Groups) || asked.GetInOrder() != a.InOrder || asked.GetRetries() != a.Retries || asked.GetTimeoutMs() != a.TimeoutMS || asked.GetExpiresUnixMs() != a.ExpiresMS):
+	case whole && (!task.SameGroups(groups, recorded(a.Groups)) || asked.GetInOrder() != a.InOrder || asked.GetRetries() != a.Retries || asked.GetTimeoutMs() != a.TimeoutMS || asked.GetExpiresUnixMs() != a.ExpiresMS):
 		k.bad("groups", "the operator %.160s asked for assignment %.20q with %d groups, %d retries, a time-out of %d ms and the expiry %d, in these or other numbers",
 			a.Order.By, asked.GetId(), len(groups), asked.GetRetries(), asked.GetTimeoutMs(), asked.GetExpiresUnixMs())
 	case !whole && k.whole > 0:
@@ -119,9 +120,18 @@ func earlier(known, now uint64) uint64 {
 	return now
 }
 
+// groupsOf are the groups that were asked for, as they are recorded.
 func groupsOf(asked *swarmv1.AssignTaskRequest) (groups []ledger.Group) {
 	for _, g := range onwire.Groups(asked.GetGroups()) {
 		groups = append(groups, ledger.Group(g))
+	}
+	return groups
+}
+
+// recorded are the groups of a record.
+func recorded(all []ledger.Group) (groups []task.Group) {
+	for _, g := range all {
+		groups = append(groups, task.Group(g))
 	}
 	return groups
 }

@@ -39,7 +39,7 @@ func Request(q *task.Request) *swarmv1.Assignment {
 		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
 	}
 	for _, g := range q.Groups {
-		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least, Needs: needsOf(g.Needs)})
+		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least, Needs: needsOf(g.Needs), Ports: g.Ports, FirstPorts: g.FirstPorts})
 	}
 	return out
 }
@@ -58,7 +58,7 @@ func Groups(all []*swarmv1.TaskGroup) (groups []task.Group) {
 		n := g.GetNeeds()
 		groups = append(groups, task.Group{Name: g.GetName(), Peers: g.GetPeers(), Least: g.GetLeast(), Needs: ledger.Needs{
 			MilliCPU: n.GetMilliCpu(), Memory: n.GetMemoryBytes(), GPUs: n.GetGpus(), Disk: n.GetDiskBytes(),
-		}})
+		}, Ports: g.GetPorts(), FirstPorts: g.GetFirstPorts()})
 	}
 	return groups
 }

@@ -22,7 +22,7 @@ func seen() task.Hosted {
 	return task.Hosted{
 		Request: task.Request{
 			ID: "18446744073709551615", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
-			Groups:  []task.Group{{Name: "servers", Peers: 1}, {Name: "all", Peers: 2, Least: 1, Needs: ledger.Needs{MilliCPU: 500, Memory: 1 << 40, GPUs: 2, Disk: 3}}},
+			Groups:  []task.Group{{Name: "servers", Peers: 1}, {Name: "all", Peers: 2, Least: 1, Needs: ledger.Needs{MilliCPU: 500, Memory: 1 << 40, GPUs: 2, Disk: 3}, Ports: []uint32{9000}, FirstPorts: []uint32{80, 29400}}},
 			InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: "spiffe://a.example/swarm/swci", Joins: "6",
 			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 6000, LivesMS: 7000, Together: true, GraceMS: 8000},
 		},

@@ -68,7 +68,7 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
 	}
 	for _, g := range q.Groups {
-		one := &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least}
+		one := &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least, Ports: g.Ports, FirstPorts: g.FirstPorts}
 		if n := g.Needs; n.MilliCPU > 0 || n.Memory > 0 || n.GPUs > 0 || n.Disk > 0 {
 			one.Needs = &swarmv1.Needs{MilliCpu: n.MilliCPU, MemoryBytes: n.Memory, Gpus: n.GPUs, DiskBytes: n.Disk}
 		}

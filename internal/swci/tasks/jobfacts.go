@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/framework"
@@ -13,9 +14,12 @@ import (
 
 // JobFacts say what hosts run of a job, as its file has it: what its framework adds to that is what "explain job" shows.
 func JobFacts(w *framework.World) (facts []Fact) {
-	for _, g := range w.Groups {
+	for i, g := range w.Groups {
 		facts = append(facts, Fact{"GROUP", fmt.Sprintf("%s: %d, of which %s; %s", g.Name, g.Replicas, needed(g), whatRuns(g))})
 		facts = append(facts, factsOfGroup(g)...)
+		if each, first := w.Ports(i); len(each)+len(first) > 0 {
+			facts = append(facts, Fact{"PORTS", g.Name + ": " + portWords(each, first)})
+		}
 	}
 	j := w.Expanded()
 	facts = append(facts, Fact{"NETWORK", j.Network}, Fact{"START", started(w.Start)}, Fact{"GRACE", jobfile.Duration(j.Grace)})
@@ -30,6 +34,18 @@ func JobFacts(w *framework.World) (facts []Fact) {
 		files = append(files, f.Path)
 	}
 	return append(facts, steps("SOURCE", files)...)
+}
+
+// portWords are ports of their hosts to which members listen, in words.
+func portWords(each, first []int) string {
+	var all []string
+	for _, p := range each {
+		all = append(all, strconv.Itoa(p))
+	}
+	for _, p := range first {
+		all = append(all, fmt.Sprintf("%d of its first member", p))
+	}
+	return strings.Join(all, ", ")
 }
 
 // factsOfGroup are what a member of a group has and asks for besides, each if it is there.

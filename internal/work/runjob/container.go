@@ -118,6 +118,11 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
+	if network == jobfile.Host {
+		if err := awaitPorts(ctx, g.addresses[j.Member], w.MemberPorts(int(j.Member))); err != nil {
+			return err
+		}
+	}
 	nodes, err := metadata(m.placed, groupsOf(j.World))
 	if err != nil {
 		return err

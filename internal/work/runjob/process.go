@@ -90,6 +90,9 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err := errors.Join(removeAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}
+	if err := awaitPorts(ctx, addresses[j.Member], w.MemberPorts(int(j.Member))); err != nil {
+		return err
+	}
 	if err := unpack(filepath.Join(dir, sourceDir), job.Source); err != nil {
 		return fmt.Errorf("write the source of job %s: %w", job.Name, err)
 	}

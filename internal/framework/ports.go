@@ -1,0 +1,28 @@
+package framework
+
+import "github.com/swarmd/swarmd/internal/jobfile"
+
+// Ports are those of their hosts to which members of a group are known to listen: each of them, and the first besides. There are none where members
+// have a network of their own.
+func (w *World) Ports(group int) (each, first []int) {
+	if w.job.Network != jobfile.Host {
+		return nil, nil
+	}
+	if w.kind.ports != nil {
+		each, first = w.kind.ports(w, group)
+	}
+	if p := w.Groups[group].Ready.Port; p > 0 {
+		each = append(each, p)
+	}
+	return each, first
+}
+
+// MemberPorts are those to which the member of a rank is known to listen.
+func (w *World) MemberPorts(rank int) (all []int) {
+	m := w.members()[rank]
+	all, first := w.Ports(m.group)
+	if m.Index == 0 {
+		all = append(all, first...)
+	}
+	return all
+}

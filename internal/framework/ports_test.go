@@ -1,0 +1,43 @@
+package framework_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// TestPorts are those of hosts that a job is known to use, by group and by member.
+func TestPorts(t *testing.T) {
+	for _, tt := range []struct{ job, groups, members string }{
+		{"command: a\nreplicas: 2", "[[] []]", "[[] []]"},
+		{"command: a\nreplicas: 2\nready: {port: 9000}", "[[9000] []]", "[[9000] [9000]]"},
+		{"image: i\nready: {port: 9000}", "[[] []]", "[[]]"}, // in a network of its own
+		{"framework: pytorch\ncommand: a\nreplicas: 2", "[[] [29400]]", "[[29400] []]"},
+		{"framework: pytorch\ncommand: a\nenv: {MASTER_PORT: 'none'}", "[[] []]", "[[]]"},
+		{"framework: pytorch\ncommand: a\ngroups: [{name: a, env: {MASTER_PORT: '1234'}, ready: {port: 1234}}, {name: b}]", "[[1234] [1234]] [[] []]", "[[1234 1234] []]"},
+		{"framework: dask\ncommand: a\nready: {port: 9000}", "[[8786 8787] []] [[] []] [[9000] []]", "[[8786 8787] [] [9000]]"},
+	} {
+		j, err := jobfile.Read("f", []byte("name: x\n"+tt.job+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := framework.WorldOf(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := ""
+		for i := range w.Groups {
+			each, first := w.Ports(i)
+			groups += fmt.Sprintf(" [%v %v]", each, first)
+		}
+		var members [][]int
+		for rank := range w.Size() {
+			members = append(members, w.MemberPorts(rank))
+		}
+		if groups != " "+tt.groups || fmt.Sprint(members) != tt.members {
+			t.Errorf("%q: %s, %v", tt.job, groups, members)
+		}
+	}
+}
