@@ -65,7 +65,7 @@ func (b *Board) Approve(of Request, word Approval) (*Board, error) {
 	old, id := b.Assignments[of.ID], of.ID
 	switch {
 	case old == nil || old.Task != of.Task || old.Taskrunner != of.Taskrunner:
-		return b, illegal(Unknown, "see which there are: swarmctl list taskrunners", "taskrunner %s has no assignment %s of task %s", clipped(of.Taskrunner), clipped(id), clipped(of.Task))
+		return b, noPart(of)
 	case !old.Open():
 		return b, illegal(Stale, "", "assignment %s is over: %s", id, old.Verdict)
 	case of.Digest != old.Digest:
@@ -85,6 +85,14 @@ func (b *Board) Approve(of Request, word Approval) (*Board, error) {
 		return b, err
 	}
 	return next, nil
+}
+
+// noPart is the refusal of a word on an assignment that there is not, as it is named. A job has no taskrunner.
+func noPart(of Request) error {
+	if of.Taskrunner == "" {
+		return illegal(Unknown, "see which there are: swarmctl list approvals, swarmctl list jobs", "there is no assignment %s of task %s without a taskrunner", clipped(of.ID), clipped(of.Task))
+	}
+	return illegal(Unknown, "see which there are: swarmctl list taskrunners", "taskrunner %s has no assignment %s of task %s", clipped(of.Taskrunner), clipped(of.ID), clipped(of.Task))
 }
 
 // hear takes a word. The same one is taken again if it was signed anew: the one before may have expired.

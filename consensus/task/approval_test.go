@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -206,5 +207,16 @@ func TestWhyAStartTakesLong(t *testing.T) {
 	b = after(t, b, say(task.Ready, ""))
 	if m := b.Assignments["7"].Members[0]; m.State != task.Ready || m.Text != "" {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestAWordOnNoAssignment names the commands by which whoever gives it finds the right one: a job has no taskrunner.
+func TestAWordOnNoAssignment(t *testing.T) {
+	for runner, want := range map[string]string{"": "swarmctl list jobs", task.DefaultTaskrunner: "swarmctl list taskrunners"} {
+		_, err := jobs(t).Approve(task.Request{ID: "7", Task: "job", Taskrunner: runner}, task.Approval{Host: "h-0", By: "spiffe://a.example/swarm/swci"})
+		i, ok := errors.AsType[*task.Refusal](err)
+		if !ok || !strings.Contains(i.Remedy, want) {
+			t.Errorf("taskrunner %q: %v", runner, err)
+		}
 	}
 }
