@@ -151,8 +151,11 @@ func (p *prompt) namesOf(ctx context.Context, s *Session, kind string) []string 
 	return names
 }
 
-// namesIn are the names in what a list answers in words: one a line, or a row of LIST NODES. What is said beside it has blanks.
+// namesIn are the names in what a list answers in words: one a line, or a row of LIST NODES or of LIST JOBS. What is said beside it has blanks.
 func namesIn(answer string) (names []string) {
+	if header, rows, _ := strings.Cut(answer, "\n"); strings.HasPrefix(header, jobsHeader) {
+		return jobsIn(rows)
+	}
 	for line := range strings.Lines(answer) {
 		line = strings.TrimSuffix(line, "\n")
 		switch cells := strings.Split(line, ","); {
@@ -160,6 +163,20 @@ func namesIn(answer string) (names []string) {
 			names = append(names, cells[containerColumn])
 		case len(cells) == 1 && line != "" && !strings.Contains(line, " "):
 			names = append(names, line)
+		}
+	}
+	return names
+}
+
+// jobsHeader begins what LIST JOBS answers.
+const jobsHeader = "JOB  "
+
+// jobsIn are the jobs in rows of LIST JOBS, which has each run of one.
+func jobsIn(rows string) (names []string) {
+	for line := range strings.Lines(rows) {
+		name, _, row := strings.Cut(line, "  ")
+		if row && name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names

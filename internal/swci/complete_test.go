@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -99,4 +101,28 @@ func sorted(words string) string {
 	all := strings.Fields(words)
 	slices.Sort(all)
 	return strings.Join(all, " ")
+}
+
+// TestCandidatesOfJobs are each once, though several runs of one are listed.
+func TestCandidatesOfJobs(t *testing.T) {
+	api := &jobAPI{}
+	for i, name := range []string{"grid.0123abcd", "grid.0123abcd", "mnist-2.0123abcd"} {
+		api.assignments = append(api.assignments, &swarmv1.Assignment{Id: strconv.Itoa(i + 1), Task: name, TaskType: "RUN_JOB", Phase: "running"})
+	}
+	env := map[string]string{"XDG_STATE_HOME": t.TempDir()}
+	s := &swci.Session{
+		Grammar: grammar(t),
+		Env: swci.Env{
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(k string) string { return env[k] },
+			IsTerminal: func(io.Writer) bool { return false }, Now: swci.OSEnv().Now,
+		},
+		Connect: func(context.Context, swci.Context) (client.Operator, func(), error) {
+			return answering(t, api), func() {}, nil
+		},
+	}
+	for _, head := range []string{"cancel job ", "get job status "} {
+		if got := swci.Candidates(t.Context(), s, []string{"--sn=sn1", "--identity=/run/agent.sock"}, head); strings.Join(got, " ") != "grid mnist-2" {
+			t.Errorf("%q: %q", head, got)
+		}
+	}
 }
