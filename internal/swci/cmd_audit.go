@@ -27,6 +27,7 @@ func auditCommands() []*Command {
 		Example: "audit --task train --since 7d",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "task", Usage: "only what was done with the task `NAME` and its assignments"},
+			&cli.StringFlag{Name: "job", Usage: "only what was done with the job `NAME`: with its tasks, and their assignments"},
 			&cli.StringFlag{Name: "contract", Usage: "only what was done with the contract `NAME` and its models"},
 			&cli.StringFlag{Name: "who", Usage: "only what these did: a SPIFFE ID or a `PATTERN` such as spiffe://hospital-a.example/swarm/swci/*"},
 			&cli.StringFlag{Name: "since", Usage: "only what was done since `TIME`: a date, a time such as 2026-11-27T08:00:00Z, or how long ago, such as 12h or 7d"},
@@ -105,7 +106,7 @@ func auditSwarm(ctx context.Context, s *Session, args Args) error {
 
 // auditFilter reads which records are asked for.
 func auditFilter(opts *cli.Context, now time.Time) (f deeds.Filter, err error) {
-	f.Task, f.Contract = opts.String("task"), opts.String("contract")
+	f.Task, f.Job, f.Contract = opts.String("task"), opts.String("job"), opts.String("contract")
 	if who := opts.String("who"); who != "" {
 		p, err := idpattern.Parse(who)
 		if err != nil {

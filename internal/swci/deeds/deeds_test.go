@@ -74,11 +74,18 @@ func TestFilter(t *testing.T) {
 		{deeds.Filter{Task: "pull", Who: &ann, SinceMS: 10}, true},
 		{deeds.Filter{Task: "run"}, false},
 		{deeds.Filter{Contract: "pull"}, false},
+		{deeds.Filter{Job: "pull"}, false},
 		{deeds.Filter{SinceMS: 11}, false},
 		{deeds.Filter{Who: &pattern.Pattern{}}, false},
 	} {
 		if got := tt.filter.Takes(&d); got != tt.want {
 			t.Errorf("%d: %v", i, got)
+		}
+	}
+	run := deeds.Deed{Task: "grid.0123abcd"}
+	for job, want := range map[string]bool{"grid": true, "gri": false, "grid.0123abcd": false} {
+		if got := (deeds.Filter{Job: job}).Takes(&run); got != want {
+			t.Errorf("job %s: %v", job, got)
 		}
 	}
 	d.By = ""

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 )
 
 // Filter is which deeds are asked for. The zero value takes all.
 type Filter struct {
 	Task     string // of this task, and of its assignments
+	Job      string // of this job's tasks, and of their assignments
 	Contract string
 	Who      *pattern.Pattern // by these SPIFFE IDs
 	SinceMS  int64
@@ -20,7 +22,7 @@ type Filter struct {
 
 // Takes reports whether a deed is asked for.
 func (f Filter) Takes(d *Deed) bool {
-	return (f.Task == "" || d.Task == f.Task) && (f.Contract == "" || d.Contract == f.Contract) && (f.Who == nil || f.Who.Match(d.By)) && d.AtMS >= f.SinceMS
+	return (f.Task == "" || d.Task == f.Task) && (f.Job == "" || jobrequest.JobOf(d.Task, "") == f.Job) && (f.Contract == "" || d.Contract == f.Contract) && (f.Who == nil || f.Who.Match(d.By)) && d.AtMS >= f.SinceMS
 }
 
 // Since reads a moment: a date, an RFC 3339 time, or how long before now it was, such as 90m, 12h or 7d. It returns Unix milliseconds.
