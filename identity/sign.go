@@ -79,16 +79,21 @@ type MemberState struct {
 	// Group is the one of the assignment that the member is in, and Peers are for how many it counts there. Hosts of before signed neither.
 	Group string
 	Peers uint32
+	// Asks is what the host asks of a job; empty: nothing.
+	Asks string
 }
 
 // MemberMessage is what the host's node key signs of it, for the ledger: it holds no nonce, as nothing that was once true of a member of an
-// epoch becomes untrue. Without a group it is the message of before.
+// epoch becomes untrue. Without a group, or without what is asked, it is the message of before.
 func MemberMessage(m MemberState) []byte {
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	domain := "swarm member 1"
 	fields := [][]byte{[]byte(m.SwarmID), []byte(m.Node), []byte(m.Assignment), number(m.Epoch), number(m.Member), []byte(m.State), number(uint32(m.Code))} //nolint:gosec // its bits
 	if m.Group != "" {
 		domain, fields = "swarm member 2", append(fields, []byte(m.Group), number(m.Peers))
+	}
+	if m.Asks != "" {
+		domain, fields = "swarm member 3", append(fields[:7:7], []byte(m.Group), number(m.Peers), []byte(m.Asks))
 	}
 	return message(domain, fields...)
 }

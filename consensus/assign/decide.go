@@ -76,6 +76,8 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		d.judge(a, m, task.EndMemberFailed, "assignment "+a.Joins+", which it joined, has ended")
 	case task.Outlived(a, d.nowMS()):
 		d.judge(a, m, task.EndTTL, "")
+	case task.ToStop(a):
+		d.judge(a, m, task.EndStopFile, "")
 	case d.late(a):
 		d.endLate(a, m)
 	case a.Phase == task.Waiting && d.expired(a) && !goesOn(a):

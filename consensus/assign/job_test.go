@@ -167,6 +167,14 @@ func TestEveryEndOfAJob(t *testing.T) {
 		"an operator": {
 			fate: hang, end: task.EndCancelled, why: "enough", after: func(s *swarm) { s.do(state.CancelAssignment{Assignment: "7", Reason: "enough"}) },
 		},
+		"a host sees a stop file": {
+			fate: func(h *host, k key, p *program) {
+				if hang(h, k, p); k.member == 2 && p.state == task.Ready {
+					p.asks = task.AskStop
+				}
+			},
+			end: task.EndStopFile, change: func(q *task.Request) { q.Stops = true },
+		},
 		"a host is lost": {
 			fate: hang, end: task.EndHostLost, why: "member 1 (worker) on swop-001 was lost: it is not heard any more", after: func(s *swarm) { s.hosts[1].up = false },
 		},
@@ -350,7 +358,7 @@ func TestChaosOfJobs(t *testing.T) {
 						q.Groups[0].FirstPorts, q.Groups[1].Ports = []uint32{29400}, [][]uint32{nil, {9000}}[rng.IntN(5)/4]
 					}
 					q.TimeoutMS, q.Groups[1].Least = 200_000+int64(rng.IntN(400_000)), uint32(rng.IntN(2))
-					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0, GraceMS: int64(rng.IntN(3)) * 30_000}
+					q.JobTerms = task.JobTerms{Done: []string{task.DoneAll, task.DoneMain, task.DoneAny}[rng.IntN(3)], ReadyMS: 120_000, LivesMS: int64(rng.IntN(3)/2) * 60_000, Together: rng.IntN(4) == 0, GraceMS: int64(rng.IntN(3)) * 30_000, Stops: rng.IntN(2) == 0}
 				})
 				ids = append(ids, id)
 				for range 6 {
@@ -398,6 +406,9 @@ func doomJob(h *host, k key, p *program, trouble bool) {
 	if k.member > 0 && h.rng.IntN(50) > 0 {
 		hang(h, k, p)
 	}
+	if p.state == task.Ready && h.rng.IntN(100) == 0 && stopsJob(h, k) {
+		p.asks = task.AskStop
+	}
 	doom(h, p, trouble)
 }
 
@@ -420,3 +431,6 @@ func TestTheGraceOfALostHost(t *testing.T) {
 		}
 	})
 }
+
+// stopsJob reports whether a host may ask for the end of a member's job.
+func stopsJob(h *host, k key) bool { return h.swarm.log.View().Tasks.Assignments[k.id].Stops }

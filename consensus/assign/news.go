@@ -24,7 +24,7 @@ func (d *decision) news(a *task.Assignment) (news []task.Report) {
 			if r.Assignment == a.ID && r.Epoch == a.Epoch && int(r.Member) == i && r.State != task.Lost {
 				r.Text = state.Clip(r.Text, task.MaxText)
 				if r.Group != "" && (r.Group != m.Group || r.Peers != m.Peers) {
-					r.Signature = "" // an SN has shown the host another part than this: what it has signed proves nothing of it
+					r.Signature, r.Asks = "", "" // an SN has shown the host another part than this: what it has signed proves nothing of it
 				}
 				add(r.Report)
 			}

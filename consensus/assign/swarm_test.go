@@ -253,6 +253,7 @@ type program struct {
 	state task.State
 	code  int32
 	text  string
+	asks  string
 	until time.Time // when it comes to its next state
 }
 
@@ -332,7 +333,7 @@ func (h *host) reconcile() assign.HostReport {
 		for _, m := range a.Members {
 			k := key{a.ID, a.Epoch, int(m.Index)}
 			p := h.member(m, k)
-			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text}}
+			r := assign.MemberReport{Assignment: a.ID, Epoch: a.Epoch, Report: task.Report{Member: m.Index, State: p.state, Code: p.code, Text: p.text, Asks: p.asks}}
 			if p.state == task.Exited || p.state == task.Refused || p.state == task.Stopped {
 				r.Cleaned = true
 				delete(h.has, k)

@@ -58,6 +58,7 @@ type JobTerms struct {
 	LivesMS  int64  `json:"lives_ms,omitempty"` // how long after all were ready it has succeeded; 0: as Done says
 	Together bool   `json:"together,omitempty"` // all members are on one host
 	GraceMS  int64  `json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to
+	Stops    bool   `json:"stops,omitempty"`    // it has succeeded when a host of a member asks for its end
 }
 
 // Group is members of one kind that an assignment needs.
@@ -126,7 +127,9 @@ type Member struct {
 	// Group is the one that it was in, and Peers are for how many it counts there. Records of before they were kept have neither.
 	Group string `json:"group,omitempty"`
 	Peers uint32 `json:"peers,omitempty"`
-	// Signature is by the host's node key over identity.MemberMessage of state, code, group and peers, base64; empty: the host did not sign it. Hosts
-	// of before signed neither group nor peers.
+	// Signature is by the host's node key over identity.MemberMessage of state, code, group, peers and what it asks, base64; empty: the host did not sign
+	// it. Hosts of before signed neither group nor peers.
 	Signature string `json:"signature,omitempty"`
+	// Asks is what the host has asked of a job: stop, its end; empty: nothing.
+	Asks string `json:"asks,omitempty"`
 }

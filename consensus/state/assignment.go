@@ -115,7 +115,7 @@ func endedBodies(old, next *task.Board, order *ledger.Order) (bodies []ledger.Bo
 		for _, m := range a.Members {
 			one := ledger.Member{Node: m.Node, PeerID: m.PeerID, State: string(m.State), Code: m.Code}
 			if a.Detailed {
-				one.Group, one.Peers, one.Signature = m.Group, m.Peers, m.Signature
+				one.Group, one.Peers, one.Signature, one.Asks = m.Group, m.Peers, m.Signature, m.Asks
 			}
 			body.Members = append(body.Members, one)
 		}

@@ -216,6 +216,13 @@ var everyCommand = []state.Command{
 	state.AssignTask{Assignment: task.Request{
 		ID: "13", Task: "job", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}}, ExpiresMS: 99, JobTerms: task.JobTerms{GraceMS: 30_000},
 	}, AtMS: 83, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
+	// A host may ask for the end of a job.
+	state.AssignTask{Assignment: task.Request{
+		ID: "14", Task: "job", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}}, ExpiresMS: 99, JobTerms: task.JobTerms{Stops: true},
+	}, AtMS: 84, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true},
+	state.MoveAssignments{AtMS: 85, Moves: []task.Move{
+		{Assignment: "14", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Ready, Signature: "c2ln", Asks: task.AskStop}}, Do: task.Judge, Verdict: task.Succeeded, End: task.EndStopFile},
+	}},
 }
 
 // pullDigest is what the task of everyCommand comes to.

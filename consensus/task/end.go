@@ -9,6 +9,7 @@ type End string
 const (
 	EndEntryDone    End = "entry_done"    // its programs are done
 	EndTTL          End = "ttl"           // it has lived as long as it was to
+	EndStopFile     End = "stop_file"     // there is a stop file in the folder of its run
 	EndCancelled    End = "cancelled"     // by an operator
 	EndNoCapacity   End = "no_capacity"   // it found no hosts in its time
 	EndMaxRuntime   End = "max_runtime"   // it did not end in its time
@@ -22,7 +23,7 @@ const (
 // Verdict is the one that comes with an end; empty: it is none.
 func (e End) Verdict() Verdict {
 	switch e {
-	case EndEntryDone, EndTTL:
+	case EndEntryDone, EndTTL, EndStopFile:
 		return Succeeded
 	case EndCancelled:
 		return Cancelled
@@ -42,6 +43,8 @@ func mayJudge(a *Assignment, m Move, atMS int64) bool {
 		return m.Verdict == Succeeded && a.Met()
 	case EndTTL:
 		return m.Verdict == Succeeded && Outlived(a, atMS)
+	case EndStopFile:
+		return m.Verdict == Succeeded && ToStop(a)
 	}
 	return m.Verdict == Failed && m.End.Verdict() == Failed
 }

@@ -14,6 +14,8 @@ type JobTerms struct {
 	Together bool `json:"together,omitempty"`
 	// GraceMS is how long a member may take to end after it was asked to, also by a host whose lease is over. Another epoch waits for that.
 	GraceMS int64 `json:"grace_ms,omitempty"`
+	// Stops has the job succeed when a host of one of its members asks for its end: there is a stop file in the folder of the run.
+	Stops bool `json:"stops,omitempty"`
 }
 
 // What JobTerms.Done says.

@@ -65,7 +65,7 @@ func TestTermsOfJobs(t *testing.T) {
 func allEnds() []task.End {
 	return []task.End{
 		task.EndEntryDone, task.EndTTL, task.EndCancelled, task.EndNoCapacity, task.EndMaxRuntime, task.EndMainTimeout, task.EndReadyTimeout,
-		task.EndMemberFailed, task.EndHostLost, task.EndRefused,
+		task.EndMemberFailed, task.EndHostLost, task.EndRefused, task.EndStopFile,
 	}
 }
 
@@ -226,9 +226,12 @@ func TestAJobThatLivesForATime(t *testing.T) {
 func TestOneEnd(t *testing.T) {
 	for _, e := range allEnds() {
 		b := runs(t, task.JobTerms{LivesMS: 1})
-		if e == task.EndEntryDone {
+		switch e {
+		case task.EndEntryDone:
 			b = after(t, runs(t, task.JobTerms{}), becomes(task.Exited, 0, 20, 0))
-		} else {
+		case task.EndStopFile:
+			b = after(t, runs(t, task.JobTerms{Stops: true}), asks(task.AskStop, task.Ready, "c2ln"))
+		default:
 			b = after(t, b, all("7", task.Ready, false))
 		}
 		if e == task.EndCancelled {
@@ -259,7 +262,7 @@ func TestOneEnd(t *testing.T) {
 	}
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, ""))
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, task.EndTTL))
-	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Succeeded, "stop_file")) // no operator signs that a host, or the leader, may say so
+	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Succeeded, task.EndStopFile)) // no operator has signed that a host may say so
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Succeeded, task.EndHostLost))
 	refused(t, runs(t, task.JobTerms{}), task.Stale, verdict(task.Failed, "tired"))
 	refused(t, running(t), task.Stale, verdict(task.Failed, task.EndHostLost))

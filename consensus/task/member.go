@@ -64,6 +64,8 @@ type Member struct {
 	ChangedMS int64 `json:"changed_ms"` // when the state changed last
 	// Signature is the host's of its state and code, base64; empty: the host signs none, or did not say it. It goes when the assignment is over.
 	Signature string `json:"signature,omitempty"`
+	// Asks is what the host has asked of the job with its state: nothing, or AskStop. It is signed with that.
+	Asks string `json:"asks,omitempty"`
 }
 
 // maxSignature bounds a signature by a node key, in base64.
@@ -105,6 +107,8 @@ type Report struct {
 	Cleaned bool   `json:"cleaned,omitempty"`
 	// Signature is the host's, base64; empty: there is none.
 	Signature string `json:"signature,omitempty"`
+	// Asks is what the host asks of the job; empty: nothing.
+	Asks string `json:"asks,omitempty"`
 }
 
 // Takes reports whether the report would change the assignment: it is of its epoch and of the member's node, and news.
@@ -128,6 +132,14 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 		return Member{}, false
 	}
 	before := a.Members[r.Member]
+	switch {
+	case !mayAsk(a, &before, r):
+		return before, false
+	case asksNow(a, &before, r):
+		m = before
+		m.Asks, m.Signature = r.Asks, r.Signature
+		return m, true
+	}
 	if a.says(&before, r) {
 		m = before
 		if m.Text = r.Text; m.Heard == a.lastWord(before.Node) {
@@ -144,7 +156,7 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 		m.LostMS = max(atMS, 1)
 	}
 	if !m.State.ended() && r.State.stage() > m.State.stage() && a.allows(&m, r) {
-		m.State, m.Code, m.Text, m.ChangedMS, m.Signature = r.State, r.Code, r.Text, atMS, r.Signature
+		m.State, m.Code, m.Text, m.ChangedMS, m.Signature, m.Asks = r.State, r.Code, r.Text, atMS, r.Signature, r.Asks
 	}
 	m.Cleaned = r.Cleaned && r.State != Lost && m.State.ended()
 	return m, m != before

@@ -214,7 +214,7 @@ func randomJob(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Bo
 	ids := b.LiveIDs()
 	if len(ids) == 0 || rng.IntN(20) == 0 {
 		q := ofJob(fmt.Sprint(1+rng.IntN(500)), task.JobTerms{
-			Done: []string{"", "main", "any"}[rng.IntN(3)], ReadyMS: 9000, LivesMS: int64(rng.IntN(2)) * 9000, Together: rng.IntN(2) == 0,
+			Done: []string{"", "main", "any"}[rng.IntN(3)], ReadyMS: 9000, LivesMS: int64(rng.IntN(2)) * 9000, Together: rng.IntN(2) == 0, Stops: rng.IntN(2) == 0,
 		}, task.Group{Name: "main", Peers: 2, Least: uint32(1 + rng.IntN(2))}, task.Group{Name: "more", Peers: 1, Least: uint32(rng.IntN(2))})
 		q.Hosts, q.Retries, q.InOrder = []string{"h-0-0", "h-0-1", "h-1-0"}, uint32(rng.IntN(4)), rng.IntN(2) == 0
 		return func(b *task.Board, at int64) (*task.Board, error) { return b.Assign(q, nil, at) }
@@ -229,6 +229,8 @@ func randomJob(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Bo
 		m.Verdict = m.End.Verdict()
 	}
 	switch {
+	case task.ToStop(a) && rng.IntN(2) == 0:
+		m.Reports, m.Do, m.End, m.Verdict = nil, task.Judge, task.EndStopFile, task.Succeeded
 	case a.ReadySinceMS > 0 && a.LivesMS > 0 && rng.IntN(3) == 0:
 		m.Reports, m.Do, m.End, m.Verdict = nil, task.Judge, task.EndTTL, task.Succeeded
 	case a.Met() && rng.IntN(2) == 0:
@@ -236,6 +238,7 @@ func randomJob(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Bo
 	case a.Phase == task.Running && rng.IntN(3) == 0:
 		for i := range m.Reports {
 			m.Reports[i].State, m.Reports[i].Code, m.Reports[i].Cleaned = []task.State{task.Ready, task.Ready, task.Exited}[rng.IntN(3)], 0, false
+			m.Reports[i].Asks = []string{"", "", task.AskStop, "more"}[rng.IntN(4)]
 		}
 		m.Do = []task.Act{"", task.Pass}[rng.IntN(2)]
 	case m.Do == task.Judge && m.Verdict == task.Failed && rng.IntN(8) > 0:

@@ -326,7 +326,7 @@ func TestALyingSN(t *testing.T) {
 		{"a start without order", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) { h.InOrder = true }},
 		{"more retries", "signed retries", func(_ *world, h *task.Hosted, _ *task.Task) { h.Retries = 9 }},
 		{"no time-out", "signed retries and time-out", func(_ *world, h *task.Hosted, _ *task.Task) { h.TimeoutMS = 5 }},
-		{"another end of the job", `signed terms of the job "{ 0 0 false 0}"`, func(_ *world, h *task.Hosted, _ *task.Task) { h.Done = task.DoneAny }},
+		{"another end of the job", `signed terms of the job "{ 0 0 false 0 false}"`, func(_ *world, h *task.Hosted, _ *task.Task) { h.Done = task.DoneAny }},
 		{"a longer life", "signed terms of the job", func(w *world, h *task.Hosted, _ *task.Task) {
 			q := request()
 			q.LivesMS, q.Together = 5, true

@@ -84,6 +84,7 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.says(6, "cancel job alone", "it has ended already")
 	w.endsOtherwise()
 	w.endsInTime()
+	w.endsByAFile()
 	stop()
 }
 
@@ -123,6 +124,24 @@ func (w *swarm) endsOtherwise() {
 	w.says(0, "cancel job long because enough", "job long is cancelled")
 	w.Until("end of the job that was cancelled", three("stopped"))
 	w.says(0, "get job status long", "cancelled: enough", "end         cancelled")
+}
+
+// endsByAFile runs a job whose members meet in a folder that their hosts share, where one of them ends it with success.
+func (w *swarm) endsByAFile() {
+	w.T.Helper()
+	const program = "import os, pathlib, time\nat, rank = pathlib.Path(os.environ['SWARM_WORK_DIR']), os.environ['SWARM_NODE_RANK']\n(at / rank).touch()\n" +
+		"while len(list(at.glob('[0-9]'))) < 3: time.sleep(.1)\nprint('all are here')\nif rank == '1': (at / 'stop').touch()\ntime.sleep(3600)\n"
+	if err := os.Mkdir(w.Path("runs"), 0o700); err != nil {
+		w.T.Fatal(err)
+	}
+	file := w.written("stops", "replicas: 3\ngrace: 1s\nwork_dir: runs\n", program)
+	w.says(0, "explain job "+file, "ends with success when there is: a file named stop in the folder of the run")
+	w.says(0, "run job -f "+file, "/node/0: all are here", "/node/2: all are here", "job stops succeeded")
+	w.says(0, "get job status stops", "end         stop_file", "stopped")
+	w.says(1, "run job -f "+w.written("lost", "work_dir: none\n", "print(1)\n"), `it asks for volume "none" as its work_dir`, "job lost failed: ")
+	w.says(0, "get ledger --out "+w.Path("ledger"))
+	w.says(0, "get bundle --out "+w.Path("founding.pem"))
+	w.says(0, "verify ledger "+w.Path("ledger")+" --bundle "+w.Path("founding.pem"))
 }
 
 // TestDaskJob runs Dask's own scheduler and workers, unchanged, on three hosts with a program, and ends them after it.

@@ -11,15 +11,19 @@ import (
 )
 
 // TestJobsOfContainers: the job that init job begins for PyTorch runs as two containers on one host; the host's network is given by its owner alone,
-// and members that a killed SWOP leaves are adopted by the next one.
+// and members that a killed SWOP leaves are adopted by the next one. They have the folders that its policy names, and a file in that of the run ends them.
 func TestJobsOfContainers(t *testing.T) {
 	e, scope := enginetest.Engine(t), enginetest.Scope(t)
 	enginetest.NeedImage(t, e, engine.ImagePYT, "scripts/images pyt")
 	w := newSwarm(t)
 	w.authority()
 	w.SN(1).Sees(apiMarker)
-	const policy = "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n" +
+	policy := "folders: {data: " + w.Path("data") + ", runs: {path: " + w.Path("runs") + ", use: runs}}\nsentences:\n" +
+		"- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n" +
 		"- Allow spiffe://swarm.learning/swarm/swci to use secret where secret.name in (KEY, GONE)\n"
+	if err := errorOf(os.Mkdir(w.Path("data"), 0o755), os.WriteFile(w.Path("data", "x"), []byte("of the host"), 0o644), os.Mkdir(w.Path("runs"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	secrets := w.secrets(map[string]string{"KEY": "hunter2-hunter2"})
 	swop := w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
 	ctl := func(code int, args ...string) string {
@@ -37,8 +41,8 @@ func TestJobsOfContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		program := "import time, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(1)\ndist.all_reduce(x)\nprint('sum', x.item(), flush=True)\n" +
-			"import os\nif 'SWARM_SECRETS' in os.environ: print('secret of', len(open(os.environ['SWARM_SECRETS'] + '/KEY').read()), flush=True)\n" +
-			"import sys\ntime.sleep(float(sys.argv[1]))\n"
+			"import os, sys\nif 'SWARM_SECRETS' in os.environ: print('secret of', len(open(os.environ['SWARM_SECRETS'] + '/KEY').read()), flush=True)\n" +
+			"if os.path.exists('/mnt/data'): print(open('/mnt/data/x').read(), flush=True)\ntime.sleep(float(sys.argv[1]))\n"
 		text := "name: " + name + "\nframework: pytorch\nreplicas: 2\nsource: source\nimage: " + engine.ImagePYT + "\n" + strings.Join(lines, "\n") + "\n"
 		file := filepath.Join(dir, "job.yaml")
 		if err := errorOf(os.WriteFile(dir+"/source/train.py", []byte(program), 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
@@ -46,7 +50,7 @@ func TestJobsOfContainers(t *testing.T) {
 		}
 		return file
 	}
-	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0", "secrets: [{name: KEY, as: file}]"))
+	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0", "secrets: [{name: KEY, as: file}]", "volumes: ['data:/mnt/data']"))
 	if strings.Count(out, "secret of 15") != 2 {
 		t.Errorf("a secret as a file:\n%s", out)
 	}
@@ -58,7 +62,7 @@ func TestJobsOfContainers(t *testing.T) {
 			t.Errorf("%s:\n%s", name, out)
 		}
 	}
-	if !strings.Contains(out, "swop/node/0: sum 2.0") || !strings.Contains(out, "swop/node/1: sum 2.0") {
+	if !strings.Contains(out, "swop/node/0: sum 2.0") || !strings.Contains(out, "swop/node/1: sum 2.0") || !strings.Contains(out, "swop/node/1: of the host") {
 		t.Errorf("ranks of PyTorch:\n%s", out)
 	}
 	if out := ctl(1, "run", "job", "-f", job("open", "command: train.py 0", "network: host")); !strings.Contains(out, `asks for the network "host"`) {
@@ -68,14 +72,24 @@ func TestJobsOfContainers(t *testing.T) {
 		t.Errorf("a job that its host refused:\n%s", out)
 	}
 
-	ctl(0, "run", "job", job("long", "command: train.py 1000", "grace: 1s"))
+	if out := ctl(1, "run", "job", "-f", job("more", "command: train.py 0", "volumes: ['data:/mnt/data:rw']")); !strings.Contains(out, `asks for volume "data" to write to, and this host gives it to read alone`) {
+		t.Errorf("a folder to write to:\n%s", out)
+	}
+
+	ctl(0, "run", "job", job("long", "command: train.py 1000", "grace: 1s", "work_dir: runs"))
 	ready := func() bool { return strings.Count(ctl(0, "get", "job", "status", "long"), " ready ") == 2 }
 	w.Until("both ranks to be ready", ready)
 	swop.Kill()
 	swop = w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
 	w.Until("both ranks to be found again", ready)
-	ctl(0, "cancel", "job", "long")
-	w.Until("its end", func() bool { return strings.Contains(ctl(0, "get", "job", "status", "long"), "end         cancelled") })
+	folders, err := filepath.Glob(w.Path("runs", "long-*"))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("folders of runs: %q, %v", folders, err)
+	}
+	if err := os.WriteFile(filepath.Join(folders[0], "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Until("its end", func() bool { return strings.Contains(ctl(0, "get", "job", "status", "long"), "end         stop_file") })
 	w.Until("nothing to be left", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
 	swop.Stop()
 }

@@ -25,7 +25,7 @@ func Request(w *framework.World) task.Request {
 		})
 	}
 	q.JobTerms = task.JobTerms{
-		Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private, GraceMS: j.Grace.Milliseconds(),
+		Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private, GraceMS: j.Grace.Milliseconds(), Stops: j.WorkDir != "",
 	}
 	hosts, _ := w.Common()
 	q.Hosts = slices.Sorted(slices.Values(hosts))
@@ -107,6 +107,7 @@ func differs(signed, job task.Request) string {
 		{"ttl in ms", signed.LivesMS, job.LivesMS},
 		{"all on one host", signed.Together, job.Together},
 		{"grace in ms", signed.GraceMS, job.GraceMS},
+		{"ended by a stop file", signed.Stops, job.Stops},
 	} {
 		if x.signed != x.job {
 			return fmt.Sprintf("%s: it says %v, and the job %v", x.name, x.signed, x.job)

@@ -65,6 +65,9 @@ func TestRequest(t *testing.T) {
 			Groups: []task.Group{{Name: "scheduler", Peers: 1, Ports: []uint32{8786, 8787}}, {Name: "worker", Peers: 2}}, InOrder: true, TimeoutMS: 30 * day,
 			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 600_000, LivesMS: day, GraceMS: 30_000},
 		}},
+		{"a folder of its runs", "name: x\ncommand: a\nwork_dir: w\n", task.Request{
+			Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: task.JobTerms{ReadyMS: 600_000, GraceMS: 30_000, Stops: true},
+		}},
 		{"hosts", "name: x\ncommand: a\nhosts: [h-2, h-1]\nnetwork: host\n", task.Request{Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "node", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: ready}},
 		{"hosts of groups", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [h-3, h-2, h-1]}, {name: s}, {name: t, hosts: [h-0, h-1, h-3]}]\n", task.Request{
 			Hosts: []string{"h-1", "h-3"}, Groups: []task.Group{{Name: "r", Peers: 1, Least: 1}, {Name: "s", Peers: 1, Least: 1}, {Name: "t", Peers: 1, Least: 1}}, TimeoutMS: 30 * day, JobTerms: ready,
@@ -123,6 +126,7 @@ func TestHoldRefuses(t *testing.T) {
 		{"ready", "", func(q *task.Request) { q.ReadyMS = 0 }, "ready_timeout in ms: it says 0, and the job 600000"},
 		{"lives", "", func(q *task.Request) { q.LivesMS = 1 }, "ttl in ms: it says 1, and the job 0"},
 		{"grace", "", func(q *task.Request) { q.GraceMS = 0 }, "grace in ms: it says 0, and the job 30000"},
+		{"a stop file", "", func(q *task.Request) { q.Stops = true }, "ended by a stop file: it says true, and the job false"},
 		{"together", "", func(q *task.Request) { q.Together = true }, "all on one host: it says true, and the job false"},
 	} {
 		w, body := sent(t, file)
@@ -203,6 +207,7 @@ func FuzzHold(f *testing.F) {
 			func() { q.LivesMS++ },
 			func() { q.Together = !q.Together },
 			func() { q.GraceMS++ },
+			func() { q.Stops = !q.Stops },
 			func() { q.Hosts = nil },
 			func() { q.Taskrunner = "t" },
 			func() { q.Joins = "2" },

@@ -45,7 +45,7 @@ type jobRunJSON struct {
 	Phase      string  `json:"phase" doc:"waiting, preparing, running, ending or over"`
 	Wants      string  `json:"wants" doc:"what is waited for, in words"`
 	Verdict    string  `json:"verdict" doc:"succeeded, failed or cancelled; empty: there is none yet"`
-	End        string  `json:"end" doc:"why it ended, in one word: entry_done, ttl, cancelled, no_capacity, max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused; empty: it has not"`
+	End        string  `json:"end" doc:"why it ended, in one word: entry_done, ttl, stop_file, cancelled, no_capacity, max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused; empty: it has not"`
 	Reason     string  `json:"reason" doc:"of the verdict, in words"`
 	By         string  `json:"by" doc:"SPIFFE ID of who asked for it"`
 	Members    uint32  `json:"members" doc:"that were placed"`

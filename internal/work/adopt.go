@@ -12,10 +12,10 @@ func (h *Host) adopt(m *member, now time.Time) {
 	found, sure := h.seen(m)
 	switch {
 	case found != nil && found.State != task.Prepared:
-		m.looked = true
+		m.due.looked = true
 		m.take(told(h.cfg.Guard, m, found.Status))
 	case sure || m.early(): // nothing has started of which the swarm does not know that it was prepared
-		m.looked = true
+		m.due.looked = true
 		if q := m.hosted.Request; m.label.Epoch == 1 && m.want.State == task.Placed && q.ExpiresMS > 0 && now.UnixMilli() >= q.ExpiresMS {
 			m.refuse("it expired before this host began it")
 		}

@@ -327,6 +327,9 @@ func (l *lab) away(d time.Duration) {
 		synctest.Wait()
 		for _, r := range l.host.Report() {
 			say := strings.TrimSuffix(fmt.Sprintf("%s %d %s", r.State, r.Code, r.Text), " 0 ")
+			if r.Asks != "" {
+				say += " asks to " + r.Asks
+			}
 			if r.Cleaned {
 				say += " cleaned"
 			}

@@ -22,7 +22,6 @@ type member struct {
 	task   *task.Task         // nil: not fetched yet
 	answer Answer             // the guard's; only Yes stays
 
-	looked bool    // what there was of it was adopted
 	worker *worker // that does something for it; nil: nobody does
 	due    pace
 }
@@ -32,8 +31,9 @@ type outcome struct {
 	state   task.State // empty: nothing was done yet
 	code    int32
 	text    string
-	gone    bool // nothing of it runs or is left to remove
-	cleaned bool // and its guard knows, if it was the last of its epoch
+	asks    string // what it asks of its job, as long as it runs
+	gone    bool   // nothing of it runs or is left to remove
+	cleaned bool   // and its guard knows, if it was the last of its epoch
 }
 
 // pace says when something is due for a member.
@@ -47,6 +47,7 @@ type pace struct {
 	tried    time.Time // when the last try to prepare or start it began
 	vain     time.Time // since when an executor fails to prepare or start it of what passes; zero: the last try did not
 	long     int       // tries in vain that came far
+	looked   bool      // what there was of it was adopted, so that something may be begun
 	restart  bool      // it is to be started again: the last try failed of what passes
 	since    int       // the host's count when the last worker ended: looks from before tell nothing
 }
@@ -84,6 +85,9 @@ func (o *outcome) refuse(why string) {
 
 // take follows what an executor says.
 func (o *outcome) take(s Status) {
+	if s.Asks != "" {
+		o.asks = s.Asks
+	}
 	switch {
 	case s.State == task.Exited:
 		o.exit(s.Code, s.Text)
@@ -113,6 +117,9 @@ func (m *member) early() bool { return m.want.State == task.Placed || m.want.Sta
 // report is what the host says of a member that is committed, in a form that the state takes: another would keep it waiting for ever.
 func (m *member) report() task.Report {
 	r := task.Report{Member: m.label.Member, Node: m.label.Node, State: m.state, Code: m.code, Text: m.text, Cleaned: m.cleaned}
+	if m.runs() && m.hosted.Stops {
+		r.Asks = m.asks
+	}
 	committed := m.want.State
 	switch {
 	case r.State == task.Refused && !m.early():
@@ -201,11 +208,11 @@ func (h *Host) unseen(m *member, now time.Time) bool {
 
 // begin leads a member to where it is prepared, step by step.
 func (h *Host) begin(ctx context.Context, m *member, now time.Time) {
-	if !m.looked {
+	if !m.due.looked {
 		h.adopt(m, now)
 	}
 	switch {
-	case !m.looked || m.over() || m.runs():
+	case !m.due.looked || m.over() || m.runs():
 		return
 	case h.older(m.label): // two epochs of an assignment would be in each other's way
 		return

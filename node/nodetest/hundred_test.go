@@ -168,7 +168,7 @@ func (f *fleet) start(hosts []string) {
 	q := jobrequest.Request(w)
 	m := &swarmv1.AssignTaskRequest{
 		Task: x.GetName(), Digest: x.GetDigest(), Hosts: slices.Sorted(slices.Values(hosts)), Retries: q.Retries, TimeoutMs: q.TimeoutMS, ExpiresUnixMs: time.Now().Add(time.Hour).UnixMilli(),
-		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS, Stops: q.Stops,
 	}
 	for _, g := range q.Groups {
 		m.Groups = append(m.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})

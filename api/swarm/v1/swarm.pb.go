@@ -10280,12 +10280,13 @@ type AssignTaskRequest struct {
 	// joins is the assignment that the taskrunner carries out now: hosts carries out its task too, beside it. The task must be the same, and hosts
 	// must be given. What joins is judged by itself, and ends without success if the other does. Empty: the taskrunner must not be busy.
 	Joins string `protobuf:"bytes,12,opt,name=joins,proto3" json:"joins,omitempty"`
-	// done, ready_ms, lives_ms and together are of tasks of type RUN_JOB alone.
+	// done and what follows are of tasks of type RUN_JOB alone.
 	Done          string `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`                       // which groups must have succeeded, of those with a least: empty: all, main: the first, any: one
 	ReadyMs       int64  `protobuf:"varint,14,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"` // how long after members were placed all must be ready, at most 30 days; 0: nobody waits for that
 	LivesMs       int64  `protobuf:"varint,15,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"` // how long after all were ready it has succeeded, whatever has ended by then, at most 30 days; 0: as done says
 	Together      bool   `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`              // all members are on one host
 	GraceMs       int64  `protobuf:"varint,17,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to, at most 10 minutes
+	Stops         bool   `protobuf:"varint,18,opt,name=stops,proto3" json:"stops,omitempty"`                    // while it runs a host may ask for its end, with success: there is a file named stop in the folder of the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10437,6 +10438,13 @@ func (x *AssignTaskRequest) GetGraceMs() int64 {
 		return x.GraceMs
 	}
 	return 0
+}
+
+func (x *AssignTaskRequest) GetStops() bool {
+	if x != nil {
+		return x.Stops
+	}
+	return false
 }
 
 type AssignTaskResponse struct {
@@ -11096,11 +11104,12 @@ type Assignment struct {
 	ReadyMs    int64  `protobuf:"varint,32,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"`
 	LivesMs    int64  `protobuf:"varint,33,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"`
 	Together   bool   `protobuf:"varint,34,opt,name=together,proto3" json:"together,omitempty"`
-	// end is why a job has ended; empty: it has not. With the verdict succeeded: entry_done or ttl; cancelled; and with failed: no_capacity,
+	// end is why a job has ended; empty: it has not. With the verdict succeeded: entry_done, ttl or stop_file; cancelled; and with failed: no_capacity,
 	// max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused.
 	End           string `protobuf:"bytes,35,opt,name=end,proto3" json:"end,omitempty"`
 	ReadyUnixMs   int64  `protobuf:"varint,36,opt,name=ready_unix_ms,json=readyUnixMs,proto3" json:"ready_unix_ms,omitempty"` // since when all members of a job are ready, or have ended; 0: they are not yet
 	GraceMs       int64  `protobuf:"varint,37,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`               // as it was asked for
+	Stops         bool   `protobuf:"varint,38,opt,name=stops,proto3" json:"stops,omitempty"`                                  // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11392,6 +11401,13 @@ func (x *Assignment) GetGraceMs() int64 {
 		return x.GraceMs
 	}
 	return 0
+}
+
+func (x *Assignment) GetStops() bool {
+	if x != nil {
+		return x.Stops
+	}
+	return false
 }
 
 // Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
@@ -11914,6 +11930,7 @@ type MemberReport struct {
 	// group and peers are the member's, as the host was shown it. They are in what it signs; hosts of before gave neither.
 	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
 	Peers         uint32 `protobuf:"varint,10,opt,name=peers,proto3" json:"peers,omitempty"`
+	Asks          string `protobuf:"bytes,11,opt,name=asks,proto3" json:"asks,omitempty"` // stop: for the end of its job, as the job's stops allows; it is in what it signs. Empty: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12016,6 +12033,13 @@ func (x *MemberReport) GetPeers() uint32 {
 		return x.Peers
 	}
 	return 0
+}
+
+func (x *MemberReport) GetAsks() string {
+	if x != nil {
+		return x.Asks
+	}
+	return ""
 }
 
 // LogPart says which log is asked for, and by whom it can be read.
@@ -13565,7 +13589,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12\x12\n" +
 	"\x04gpus\x18\x03 \x01(\rR\x04gpus\x12\x1d\n" +
 	"\n" +
-	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\"\xec\x03\n" +
+	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\"\x82\x04\n" +
 	"\x11AssignTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -13587,7 +13611,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bready_ms\x18\x0e \x01(\x03R\areadyMs\x12\x19\n" +
 	"\blives_ms\x18\x0f \x01(\x03R\alivesMs\x12\x1a\n" +
 	"\btogether\x18\x10 \x01(\bR\btogether\x12\x19\n" +
-	"\bgrace_ms\x18\x11 \x01(\x03R\agraceMs\"J\n" +
+	"\bgrace_ms\x18\x11 \x01(\x03R\agraceMs\x12\x14\n" +
+	"\x05stops\x18\x12 \x01(\bR\x05stops\"J\n" +
 	"\x12AssignTaskResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
@@ -13637,7 +13662,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
 	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
-	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\xea\b\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x80\t\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13681,7 +13706,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\btogether\x18\" \x01(\bR\btogether\x12\x10\n" +
 	"\x03end\x18# \x01(\tR\x03end\x12\"\n" +
 	"\rready_unix_ms\x18$ \x01(\x03R\vreadyUnixMs\x12\x19\n" +
-	"\bgrace_ms\x18% \x01(\x03R\agraceMs\"~\n" +
+	"\bgrace_ms\x18% \x01(\x03R\agraceMs\x12\x14\n" +
+	"\x05stops\x18& \x01(\bR\x05stops\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
@@ -13723,7 +13749,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05peers\x18\x03 \x01(\rR\x05peers\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
 	"\x05start\x18\x05 \x01(\bR\x05start\x12\x12\n" +
-	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xfc\x01\n" +
+	"\x04stop\x18\x06 \x01(\bR\x04stop\"\x90\x02\n" +
 	"\fMemberReport\x12\x1e\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\tR\n" +
@@ -13737,7 +13763,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tsignature\x18\b \x01(\fR\tsignature\x12\x14\n" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
 	"\x05peers\x18\n" +
-	" \x01(\rR\x05peers\"\xa3\x01\n" +
+	" \x01(\rR\x05peers\x12\x12\n" +
+	"\x04asks\x18\v \x01(\tR\x04asks\"\xa3\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +

@@ -84,7 +84,7 @@ func (n *node) signsAs(t *testing.T, e *ledger.EndedAssignment, i int, group str
 	t.Helper()
 	m := &e.Members[i]
 	signature, err := n.key.Sign(identity.MemberMessage(identity.MemberState{
-		SwarmID: swarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: uint32(i), State: m.State, Code: m.Code, Group: group, Peers: peers,
+		SwarmID: swarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: uint32(i), State: m.State, Code: m.Code, Group: group, Peers: peers, Asks: m.Asks,
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
@@ -43,6 +44,8 @@ func (k *tasks) jobEnded(e ledger.EndedAssignment, a ledger.Assigned, t *tally) 
 		k.bad("verdict", "it succeeded as its programs were done, and those that the operator demanded were not: %.320s", fmt.Sprint(t.all))
 	case end == task.EndTTL && a.LivesMS == 0:
 		k.bad("end", "it has lived as long as it was to, and the operator set no time")
+	case end == task.EndStopFile && !slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.Asks == task.AskStop }):
+		k.bad("end", "it was ended as there was a file for that, and no host has said so")
 	case e.Withdrawn && (end.Verdict() == task.Succeeded || e.Epoch == 0 || e.Epoch > a.Retries):
 		k.bad("withdrawn", "placement %d was withdrawn, of a job that %.40s and that was to be placed anew %d times at most", e.Epoch, e.Verdict, a.Retries)
 	case end.Verdict() == task.Failed && !e.Withdrawn && doneWith(a, t.signed):

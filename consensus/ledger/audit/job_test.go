@@ -22,11 +22,23 @@ func TestEndsOfJobs(t *testing.T) {
 		change func(e *ledger.EndedAssignment) // before hosts sign
 		lie    func(e *ledger.EndedAssignment) // afterwards
 	}{
-		"done":              {end: "entry_done"},
-		"done by its main":  {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "main" }, change: func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }},
-		"done by any":       {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "any" }, change: func(e *ledger.EndedAssignment) { e.Members[0].Code = 1 }},
-		"not done":          {"those that the operator demanded were not", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }, nil},
-		"stopped by a host": {`"stop_file" is no end of a job that succeeded`, "stop_file", nil, func(e *ledger.EndedAssignment) { e.Members[1].State = "started" }, nil},
+		"done":             {end: "entry_done"},
+		"done by its main": {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "main" }, change: func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }},
+		"done by any":      {end: "entry_done", asked: func(r *swarmv1.AssignTaskRequest) { r.Done = "any" }, change: func(e *ledger.EndedAssignment) { e.Members[0].Code = 1 }},
+		"not done":         {"those that the operator demanded were not", "entry_done", nil, func(e *ledger.EndedAssignment) { e.Members[1].Code = 1 }, nil},
+		"stopped by a host": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
+			e.Members[1].State, e.Members[1].Asks = "ready", "stop"
+		}},
+		"stopped by nobody": {"no host has said so", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, nil, nil},
+		"stopped though it can't be": {`members[1].asks: "stop" is asked of no job that can be stopped so`, "stop_file", nil, func(e *ledger.EndedAssignment) {
+			e.Members[1].State, e.Members[1].Asks = "ready", "stop"
+		}, nil},
+		"stopped by another's word": {"did not sign", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) {
+			e.Members[1].State = "ready"
+		}, func(e *ledger.EndedAssignment) { e.Members[1].Asks = "stop" }},
+		"stopped by a word that nobody has signed": {"or nobody has signed it", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) {
+			e.Members[1].State, e.Members[1].Asks = "ready", "stop"
+		}, func(e *ledger.EndedAssignment) { e.Members[1].Signature = "" }},
 		"lived":             {end: "ttl", asked: func(r *swarmv1.AssignTaskRequest) { r.LivesMs = 5 }},
 		"lived for no time": {"the operator set no time", "ttl", nil, nil, nil},
 		"done while it was to live": {
@@ -66,7 +78,7 @@ func TestEndsOfJobs(t *testing.T) {
 		}
 		b.assign(r, func(a *ledger.Assigned) {
 			a.Retries = r.GetRetries()
-			a.JobTerms = ledger.JobTerms{Done: r.GetDone(), ReadyMS: r.GetReadyMs(), LivesMS: r.GetLivesMs(), Together: r.GetTogether()}
+			a.JobTerms = ledger.JobTerms{Done: r.GetDone(), ReadyMS: r.GetReadyMs(), LivesMS: r.GetLivesMs(), Together: r.GetTogether(), Stops: r.GetStops()}
 		})
 		b.end("7", "succeeded", nil, func(e *ledger.EndedAssignment) {
 			e.Epoch, e.End = 1, tt.end

@@ -40,9 +40,9 @@ func TestRecordsOfTasks(t *testing.T) {
 	}
 	job := func(b *builder, lie func(*ledger.Assigned)) ledger.Assigned {
 		a := asked(b, "7", func(r *swarmv1.AssignTaskRequest) {
-			r.Groups, r.Done, r.ReadyMs, r.LivesMs, r.Together, r.GraceMs = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2, Needs: &swarmv1.Needs{MilliCpu: 1, MemoryBytes: 2, Gpus: 3, DiskBytes: 4}, Ports: []uint32{5}}}, "main", 5, 6, true, 7
+			r.Groups, r.Done, r.ReadyMs, r.LivesMs, r.Together, r.GraceMs, r.Stops = []*swarmv1.TaskGroup{{Name: "peers", Peers: 2, Least: 2, Needs: &swarmv1.Needs{MilliCpu: 1, MemoryBytes: 2, Gpus: 3, DiskBytes: 4}, Ports: []uint32{5}}}, "main", 5, 6, true, 7, true
 		})
-		a.Groups, a.JobTerms = []ledger.Group{{Name: "peers", Peers: 2, Least: 2, Needs: ledger.Needs{MilliCPU: 1, Memory: 2, GPUs: 3, Disk: 4}, Ports: []uint32{5}}}, ledger.JobTerms{Done: "main", ReadyMS: 5, LivesMS: 6, Together: true, GraceMS: 7}
+		a.Groups, a.JobTerms = []ledger.Group{{Name: "peers", Peers: 2, Least: 2, Needs: ledger.Needs{MilliCPU: 1, Memory: 2, GPUs: 3, Disk: 4}, Ports: []uint32{5}}}, ledger.JobTerms{Done: "main", ReadyMS: 5, LivesMS: 6, Together: true, GraceMS: 7, Stops: true}
 		if lie != nil {
 			lie(&a)
 		}
@@ -94,7 +94,7 @@ func TestRecordsOfTasks(t *testing.T) {
 			b.add(final(b, "pull", ""))
 			b.add(grouped(b, func(a *ledger.Assigned) { a.Retries++ }))
 		}},
-		"assigned to live longer": {"asked for a job with the terms \"{main 5 6 true 7}\"", func(b *builder) {
+		"assigned to live longer": {"asked for a job with the terms \"{main 5 6 true 7 true}\"", func(b *builder) {
 			b.add(final(b, "pull", ""))
 			b.add(job(b, func(a *ledger.Assigned) { a.LivesMS++ }))
 		}},

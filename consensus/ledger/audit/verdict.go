@@ -58,6 +58,9 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
 		}
+		if m.Asks != "" && (!job || !a.Stops || m.Asks != task.AskStop || m.Signature == "") {
+			k.bad(field("asks"), "%.40q is asked of no job that can be stopped so, or nobody has signed it", m.Asks)
+		}
 		if first, is := twice(e, i, job); is {
 			k.bad(field("node"), "host %.63q is members[%d] too", m.Node, first)
 		}
@@ -164,7 +167,7 @@ func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32, a
 	}
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
 	said := identity.MemberState{
-		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code, Group: m.Group, Peers: m.Peers,
+		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code, Group: m.Group, Peers: m.Peers, Asks: m.Asks,
 	}
 	signed := func() bool {
 		return err == nil && (k.opts.Unsigned || identity.VerifyNodeSignature(m.PeerID, identity.MemberMessage(said), signature) == nil)

@@ -24,7 +24,7 @@ func seen() task.Hosted {
 			ID: "18446744073709551615", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"},
 			Groups:  []task.Group{{Name: "servers", Peers: 1}, {Name: "all", Peers: 2, Least: 1, Needs: ledger.Needs{MilliCPU: 500, Memory: 1 << 40, GPUs: 2, Disk: 3}, Ports: []uint32{9000}, FirstPorts: []uint32{80, 29400}}},
 			InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: "spiffe://a.example/swarm/swci", Joins: "6",
-			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 6000, LivesMS: 7000, Together: true, GraceMS: 8000},
+			JobTerms: task.JobTerms{Done: task.DoneMain, ReadyMS: 6000, LivesMS: 7000, Together: true, GraceMS: 8000, Stops: true},
 		},
 		Epoch: 6, Phase: task.Running,
 		Members: []task.HostedMember{{Index: 1, Group: "all", Peers: 2, State: task.Started, Start: true, Stop: true}},
@@ -118,7 +118,7 @@ func TestWhatAnSNMayNotShow(t *testing.T) {
 // TestHostsSayAll: every field of what a host says reaches the SN, bounded.
 func TestHostsSayAll(t *testing.T) {
 	want := []task.MemberReport{
-		{Assignment: "7", Epoch: 2, Group: "peers", Peers: 4, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln"}},
+		{Assignment: "7", Epoch: 2, Group: "peers", Peers: 4, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln", Asks: task.AskStop}},
 		{Assignment: "8", Epoch: 1, Report: task.Report{Node: "h", State: task.Asked}},
 	}
 	wire := onwire.Members(want)
@@ -147,6 +147,8 @@ func TestHostsSayAll(t *testing.T) {
 		"peers of no group":    {Assignment: "7", State: "asked", Peers: 1},
 		"too many peers":       {Assignment: "7", State: "asked", Group: "peers", Peers: task.MaxMembers + 1},
 		"a group without end":  {Assignment: "7", State: "asked", Group: strings.Repeat("x", 1<<10), Peers: 1},
+		"asks for more":        {Assignment: "7", State: "ready", Asks: "more", Signature: []byte{9}},
+		"asks, unsigned":       {Assignment: "7", State: "ready", Asks: task.AskStop},
 		"long words":           {Assignment: "7", State: "asked", Text: strings.Repeat("x", task.MaxText+1)},
 	} {
 		if got, err := onwire.FromMembers("h", []*swarmv1.MemberReport{bad}); err == nil {
@@ -158,7 +160,7 @@ func TestHostsSayAll(t *testing.T) {
 // TestSignedReportsDiffer: no other report of members, of no other node or swarm, has the bytes that are signed.
 func TestSignedReportsDiffer(t *testing.T) {
 	one := func() []*swarmv1.MemberReport {
-		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2}}
+		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2, Asks: task.AskStop}}
 	}
 	seen := map[string]string{string(onwire.MembersMessage("swarm", "h", one())): "the report"}
 	add := func(name string, message []byte) {

@@ -25,7 +25,7 @@ func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 		}
 		out = append(out, &swarmv1.MemberReport{
 			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned, Signature: signature,
-			Group: r.Group, Peers: r.Peers,
+			Group: r.Group, Peers: r.Peers, Asks: r.Asks,
 		})
 	}
 	return out
@@ -35,7 +35,7 @@ func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 func MemberMessage(swarmID, node string, x *swarmv1.MemberReport) []byte {
 	return identity.MemberMessage(identity.MemberState{
 		SwarmID: swarmID, Node: node, Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Member: x.GetIndex(), State: x.GetState(), Code: x.GetCode(),
-		Group: x.GetGroup(), Peers: x.GetPeers(),
+		Group: x.GetGroup(), Peers: x.GetPeers(), Asks: x.GetAsks(),
 	})
 }
 
@@ -53,8 +53,11 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 		if grouped := naming.ValidNode(x.GetGroup()) && x.GetPeers() > 0 && x.GetPeers() <= task.MaxMembers; !grouped && (x.GetGroup() != "" || x.GetPeers() > 0) {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q in group %.64q for %d peers", errBounds, x.GetIndex(), x.GetAssignment(), x.GetGroup(), x.GetPeers())
 		}
+		if asks := x.GetAsks(); asks != "" && (asks != task.AskStop || len(x.GetSignature()) == 0) {
+			return nil, fmt.Errorf("%w: member %d of assignment %.20q asks for %.20q, or signs nothing", errBounds, x.GetIndex(), x.GetAssignment(), asks)
+		}
 		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Group: x.GetGroup(), Peers: x.GetPeers(), Report: task.Report{
-			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(), Signature: base64.StdEncoding.EncodeToString(x.GetSignature()),
+			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(), Signature: base64.StdEncoding.EncodeToString(x.GetSignature()), Asks: x.GetAsks(),
 		}})
 	}
 	return out, nil
@@ -68,6 +71,10 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 	b := []byte("swarmd member reports 1\x00")
 	if whole {
 		b = []byte("swarmd member reports 2\x00")
+	}
+	asks := slices.ContainsFunc(all, func(x *swarmv1.MemberReport) bool { return x.GetAsks() != "" })
+	if asks {
+		whole, b = true, []byte("swarmd member reports 3\x00")
 	}
 	field := func(s string) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s))) //nolint:gosec // bounded, and what is cut off is not equal
@@ -93,6 +100,9 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 		if whole {
 			field(x.GetGroup())
 			b = binary.BigEndian.AppendUint32(b, x.GetPeers())
+		}
+		if asks {
+			field(x.GetAsks())
 		}
 	}
 	return b

@@ -53,13 +53,14 @@ type Signed struct {
 	Together  bool     `json:"together" doc:"all members are on one host"`
 	ReadyMS   int64    `json:"ready_ms" doc:"until when all members have to be ready, from when they were placed"`
 	LivesMS   int64    `json:"lives_ms" doc:"how long after that it ends with success; 0: with its programs"`
+	Stops     bool     `json:"stops" doc:"a file named stop in the folder of the run ends it with success"`
 	Refused   string   `json:"refused" doc:"why hosts would not carry it out; empty: they would, as far as the job goes"`
 }
 
 // signedOf is what would be signed of a job, and what hosts would make of it.
 func signedOf(w *framework.World, body []byte) Signed {
 	q := jobrequest.Request(w)
-	s := Signed{Hosts: append([]string{}, q.Hosts...), InOrder: q.InOrder, Retries: q.Retries, TimeoutMS: q.TimeoutMS, Together: q.Together, ReadyMS: q.ReadyMS, LivesMS: q.LivesMS}
+	s := Signed{Hosts: append([]string{}, q.Hosts...), InOrder: q.InOrder, Retries: q.Retries, TimeoutMS: q.TimeoutMS, Together: q.Together, ReadyMS: q.ReadyMS, LivesMS: q.LivesMS, Stops: q.Stops}
 	if len(q.Hosts) == 0 {
 		q.Hosts = []string{"any"}
 	}

@@ -103,6 +103,9 @@ func (e *Explained) signed() []string {
 	if e.Signed.LivesMS > 0 {
 		lines = append(lines, "ends with success after all were ready for: "+milliseconds(e.Signed.LivesMS))
 	}
+	if e.Signed.Stops {
+		lines = append(lines, "ends with success when there is: a file named stop in the folder of the run")
+	}
 	return lines
 }
 

@@ -24,7 +24,7 @@ func JobFacts(w *framework.World) (facts []Fact) {
 	j := w.Expanded()
 	facts = append(facts, Fact{"NETWORK", j.Network}, Fact{"START", started(w.Start)}, Fact{"GRACE", jobfile.Duration(j.Grace)})
 	if j.WorkDir != "" {
-		facts = append(facts, Fact{"WORK_DIR", "a folder of the run in volume " + j.WorkDir + ", to write"})
+		facts = append(facts, Fact{"WORK_DIR", "a folder of the run in volume " + j.WorkDir + ", to write; a file named stop in it ends the run"})
 	}
 	if a := j.Artifacts; a.Dir != "" {
 		facts = append(facts, Fact{"ARTIFACTS", fmt.Sprintf("%s to %s, every %s", a.Dir, cmp.Or(a.To, "whoever fetches them"), jobfile.Duration(a.Every))})

@@ -21,7 +21,7 @@ func TestFactsOfAJob(t *testing.T) {
 			"GROUP r: 1, of which all have to succeed; image i:1, a|ENV r: 'A=b c' LD_PRELOAD=./x.so|SECRETS r: K, T as a file|VOLUMES r: data:/d:ro, out:/o:rw|RESOURCES r: cpu=2|HOSTS r: h-1, h-2|" +
 				"READY r: when this ends with 0, asked every 2s, for 5s: sh -c 'rm -rf /d'|GROUP s: 1, of which all have to succeed; image i:1, a|ENV s: A=1 LD_PRELOAD=./x.so|SECRETS s: K, T as a file|" +
 				"VOLUMES s: data:/d:ro, out:/o:rw|RESOURCES s: cpu=2|HOSTS s: h-2|READY s: when it listens to port 9, asked every 5s, for 5s|NETWORK private|START each group when the one before is ready|GRACE 5m|" +
-				"WORK_DIR a folder of the run in volume w, to write|ARTIFACTS /opt/ml to bucket, every 1m",
+				"WORK_DIR a folder of the run in volume w, to write; a file named stop in it ends the run|ARTIFACTS /opt/ml to bucket, every 1m",
 		},
 		{"nam: x\n", "BODY can't be carried out: line 1: unknown field nam: did you mean name?"},
 		{"name: x\n", "BODY can't be carried out: group node has neither a command nor an image whose own it runs: write command"},

@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/runjob"
 )
 
 // TestFoldersOfTheHost: a member has the folders that its host's owner has under the names of its volumes, and writes to those alone of which it said so.
@@ -98,24 +99,63 @@ func TestAProcessHasItsRunsFolder(t *testing.T) {
 	}
 }
 
-// TestContainersHaveTheirRunsFolder and no other of it, also in the next epoch.
+// TestAStopFileIsSeen while a member runs, by its host and by one that was restarted; a file that is not in the folder of the run is none.
+func TestAStopFileIsSeen(t *testing.T) {
+	h := newHost(t)
+	p, dir := h.processes(), t.TempDir()
+	j := withRuns(one(python("import time", "time.sleep(3600)"), "work_dir: runs", "command: train.py", "grace: 1s"), dir)
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	started(t, p, j)
+	if f := await(t, p, func(s work.Status) bool { return s.State == task.Ready }); f.Asks != "" {
+		t.Errorf("before there is one: %+v", f)
+	}
+	if err := os.Symlink("/none", filepath.Join(dir, "x-7", "stop")); err != nil { // whatever it is
+		t.Fatal(err)
+	}
+	for _, p := range []*runjob.Processes{p, h.processes()} {
+		if f := await(t, p, func(s work.Status) bool { return s.Asks != "" }); f.Asks != task.AskStop || f.State != task.Ready && f.State != task.Started {
+			t.Errorf("%+v", f)
+		}
+	}
+	clean(t, p, j.Label)
+}
+
+// TestContainersHaveTheirRunsFolder and no other one, also in the next epoch; and their host sees a stop file in it.
 func TestContainersHaveTheirRunsFolder(t *testing.T) {
 	l := newLab(t)
 	c, dir := l.containers(), t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "x-6"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for epoch, want := range []string{"/run/swarm/work/x-7/epochs 0\n['x-7']", "/run/swarm/work/x-7/epochs 01\n['x-7']"} {
-		jobs := l.jobs(1, python(keeps, "print(os.listdir('/run/swarm/work'))"), "image: "+enginetest.TestImage, "work_dir: runs", "command: train.py")
+	epoch := func(n uint32, source map[string]string) []work.Job {
+		jobs := l.jobs(1, source, "image: "+enginetest.TestImage, "work_dir: runs", "command: train.py", "grace: 1s", "ready: {command: test -f /tmp/up, period: 1s}")
 		jobs[0] = withRuns(jobs[0], dir)
-		jobs[0].Epoch = uint32(epoch) + 1
+		jobs[0].Epoch = n
 		l.start(c, jobs)
-		if f := l.until(c, 1, task.Exited)[0]; f.Code != 0 {
-			t.Errorf("%+v", f)
-		}
-		if got := l.lines(c, jobs[0]); got != want {
-			t.Errorf("printed %q, want %q", got, want)
-		}
-		l.clean(c, jobs)
+		return jobs
 	}
+	jobs := epoch(1, python(keeps, "print(os.listdir('/run/swarm/work'))"))
+	if f := l.until(c, 1, task.Exited)[0]; f.Code != 0 {
+		t.Errorf("%+v", f)
+	}
+	if got, want := l.lines(c, jobs[0]), "/run/swarm/work/x-7/epochs 0\n['x-7']"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	l.clean(c, jobs)
+	jobs = epoch(2, python("import os, time", "print(open(os.environ['SWARM_WORK_DIR'] + '/epochs').read())", "open('/tmp/up', 'w')", "time.sleep(3600)"))
+	if f := l.until(c, 1, task.Ready)[0]; f.Asks != "" {
+		t.Errorf("before there is a stop file: %+v", f)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "x-7", "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := l.until(c, 1, task.Ready)[0]; f.Asks != task.AskStop {
+		t.Errorf("with a stop file: %+v", f)
+	}
+	if got := l.lines(c, jobs[0]); got != "0" {
+		t.Errorf("the next epoch printed %q, want what the one before has written", got)
+	}
+	l.clean(c, jobs)
 }

@@ -36,6 +36,7 @@ type order struct {
 	Ready question
 	Lease string   // file
 	GPUs  []string `json:",omitempty"` // that it alone has
+	Run   string   `json:",omitempty"` // folder of the run; empty: there is none
 	Watch *watched `json:",omitempty"` // the keeper has no program, but containers
 
 	Secrets secret.Dir `json:",omitempty"` // of the host, which has

@@ -53,6 +53,7 @@ type Processes struct {
 	giving   sync.Mutex // of GPUs: one at a time
 	children detached.Children
 	prober   prober
+	stops    stopFiles
 }
 
 var (
@@ -107,6 +108,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 		return err
 	}
 	o, err := p.order(ctx, m, dir)
+	o.Run = run.path()
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
@@ -274,7 +276,7 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 	o, err := orderIn(dir)
 	switch {
 	case p.runs(live, dir) && err == nil:
-		s := work.Status{State: task.Started}
+		s := work.Status{State: task.Started, Asks: p.stops.asks(ctx, p.Log, o.Run)}
 		if ready, why := p.prober.ready(ctx, l, o.Ready, func(ctx context.Context, _ []string) error { return p.ask(ctx, dir) }); ready {
 			s.State = task.Ready
 		} else {

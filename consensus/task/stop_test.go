@@ -1,0 +1,58 @@
+package task_test
+
+import (
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/task"
+)
+
+// asks has the host of member 0 ask something with a state of it.
+func asks(what string, s task.State, signature string) step {
+	return func(b *task.Board) (*task.Board, error) {
+		a := b.Assignments["7"]
+		return moveAt(90, task.Move{Assignment: "7", Epoch: a.Epoch, Reports: []task.Report{{Node: a.Members[0].Node, State: s, Asks: what, Signature: signature}}})(b)
+	}
+}
+
+// TestAHostAsksForTheEnd: a job that can be stopped so ends with success when a host of one of its members has asked for that, and no other one does.
+func TestAHostAsksForTheEnd(t *testing.T) {
+	stops := task.JobTerms{Stops: true}
+	b := runs(t, stops)
+	refused(t, b, task.Stale, judgedBy(task.EndStopFile, 90))
+	b = after(t, b, asks(task.AskStop, task.Started, "c2ln"))
+	if m := b.Assignments["7"].Members[0]; m.Asks != task.AskStop || m.Signature != "c2ln" || m.State != task.Started || !task.ToStop(b.Assignments["7"]) {
+		t.Errorf("%+v", m)
+	}
+	if next, err := asks(task.AskStop, task.Started, "b3Ro")(b); err != nil || next != b {
+		t.Errorf("it is asked for twice: %v", err)
+	}
+	later := after(t, b, asks(task.AskStop, task.Ready, "cmVh"))
+	if m := later.Assignments["7"].Members[0]; m.Asks != task.AskStop || m.Signature != "cmVh" || m.State != task.Ready {
+		t.Errorf("with another state: %+v", m)
+	}
+	a := after(t, b, judgedBy(task.EndStopFile, 91)).Assignments["7"]
+	if a.Verdict != task.Succeeded || a.End != task.EndStopFile || a.Phase != task.Ending {
+		t.Errorf("%+v", a)
+	}
+	if err := after(t, b, judgedBy(task.EndStopFile, 91)).Check(nil); err != nil {
+		t.Error(err)
+	}
+	for name, tt := range map[string]struct {
+		b *task.Board
+		s step
+	}{
+		"a job that can't be stopped so":  {runs(t, task.JobTerms{}), asks(task.AskStop, task.Started, "")},
+		"something else":                  {runs(t, stops), asks("more", task.Ready, "")},
+		"of a member that has ended":      {runs(t, stops), asks(task.AskStop, task.Exited, "")},
+		"before it runs":                  {after(t, jobs(t), assigning(ofJob("7", stops)), onHosts(map[string][]string{"main": {"h-0"}, "worker": {"h-0", "h-1"}})), asks(task.AskStop, task.Asked, "")},
+		"of an assignment that has ended": {after(t, runs(t, stops), judgedBy(task.EndMemberFailed, 80)), asks(task.AskStop, task.Started, "")},
+	} {
+		if next, err := tt.s(tt.b); err != nil || next != tt.b {
+			t.Errorf("%s: it is taken: %v, %+v", name, err, next.Assignments["7"].Members[0])
+		}
+	}
+	b = after(t, b, becomes(task.Exited, 0, 95, 0))
+	if m := b.Assignments["7"].Members[0]; m.Asks != "" || m.State != task.Exited {
+		t.Errorf("what it has signed of its end asks for nothing: %+v", m)
+	}
+}
