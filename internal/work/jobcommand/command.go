@@ -90,7 +90,7 @@ func fileOf(word string, source []jobfile.File) *jobfile.File {
 	return &source[i]
 }
 
-// CheckEnv refuses variables of a group, also those that are secrets, that would change what a program is, or what of its host it has.
+// CheckEnv refuses variables of a group, also those that are secrets, which would change what a program is, or what of its host it has.
 func CheckEnv(g framework.Group, process bool) error {
 	all := slices.Clone(g.Env)
 	for _, s := range g.Secrets {

@@ -28,6 +28,8 @@ func TestFits(t *testing.T) {
 		{name: "no file", job: "command: python3", want: "it gives python3 nothing, and"},
 		{name: "a question", job: "command: p.py\nready: {command: test -f /x}", want: `its ready.command: it runs "test"`},
 		{name: "what loads code", job: "command: p.py\nenv: {LD_PRELOAD: /x}", want: `its env sets "LD_PRELOAD"`},
+		{name: "a secret that loads code", job: "command: p.py\nsecrets: [LD_PRELOAD]", want: `its env sets "LD_PRELOAD"`},
+		{name: "a secret as a file", job: "command: p.py\nsecrets: [{name: LD_PRELOAD, as: file}]"},
 		{name: "what loads code in a container", job: "image: i\nenv: {LD_PRELOAD: /x}", container: true},
 		{name: "GPUs", job: "image: i\nenv: {CUDA_VISIBLE_DEVICES: '0'}", container: true, want: "says which GPUs"},
 		{name: "a variable that nothing sets", job: "command: 'p.py ${TYPO}'", want: "command has ${TYPO}, which nothing sets here"},
