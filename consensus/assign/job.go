@@ -178,3 +178,12 @@ func endBy(m task.Member) task.End {
 	}
 	return task.EndMemberFailed
 }
+
+// bereft reports whether the SL is gone that runs rank 0 of a job itself: nobody needs the others any more.
+func (d *decision) bereft(a *task.Assignment) bool {
+	if a.Beside == "" {
+		return false
+	}
+	n := d.in.View.Nodes[a.Beside]
+	return n == nil || !n.Live
+}

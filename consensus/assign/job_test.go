@@ -434,3 +434,20 @@ func TestTheGraceOfALostHost(t *testing.T) {
 
 // stopsJob reports whether a host may ask for the end of a member's job.
 func stopsJob(h *host, k key) bool { return h.swarm.log.View().Tasks.Assignments[k.id].Stops }
+
+// TestAJobBesideAnSL ends when the SL is gone that runs rank 0 itself, and goes on while that is there.
+func TestAJobBesideAnSL(t *testing.T) {
+	inSwarm(t, 3, func(s *swarm) {
+		for _, h := range s.hosts {
+			h.fate = serve(nil)
+		}
+		s.job("7", 1, func(q *task.Request) { q.Beside = s.hosts[2].name }) // that a node is an SL the leader need not know
+		if a := s.over("7", time.Minute); a.Verdict != task.Succeeded {
+			t.Errorf("beside one that is there: %+v", a)
+		}
+		s.job("8", 1, func(q *task.Request) { q.Beside = "sl-1" })
+		if a := s.over("8", time.Minute); a.End != task.EndHostLost || !strings.Contains(a.Reason, "SL sl-1, which runs rank 0, is gone") {
+			t.Errorf("beside one that is gone: %+v", a)
+		}
+	})
+}

@@ -59,6 +59,7 @@ type JobTerms struct {
 	Together bool   `json:"together,omitempty"` // all members are on one host
 	GraceMS  int64  `json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to
 	Stops    bool   `json:"stops,omitempty"`    // it has succeeded when a host of a member asks for its end
+	Beside   string `json:"beside,omitempty"`   // the SL that runs rank 0 itself, and has asked for it; empty: hosts have all members
 }
 
 // Group is members of one kind that an assignment needs.

@@ -1,6 +1,10 @@
 package task
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/swarmd/swarmd/identity/naming"
+)
 
 // JobTerms are what a job is asked to be, beside what every assignment is. Those of other tasks have none.
 type JobTerms struct {
@@ -16,6 +20,8 @@ type JobTerms struct {
 	GraceMS int64 `json:"grace_ms,omitempty"`
 	// Stops has the job succeed when a host of one of its members asks for its end: there is a stop file in the folder of the run.
 	Stops bool `json:"stops,omitempty"`
+	// Beside is the SL that runs rank 0 itself. The job ends when it is gone. Empty: hosts have all members.
+	Beside string `json:"beside,omitempty"`
 }
 
 // What JobTerms.Done says.
@@ -37,6 +43,9 @@ func checkTerms(j JobTerms, bad func(format string, args ...any) error) error {
 	}
 	if j.GraceMS < 0 || j.GraceMS > maxGraceMS {
 		return bad("its members have %d ms to end: at most 10 minutes", j.GraceMS)
+	}
+	if j.Beside != "" && !naming.ValidNode(j.Beside) {
+		return bad("it is beside %s: want the name of an SL", clipped(j.Beside))
 	}
 	return nil
 }

@@ -158,8 +158,8 @@ func TestOperatorsUseTaskrunners(t *testing.T) {
 	denied := client.Tasks{By: client.Operator{Client: s.client("/swarm/sl", nil, a.addr)}}
 	within, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if _, err := denied.ListAssignments(within); client.Reason(err) != "ROLE_DENIED" {
-		t.Errorf("an SL lists assignments: %v", err)
+	if _, err := denied.ListTaskrunners(within); client.Reason(err) != "ROLE_DENIED" {
+		t.Errorf("an SL lists taskrunners: %v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func (c Operator) sign(ctx context.Context, method string, request []byte) (*swa
 	if c.cfg.Source == nil {
 		return nil, &Error{Message: "to change the swarm takes an identity to sign with"}
 	}
-	challenge, err := call(ctx, c.Client, callOptions{}, swarmv1connect.NodeServiceClient.Challenge, &swarmv1.ChallengeRequest{})
+	challenge, err := call(ctx, c.Client, callOptions{}, swarmv1connect.NodeServiceClient.Challenge, &swarmv1.ChallengeRequest{Order: true})
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func (w *world) verifier() consent.Verifier {
 func asking(q task.Request) *swarmv1.AssignTaskRequest {
 	m := &swarmv1.AssignTaskRequest{
 		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries, TimeoutMs: q.TimeoutMS,
-		ExpiresUnixMs: q.ExpiresMS, Joins: q.Joins, Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS,
+		ExpiresUnixMs: q.ExpiresMS, Joins: q.Joins, Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS, Beside: q.Beside,
 	}
 	for _, g := range q.Groups {
 		m.Groups = append(m.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least})
@@ -326,7 +326,7 @@ func TestALyingSN(t *testing.T) {
 		{"a start without order", "signed groups", func(_ *world, h *task.Hosted, _ *task.Task) { h.InOrder = true }},
 		{"more retries", "signed retries", func(_ *world, h *task.Hosted, _ *task.Task) { h.Retries = 9 }},
 		{"no time-out", "signed retries and time-out", func(_ *world, h *task.Hosted, _ *task.Task) { h.TimeoutMS = 5 }},
-		{"another end of the job", `signed terms of the job "{ 0 0 false 0 false}"`, func(_ *world, h *task.Hosted, _ *task.Task) { h.Done = task.DoneAny }},
+		{"another end of the job", `signed terms of the job "{ 0 0 false 0 false }"`, func(_ *world, h *task.Hosted, _ *task.Task) { h.Done = task.DoneAny }},
 		{"a longer life", "signed terms of the job", func(w *world, h *task.Hosted, _ *task.Task) {
 			q := request()
 			q.LivesMS, q.Together = 5, true
@@ -814,4 +814,26 @@ func FuzzOrder(f *testing.F) {
 			t.Errorf("proven: %s", shown)
 		}
 	})
+}
+
+// TestJobsBesideAnSL are signed by that SL, and by nobody else; an SL signs nothing else.
+func TestJobsBesideAnSL(t *testing.T) {
+	const sl = "/swarm/sl/sl-1"
+	for _, tt := range []struct{ name, by, beside, want string }{
+		{"by itself", sl, "sl-1", ""},
+		{"by those who share its identity", "/swarm/sl", "sl-1", ""},
+		{"by another", "/swarm/sl/sl-2", "sl-1", "it is a job beside SL \"sl-1\", and spiffe://a.example/swarm/sl/sl-2 has signed it"},
+		{"by an operator", ann, "sl-1", "may not do this (allowed: sl)"},
+		{"by a host", "/swarm/swop/swop-1", "sl-1", "proves nothing"},
+		{"beside nobody", sl, "", "proves nothing"},
+	} {
+		w := newWorld(t)
+		q := request()
+		q.Beside = tt.beside
+		v := w.verifier()
+		by, err := v.Verify(w.assigned(q, tt.by), swarmID, time.Now())
+		if tt.want == "" && (err != nil || by.String() != "spiffe://a.example"+tt.by) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %s, %v", tt.name, by, err)
+		}
+	}
 }

@@ -37,18 +37,25 @@ type Verifier struct {
 }
 
 // Verify returns who asked for an assignment. Its order must be signed for this swarm by an operator's SVID that this host's bundle accepts
-// now, and must say all that the SN shows of the assignment. An error says in words what is wrong.
+// now, or if it is beside an SL by that one's, and must say all that the SN shows of the assignment. An error says in words what is wrong.
 func (v *Verifier) Verify(h *task.Hosted, swarmID string, now time.Time) (identity.ID, error) {
 	if err := formed(h); err != nil {
 		return identity.ID{}, err
 	}
-	by, err := v.prove(h.Order, swarmID)
+	role := identity.RoleSWCI
+	if h.Beside != "" {
+		role = identity.RoleSL
+	}
+	by, err := v.prove(h.Order, swarmID, role)
 	if err != nil {
 		return identity.ID{}, err
 	}
 	asked, err := v.held(h)
 	if err != nil {
 		return identity.ID{}, err
+	}
+	if h.Beside != "" && !by.MaySpeakFor(h.Beside) {
+		return identity.ID{}, fmt.Errorf("it is a job beside SL %.80q, and %s has signed it", h.Beside, by)
 	}
 	return by, timely(asked.ExpiresMS, now)
 }
@@ -93,13 +100,13 @@ func readSigned(o *ledger.Order, request proto.Message) error {
 	return nil
 }
 
-// prove returns who signed an order.
-func (v *Verifier) prove(o *ledger.Order, swarmID string) (identity.ID, error) {
-	by, err := identity.ProveOrder(v.Source, signedOf(o, swarmID), o.Chain, o.Signature)
+// prove returns who signed an order, which must be of a role.
+func (v *Verifier) prove(o *ledger.Order, swarmID string, role identity.Role) (identity.ID, error) {
+	by, err := identity.ProveOrder(v.Source, signedOf(o, swarmID), o.Chain, o.Signature, role)
 	if err != nil {
 		return identity.ID{}, fmt.Errorf("its order proves nothing: %w", err)
 	}
-	return v.Domains.Check(by.SPIFFE(), identity.RoleSWCI)
+	return v.Domains.Check(by.SPIFFE(), role)
 }
 
 func signedOf(o *ledger.Order, swarmID string) identity.Order {

@@ -33,7 +33,7 @@ func (v *Verifier) word(o *ledger.Order, h *task.Hosted, image *policy.Image, sw
 	if err := wellFormed(o, method); err != nil {
 		return w, err
 	}
-	if w.by, err = v.prove(o, swarmID); err != nil {
+	if w.by, err = v.prove(o, swarmID, identity.RoleSWCI); err != nil {
 		return w, err
 	}
 	approval, refusal := &swarmv1.ApproveTaskRequest{}, &swarmv1.RefuseTaskRequest{}

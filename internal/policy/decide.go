@@ -77,6 +77,11 @@ func (p *Policy) judge(r Request) Decision {
 			By: Source{Text: "no policy"}, Reason: "this host has no policy, and would run it as a process outside containers",
 			Remedy: "start the host with --policy ask, or with a policy that names who may use it",
 		}
+	case p.kind == none && ofSL(r.Submitter):
+		return Decision{
+			By: Source{Text: "no policy"}, Reason: "this host has no policy, and runs ranks only of SLs that one names",
+			Remedy: "start the host with --policy ask, or with a policy that says: " + r.sentence(hostResource, r.known()),
+		}
 	case p.kind == none:
 		return Decision{Verdict: Allowed, By: Source{Text: "no policy"}}
 	case p.kind == askAlways:
@@ -97,6 +102,9 @@ func (p *Policy) bySentences(r Request, resource string, facts map[string]string
 			continue
 		}
 		fit := rule.Judge(a)
+		if fit.Allows && ofSL(r.Submitter) && !namesSLs(rule.Subjects, r.Submitter) {
+			fit = sentence.Fit{Why: "it is for whoever matches, and an SL must be named: spiffe://DOMAIN/swarm/sl/NAME"}
+		}
 		verdict := Allowed
 		if rule.ask {
 			verdict = Asked

@@ -515,3 +515,39 @@ func TestHopesExceedWhatIsSaid(t *testing.T) {
 		t.Errorf("%d were hopeless, %d let through: the test tells nothing", refused, allowed)
 	}
 }
+
+// TestRanksOfSLs: an SL is let through only where it is named, not by what is for operators, or where nobody has said anything.
+func TestRanksOfSLs(t *testing.T) {
+	const sl = "spiffe://h.org/swarm/sl/sl-1"
+	null, err := policy.Unwritten(policy.Null, "h.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask, err := policy.Unwritten(policy.Ask, "h.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(who string) *policy.Policy {
+		return parse(t, "sentences: [\"Allow "+who+" to use host where all {task.type='RUN_JOB'}\"]")
+	}
+	for _, tt := range []struct {
+		name string
+		p    *policy.Policy
+		want string
+	}{
+		{"none", null, "refused: this host has no policy, and runs ranks only of SLs that one names; start the host with --policy ask, or with a policy that says: Allow " + sl + " to use host"},
+		{"ask", ask, "to be approved first"},
+		{"it is named", says(sl), "allowed"},
+		{"all SLs are", says("spiffe://h.org/swarm/sl/*"), "allowed"},
+		{"shared", says("spiffe://h.org/swarm/sl/**"), "allowed"},
+		{"another is named", says("spiffe://h.org/swarm/sl/sl-2"), "refused"},
+		{"everybody is let in", says("spiffe://h.org/**"), "it is for whoever matches, and an SL must be named"},
+		{"everybody of the swarm", says("spiffe://h.org/swarm/*/*"), "an SL must be named"},
+	} {
+		r := run()
+		r.Submitter, r.Type, r.Runtime = sl, "RUN_JOB", "docker"
+		if got := tt.p.Decide(r); !strings.Contains(got.String(), tt.want) {
+			t.Errorf("%s: got %s", tt.name, got)
+		}
+	}
+}

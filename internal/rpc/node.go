@@ -37,14 +37,14 @@ type nodeService struct {
 	nonces  *nonce.Table // of registrations, by the SN that passes them on or else by caller
 }
 
-// Challenge gives a nonce for one registration, or for one order of an operator.
-func (s *nodeService) Challenge(ctx context.Context, _ *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
+// Challenge gives a nonce for one registration, or for one order of an operator or SL.
+func (s *nodeService) Challenge(ctx context.Context, req *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case caller.ID.Role() == identity.RoleSWCI:
+	case caller.ID.Role() == identity.RoleSWCI, caller.ID.Role() == identity.RoleSL && req.Msg.GetOrder():
 		return connect.NewResponse(s.orders.challengeOperator(caller)), nil
 	case caller.via != "":
 		return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.IssueFor(caller.via, caller.key())}), nil

@@ -257,11 +257,11 @@ func (s *orders) vetOrder(c state.Ordered) (state.Command, error) {
 	return commandOf(view, signed, &o, s.nowMS())
 }
 
-// proveOrder returns the SPIFFE ID of the operator whose SVID, as this SN's trust bundle has it now, signed the order.
+// proveOrder returns the SPIFFE ID of the operator or SL whose SVID, as this SN's trust bundle has it now, signed the order.
 func (s *orders) proveOrder(swarmID string, o *ledger.Order) (string, error) {
 	id, err := identity.ProveOrder(s.cfg.Source, identity.Order{
 		SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
-	}, o.Chain, o.Signature)
+	}, o.Chain, o.Signature, permit.Signers(o.Method)...)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrOrderRefused, err)
 	}

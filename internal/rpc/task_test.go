@@ -70,8 +70,8 @@ func TestTasksThatAreRefused(t *testing.T) {
 	_, err := p.tasks().CreateTask(t.Context(), with(p, pulling("pull")))
 	wantReason(t, "unsigned", err, "ORDER_MISSING")
 	_, err = sl.tasks().CreateTask(t.Context(), with(sl, pulling("pull")))
-	wantReason(t, "by an SL", err, "ROLE_DENIED")
-	_, err = sl.tasks().ListTasks(t.Context(), with(sl, &swarmv1.ListTasksRequest{}))
+	wantReason(t, "by an SL, unsigned", err, "ORDER_MISSING")
+	_, err = sl.tasks().ListTaskrunners(t.Context(), with(sl, &swarmv1.ListTaskrunnersRequest{}))
 	wantReason(t, "listed by an SL", err, "ROLE_DENIED")
 	for name, change := range map[string]func(r *swarmv1.CreateTaskRequest){
 		"BAD_COMMAND": func(r *swarmv1.CreateTaskRequest) { r.Type = "BUILD_SWARM" }, "TASK_UNKNOWN": func(r *swarmv1.CreateTaskRequest) { r.Prereq = "other" },

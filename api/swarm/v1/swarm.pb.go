@@ -1080,6 +1080,7 @@ func (x *Use) GetBytes() uint64 {
 
 type ChallengeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         bool                   `protobuf:"varint,1,opt,name=order,proto3" json:"order,omitempty"` // an SL asks for the nonce of an order; an operator always does
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,10 +1115,17 @@ func (*ChallengeRequest) Descriptor() ([]byte, []int) {
 	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
+func (x *ChallengeRequest) GetOrder() bool {
+	if x != nil {
+		return x.Order
+	}
+	return false
+}
+
 type ChallengeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Nonce []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	// To an operator: the end of the leader's ledger, which an order made with this nonce names; 0 and empty: there is none yet.
+	// With the nonce of an order: the end of the leader's ledger, which an order made with this nonce names; 0 and empty: there is none yet.
 	LedgerLength  uint64 `protobuf:"varint,2,opt,name=ledger_length,json=ledgerLength,proto3" json:"ledger_length,omitempty"`
 	LedgerHead    string `protobuf:"bytes,3,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"` // hex
 	unknownFields protoimpl.UnknownFields
@@ -10281,12 +10289,14 @@ type AssignTaskRequest struct {
 	// must be given. What joins is judged by itself, and ends without success if the other does. Empty: the taskrunner must not be busy.
 	Joins string `protobuf:"bytes,12,opt,name=joins,proto3" json:"joins,omitempty"`
 	// done and what follows are of tasks of type RUN_JOB alone.
-	Done          string `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`                       // which groups must have succeeded, of those with a least: empty: all, main: the first, any: one
-	ReadyMs       int64  `protobuf:"varint,14,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"` // how long after members were placed all must be ready, at most 30 days; 0: nobody waits for that
-	LivesMs       int64  `protobuf:"varint,15,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"` // how long after all were ready it has succeeded, whatever has ended by then, at most 30 days; 0: as done says
-	Together      bool   `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`              // all members are on one host
-	GraceMs       int64  `protobuf:"varint,17,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to, at most 10 minutes
-	Stops         bool   `protobuf:"varint,18,opt,name=stops,proto3" json:"stops,omitempty"`                    // while it runs a host may ask for its end, with success: there is a file named stop in the folder of the run
+	Done     string `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`                       // which groups must have succeeded, of those with a least: empty: all, main: the first, any: one
+	ReadyMs  int64  `protobuf:"varint,14,opt,name=ready_ms,json=readyMs,proto3" json:"ready_ms,omitempty"` // how long after members were placed all must be ready, at most 30 days; 0: nobody waits for that
+	LivesMs  int64  `protobuf:"varint,15,opt,name=lives_ms,json=livesMs,proto3" json:"lives_ms,omitempty"` // how long after all were ready it has succeeded, whatever has ended by then, at most 30 days; 0: as done says
+	Together bool   `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`              // all members are on one host
+	GraceMs  int64  `protobuf:"varint,17,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // how long a member may take to end after it was asked to, at most 10 minutes
+	Stops    bool   `protobuf:"varint,18,opt,name=stops,proto3" json:"stops,omitempty"`                    // while it runs a host may ask for its end, with success: there is a file named stop in the folder of the run
+	// beside is the SL that runs rank 0 of a job itself, and that alone may assign it: when the SL is gone the job ends. Empty: hosts run all members.
+	Beside        string `protobuf:"bytes,19,opt,name=beside,proto3" json:"beside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10445,6 +10455,13 @@ func (x *AssignTaskRequest) GetStops() bool {
 		return x.Stops
 	}
 	return false
+}
+
+func (x *AssignTaskRequest) GetBeside() string {
+	if x != nil {
+		return x.Beside
+	}
+	return ""
 }
 
 type AssignTaskResponse struct {
@@ -11110,6 +11127,7 @@ type Assignment struct {
 	ReadyUnixMs   int64  `protobuf:"varint,36,opt,name=ready_unix_ms,json=readyUnixMs,proto3" json:"ready_unix_ms,omitempty"` // since when all members of a job are ready, or have ended; 0: they are not yet
 	GraceMs       int64  `protobuf:"varint,37,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`               // as it was asked for
 	Stops         bool   `protobuf:"varint,38,opt,name=stops,proto3" json:"stops,omitempty"`                                  // likewise
+	Beside        string `protobuf:"bytes,39,opt,name=beside,proto3" json:"beside,omitempty"`                                 // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11408,6 +11426,13 @@ func (x *Assignment) GetStops() bool {
 		return x.Stops
 	}
 	return false
+}
+
+func (x *Assignment) GetBeside() string {
+	if x != nil {
+		return x.Beside
+	}
+	return ""
 }
 
 // Approval is an operator's word on whether a host carries out an assignment. The host decides whether it counts.
@@ -12859,8 +12884,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\ropen_sessions\x18\x01 \x01(\rR\fopenSessions\x12%\n" +
 	"\x0eended_sessions\x18\x02 \x01(\rR\rendedSessions\x12\x1c\n" +
 	"\tcontracts\x18\x03 \x01(\rR\tcontracts\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"\x12\n" +
-	"\x10ChallengeRequest\"o\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"(\n" +
+	"\x10ChallengeRequest\x12\x14\n" +
+	"\x05order\x18\x01 \x01(\bR\x05order\"o\n" +
 	"\x11ChallengeResponse\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12#\n" +
 	"\rledger_length\x18\x02 \x01(\x04R\fledgerLength\x12\x1f\n" +
@@ -13589,7 +13615,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12\x12\n" +
 	"\x04gpus\x18\x03 \x01(\rR\x04gpus\x12\x1d\n" +
 	"\n" +
-	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\"\x82\x04\n" +
+	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\"\x9a\x04\n" +
 	"\x11AssignTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -13612,7 +13638,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\blives_ms\x18\x0f \x01(\x03R\alivesMs\x12\x1a\n" +
 	"\btogether\x18\x10 \x01(\bR\btogether\x12\x19\n" +
 	"\bgrace_ms\x18\x11 \x01(\x03R\agraceMs\x12\x14\n" +
-	"\x05stops\x18\x12 \x01(\bR\x05stops\"J\n" +
+	"\x05stops\x18\x12 \x01(\bR\x05stops\x12\x16\n" +
+	"\x06beside\x18\x13 \x01(\tR\x06beside\"J\n" +
 	"\x12AssignTaskResponse\x124\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x14.swarm.v1.AssignmentR\n" +
@@ -13662,7 +13689,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16ListAssignmentsRequest\"l\n" +
 	"\x17ListAssignmentsResponse\x126\n" +
 	"\vassignments\x18\x01 \x03(\v2\x14.swarm.v1.AssignmentR\vassignments\x12\x19\n" +
-	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x80\t\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"\x98\t\n" +
 	"\n" +
 	"Assignment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -13707,7 +13734,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03end\x18# \x01(\tR\x03end\x12\"\n" +
 	"\rready_unix_ms\x18$ \x01(\x03R\vreadyUnixMs\x12\x19\n" +
 	"\bgrace_ms\x18% \x01(\x03R\agraceMs\x12\x14\n" +
-	"\x05stops\x18& \x01(\bR\x05stops\"~\n" +
+	"\x05stops\x18& \x01(\bR\x05stops\x12\x16\n" +
+	"\x06beside\x18' \x01(\tR\x06beside\"~\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\x12\x16\n" +
@@ -13904,25 +13932,30 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vEndContract\x12\x1c.swarm.v1.EndContractRequest\x1a\x1d.swarm.v1.EndContractResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12a\n" +
 	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x012\x84\x0e\n" +
-	"\vTaskService\x12U\n" +
+	"\x04swci \x012\xa8\x0e\n" +
+	"\vTaskService\x12Y\n" +
 	"\n" +
-	"CreateTask\x12\x1b.swarm.v1.CreateTaskRequest\x1a\x1c.swarm.v1.CreateTaskResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x01\x12O\n" +
-	"\bEditTask\x12\x19.swarm.v1.EditTaskRequest\x1a\x1a.swarm.v1.EditTaskResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x01\x12[\n" +
-	"\fFinaliseTask\x12\x1d.swarm.v1.FinaliseTaskRequest\x1a\x1e.swarm.v1.FinaliseTaskResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x01\x12U\n" +
+	"CreateTask\x12\x1b.swarm.v1.CreateTaskRequest\x1a\x1c.swarm.v1.CreateTaskResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
+	"\x04swci \x01\x12S\n" +
+	"\bEditTask\x12\x19.swarm.v1.EditTaskRequest\x1a\x1a.swarm.v1.EditTaskResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
+	"\x04swci \x01\x12_\n" +
+	"\fFinaliseTask\x12\x1d.swarm.v1.FinaliseTaskRequest\x1a\x1e.swarm.v1.FinaliseTaskResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
+	"\x04swci \x01\x12Y\n" +
 	"\n" +
-	"DeleteTask\x12\x1b.swarm.v1.DeleteTaskRequest\x1a\x1c.swarm.v1.DeleteTaskResponse\"\f\x82\xce\x18\b\n" +
+	"DeleteTask\x12\x1b.swarm.v1.DeleteTaskRequest\x1a\x1c.swarm.v1.DeleteTaskResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
 	"\x04swci \x01\x12]\n" +
 	"\aGetTask\x12\x18.swarm.v1.GetTaskRequest\x1a\x19.swarm.v1.GetTaskResponse\"\x1d\x82\xce\x18\x19\n" +
 	"\x02sn\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit \x01\x12a\n" +
-	"\tListTasks\x12\x1a.swarm.v1.ListTasksRequest\x1a\x1b.swarm.v1.ListTasksResponse\"\x1b\x82\xce\x18\x17\n" +
+	"\x05audit \x01\x12e\n" +
+	"\tListTasks\x12\x1a.swarm.v1.ListTasksRequest\x1a\x1b.swarm.v1.ListTasksResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
+	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
 	"\x05audit\x12g\n" +
@@ -13941,24 +13974,28 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swci\n" +
 	"\x05audit \x01\x12d\n" +
 	"\x0fResetTaskrunner\x12 .swarm.v1.ResetTaskrunnerRequest\x1a!.swarm.v1.ResetTaskrunnerResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x01\x12U\n" +
+	"\x04swci \x01\x12Y\n" +
 	"\n" +
-	"AssignTask\x12\x1b.swarm.v1.AssignTaskRequest\x1a\x1c.swarm.v1.AssignTaskResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x01\x12g\n" +
-	"\x10CancelAssignment\x12!.swarm.v1.CancelAssignmentRequest\x1a\".swarm.v1.CancelAssignmentResponse\"\f\x82\xce\x18\b\n" +
+	"AssignTask\x12\x1b.swarm.v1.AssignTaskRequest\x1a\x1c.swarm.v1.AssignTaskResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
+	"\x04swci \x01\x12k\n" +
+	"\x10CancelAssignment\x12!.swarm.v1.CancelAssignmentRequest\x1a\".swarm.v1.CancelAssignmentResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
 	"\x04swci \x01\x12X\n" +
 	"\vApproveTask\x12\x1c.swarm.v1.ApproveTaskRequest\x1a\x1d.swarm.v1.ApproveTaskResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12U\n" +
 	"\n" +
 	"RefuseTask\x12\x1b.swarm.v1.RefuseTaskRequest\x1a\x1c.swarm.v1.RefuseTaskResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x01\x12o\n" +
-	"\rGetAssignment\x12\x1e.swarm.v1.GetAssignmentRequest\x1a\x1f.swarm.v1.GetAssignmentResponse\"\x1d\x82\xce\x18\x19\n" +
+	"\x04swci \x01\x12s\n" +
+	"\rGetAssignment\x12\x1e.swarm.v1.GetAssignmentRequest\x1a\x1f.swarm.v1.GetAssignmentResponse\"!\x82\xce\x18\x1d\n" +
 	"\x02sn\n" +
+	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit \x01\x12s\n" +
-	"\x0fListAssignments\x12 .swarm.v1.ListAssignmentsRequest\x1a!.swarm.v1.ListAssignmentsResponse\"\x1b\x82\xce\x18\x17\n" +
+	"\x05audit \x01\x12w\n" +
+	"\x0fListAssignments\x12 .swarm.v1.ListAssignmentsRequest\x1a!.swarm.v1.ListAssignmentsResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
+	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
 	"\x05audit\x12b\n" +

@@ -146,21 +146,25 @@ func (a *authorities) trusted(cert *x509.Certificate) bool {
 }
 
 // operator holds what an operator has signed to the authorities of its time, and returns whose key signed it; nil if the chain does not
-// read. prefix stands before the names of its fields.
-func (a *authorities) operator(prefix string, raw [][]byte, by string) *x509.Certificate {
+// read. prefix stands before the names of its fields. Nodes of the roles that are given may have signed it too.
+func (a *authorities) operator(prefix string, raw [][]byte, by string, also ...identity.Role) *x509.Certificate {
 	chain, err := identity.ParseChain(raw)
 	if err != nil {
 		a.bad(prefix+"chain", "%v", err)
 		return nil
 	}
-	proven, err := a.verifyChain(chain, string(identity.RoleSWCI), by)
+	role := identity.RoleSWCI
+	if id, err := identity.ParseIDString(by); err == nil && slices.Contains(also, id.Role()) {
+		role = id.Role()
+	}
+	proven, err := a.verifyChain(chain, string(role), by)
 	switch {
 	case err != nil:
 		a.bad(prefix+"chain", "not an SVID by the authorities of its time (at_ms %d): %v", a.atMS, err)
 	case proven != by:
 		a.bad(prefix+"by", "the SVID is of %s, not of %s", proven, by)
 	default:
-		if id, err := identity.ParseIDString(proven); err != nil || id.Role() != identity.RoleSWCI {
+		if id, err := identity.ParseIDString(proven); err != nil || id.Role() != role {
 			a.bad(prefix+"by", "%s is no operator", proven)
 		}
 	}

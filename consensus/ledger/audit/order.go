@@ -44,8 +44,12 @@ func (s *orders) asked(o *ledger.Order, request proto.Message) bool {
 	if o.Witnessed.Length > 0 || o.Witnessed.Hash != "" {
 		s.past.witness("order.witnessed", o.Witnessed)
 	}
-	s.prove(o)
-	return s.read(o, request)
+	s.prove(o, signers(request))
+	read := s.read(o, request)
+	if id, err := identity.ParseIDString(o.By); read && err == nil && !mayAsk(id, request) {
+		s.bad("order.by", "%.160s may not ask for this: an SL asks for jobs beside itself, and nobody else does", o.By)
+	}
+	return read
 }
 
 // read reads what an operator asked for.
@@ -57,12 +61,12 @@ func (s *orders) read(o *ledger.Order, request proto.Message) bool {
 	return true
 }
 
-// prove holds an order to its signature, and that to the authorities of its time.
-func (s *orders) prove(o *ledger.Order) {
+// prove holds an order to its signature, and that to the authorities of its time. Nodes of the roles that are given may have signed it too.
+func (s *orders) prove(o *ledger.Order, also []identity.Role) {
 	if s.opts.Unsigned {
 		return
 	}
-	cert := s.authorities.operator("order.", o.Chain, o.By)
+	cert := s.authorities.operator("order.", o.Chain, o.By, also...)
 	if cert == nil {
 		return
 	}

@@ -48,7 +48,11 @@ func TestRecordsOfTasks(t *testing.T) {
 		}
 		return a
 	}
-	bob := svidOf(t, ca, "swci/bob")
+	bob, sl := svidOf(t, ca, "swci/bob"), svidOf(t, ca, "sl/sl-1")
+	beside := func(b *builder, name string) ledger.Assigned {
+		r := &swarmv1.AssignTaskRequest{Id: "7", Task: "pull", Digest: digest, Hosts: []string{"h-0"}, Beside: name}
+		return ledger.Assigned{Assignment: "7", Task: "pull", Digest: digest, Hosts: r.GetHosts(), By: sl.id, JobTerms: ledger.JobTerms{Beside: name}, Order: sl.asks(b, r)}
+	}
 	approving := func() *swarmv1.ApproveTaskRequest {
 		return &swarmv1.ApproveTaskRequest{Part: &swarmv1.PartOfHost{Assignment: "7", Task: "pull", Digest: digest, Taskrunner: "tr", Host: "h-0"}}
 	}
@@ -94,9 +98,33 @@ func TestRecordsOfTasks(t *testing.T) {
 			b.add(final(b, "pull", ""))
 			b.add(grouped(b, func(a *ledger.Assigned) { a.Retries++ }))
 		}},
-		"assigned to live longer": {"asked for a job with the terms \"{main 5 6 true 7 true}\"", func(b *builder) {
+		"assigned to live longer": {"asked for a job with the terms \"{main 5 6 true 7 true }\"", func(b *builder) {
 			b.add(final(b, "pull", ""))
 			b.add(job(b, func(a *ledger.Assigned) { a.LivesMS++ }))
+		}},
+		"assigned beside an SL by that": {"", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(beside(b, "sl-1"))
+		}},
+		"assigned beside an SL by another": {"may not ask for this", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(beside(b, "sl-2"))
+		}},
+		"assigned by an SL beside nobody": {"may not ask for this", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(beside(b, ""))
+		}},
+		"assigned beside an SL by an operator": {"may not ask for this", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			a := asked(b, "7", func(r *swarmv1.AssignTaskRequest) { r.Beside = "sl-1" })
+			a.Beside = "sl-1"
+			b.add(a)
+		}},
+		"another task, made by an SL": {"may not ask for this", func(b *builder) {
+			b.add(ledger.Task{Task: "x", Type: "PULL_IMAGE", By: sl.id, Order: sl.asks(b, &swarmv1.CreateTaskRequest{Name: "x", Type: "PULL_IMAGE"})})
+		}},
+		"a job, made by an SL": {"", func(b *builder) {
+			b.add(ledger.Task{Task: "x", Type: "RUN_JOB", By: sl.id, Order: sl.asks(b, &swarmv1.CreateTaskRequest{Name: "x", Type: "RUN_JOB"})})
 		}},
 		"assigned as a job": {"", func(b *builder) { b.add(final(b, "pull", "")); b.add(job(b, nil)) }},
 		"assigned as a job of none": {"asked for a job with", func(b *builder) {

@@ -36,7 +36,7 @@ func Request(q *task.Request) *swarmv1.Assignment {
 	out := &swarmv1.Assignment{
 		Id: q.ID, Task: q.Task, Digest: q.Digest, Taskrunner: q.Taskrunner, Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries,
 		TimeoutMs: q.TimeoutMS, ExpiresUnixMs: q.ExpiresMS, By: q.By, Joins: q.Joins,
-		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS, Stops: q.Stops,
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS, Stops: q.Stops, Beside: q.Beside,
 	}
 	for _, g := range q.Groups {
 		out.Groups = append(out.Groups, &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least, Needs: needsOf(g.Needs), Ports: g.Ports, FirstPorts: g.FirstPorts})
@@ -100,9 +100,10 @@ func JobTerms(m interface {
 	GetTogether() bool
 	GetGraceMs() int64
 	GetStops() bool
+	GetBeside() string
 },
 ) task.JobTerms {
-	return task.JobTerms{Done: m.GetDone(), ReadyMS: m.GetReadyMs(), LivesMS: m.GetLivesMs(), Together: m.GetTogether(), GraceMS: m.GetGraceMs(), Stops: m.GetStops()}
+	return task.JobTerms{Done: m.GetDone(), ReadyMS: m.GetReadyMs(), LivesMS: m.GetLivesMs(), Together: m.GetTogether(), GraceMS: m.GetGraceMs(), Stops: m.GetStops(), Beside: m.GetBeside()}
 }
 
 func orderToProto(o *ledger.Order) *swarmv1.Order {

@@ -110,8 +110,11 @@ func (r *Rules) CheckCall(view *state.State, who identity.ID, procedure string, 
 	return r.Check(view, who.String(), procedure[strings.LastIndexByte(procedure, '/')+1:], message)
 }
 
-// Check is CheckCall for an operator or auditor whose SPIFFE ID is known, and the name of a method.
+// Check is CheckCall for an operator or auditor whose SPIFFE ID is known, and the name of a method; or for an SL that has signed something.
 func (r *Rules) Check(view *state.State, who, method string, m proto.Message) error {
+	if id, err := identity.ParseIDString(who); err == nil && id.Role() == identity.RoleSL {
+		return checkSL(view, id, method, m)
+	}
 	n, ok := r.needs[method]
 	if view.Rights == nil || !ok {
 		return nil

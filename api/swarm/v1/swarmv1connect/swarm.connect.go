@@ -358,7 +358,7 @@ func (UnimplementedSwarmServiceHandler) GetProbe(context.Context, *connect.Reque
 // NodeServiceClient is a client for the swarm.v1.NodeService service.
 type NodeServiceClient interface {
 	// Challenge returns a nonce that is valid for one minute: to a node for one Register call on the same connection; to an
-	// operator one of the raft leader's, for one Order.
+	// operator, and to an SL that asks for it, one of the raft leader's, for one Order.
 	Challenge(context.Context, *connect.Request[v1.ChallengeRequest]) (*connect.Response[v1.ChallengeResponse], error)
 	// Register commits (name, SPIFFE ID, node key) and returns the token for calls that speak for this node. Idempotent:
 	// the same key may register again at any time and gets a new token; another key is refused with NAME_TAKEN.
@@ -526,7 +526,7 @@ func (c *nodeServiceClient) InviteNode(ctx context.Context, req *connect.Request
 // NodeServiceHandler is an implementation of the swarm.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Challenge returns a nonce that is valid for one minute: to a node for one Register call on the same connection; to an
-	// operator one of the raft leader's, for one Order.
+	// operator, and to an SL that asks for it, one of the raft leader's, for one Order.
 	Challenge(context.Context, *connect.Request[v1.ChallengeRequest]) (*connect.Response[v1.ChallengeResponse], error)
 	// Register commits (name, SPIFFE ID, node key) and returns the token for calls that speak for this node. Idempotent:
 	// the same key may register again at any time and gets a new token; another key is refused with NAME_TAKEN.
