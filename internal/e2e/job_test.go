@@ -138,7 +138,7 @@ func (w *swarm) endsByAFile() {
 	w.says(0, "explain job "+file, "ends with success when there is: a file named stop in the folder of the run")
 	w.says(0, "run job -f "+file, "/node/0: all are here", "/node/2: all are here", "job stops succeeded")
 	w.says(0, "get job status stops", "end         stop_file", "stopped")
-	w.says(1, "run job -f "+w.written("lost", "work_dir: none\n", "print(1)\n"), `it asks for volume "none" as its work_dir`, "job lost failed: ")
+	w.says(1, "run job -f "+w.written("lost", "work_dir: none\n", "print(1)\n"), `it asks for volume "none", and this host has none of that name; add none: {path: /PATH, use: runs} to folders`, "job lost failed: ")
 	w.says(0, "get ledger --out "+w.Path("ledger"))
 	w.says(0, "get bundle --out "+w.Path("founding.pem"))
 	w.says(0, "verify ledger "+w.Path("ledger")+" --bundle "+w.Path("founding.pem"))

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/swarmd/swarmd/internal/suggest"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // foldersKey is the key of a policy with the folders of the host that jobs know by names.
@@ -33,10 +34,21 @@ type folder struct {
 	at   Source
 }
 
+// maxName bounds what is said of a folder's name, in bytes.
+const maxName = 80
+
 // Folder is one that a task asks for.
 type Folder struct {
 	Name string
 	Use  Use
+}
+
+// entry is what a policy would have to have of it.
+func (f Folder) entry() string {
+	if f.Use == Read {
+		return text.Clip(f.Name, maxName) + ": /PATH"
+	}
+	return fmt.Sprintf("%s: {path: /PATH, use: %s}", text.Clip(f.Name, maxName), f.Use)
 }
 
 // Path returns where the owner has a folder of a name; empty: nowhere.
@@ -60,10 +72,10 @@ func (p *Policy) lacks(r Request) *Decision {
 		switch {
 		case p.kind != written:
 			d.By, d.Reason = Source{Text: "no policy names any " + foldersKey}, asks+", and this host has no policy that names folders"
-			d.Remedy = fmt.Sprintf("start the host with a policy that has %.80s: /PATH under %s", f.Name, foldersKey)
+			d.Remedy = fmt.Sprintf("start the host with a policy that has %s under %s", f.entry(), foldersKey)
 		case !there:
 			d.By, d.Reason = Source{File: p.file, Line: 1, Text: "no such folder"}, asks+", and this host has none of that name"
-			d.Remedy = fmt.Sprintf("add %.80s: /PATH to %s in %s", f.Name, foldersKey, of)
+			d.Remedy = fmt.Sprintf("add %s to %s in %s", f.entry(), foldersKey, of)
 			if near := suggest.Word(f.Name, p.folderNames()); near != "" {
 				d.Remedy = fmt.Sprintf("did you mean %s? Else %s", near, d.Remedy)
 			}

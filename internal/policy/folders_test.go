@@ -39,6 +39,7 @@ func TestFolders(t *testing.T) {
 		{p, policy.Folder{Name: "runs", Use: policy.Runs}, "", ""},
 		{p, policy.Folder{Name: "results", Use: policy.Read}, "", ""},
 		{p, policy.Folder{Name: "dat", Use: policy.Read}, `it asks for volume "dat", and this host has none of that name`, "did you mean data? Else add dat: /PATH to folders in policy.yaml"},
+		{p, policy.Folder{Name: "none", Use: policy.Runs}, `it asks for volume "none", and this host has none of that name`, "add none: {path: /PATH, use: runs} to folders in policy.yaml"},
 		{p, policy.Folder{Name: "data", Use: policy.Write}, `volume "data" to write to, and this host gives it to read alone`, "leave :rw out in the job, or give it use: write"},
 		{p, policy.Folder{Name: "scratch", Use: policy.Runs}, `volume "scratch" as its work_dir`, "give it use: runs under folders in policy.yaml"},
 		{p, policy.Folder{Name: "runs", Use: policy.Read}, `gives as a work_dir alone`, "name its path once more"},

@@ -79,7 +79,7 @@ func TestFoldersOfJobs(t *testing.T) {
 		}
 	}
 	h, the := jobOf(t, "image: i:1\nvolumes: [data:/a]")
-	for line, want := range map[string]string{"work_dir: runs": "", "work_dir: out": `volume "out" as its work_dir, and this host does not give it for folders of runs`, "work_dir: none": `volume "none" as its work_dir`} {
+	for line, want := range map[string]string{"work_dir: runs": "", "work_dir: out": `volume "out" as its work_dir, and this host does not give it for folders of runs`, "work_dir: nowhere": `add nowhere: {path: /PATH, use: runs} to folders in p.yaml`} {
 		o.Process = true
 		h, the := jobOf(t, "command: python3 -m a\n"+line)
 		if v := o.Decide(t.Context(), ann, h, the, nil); (v.Decision == consent.Allowed) != (want == "") || want != "" && !strings.Contains(v.Sentence, want) {

@@ -35,8 +35,8 @@ type runFolder struct {
 	name     string // of the run's folder there
 	swarm    string
 	id       string // of the assignment
-	node     string
-	uid, gid int // whose it is, where this process may say so
+	by       string // which member of which host makes it, beside others
+	uid, gid int    // whose it is, where this process may say so
 }
 
 // runFolderOf is the folder of a member's run; nil: the job has none.
@@ -48,7 +48,7 @@ func runFolderOf(j work.Job, job *jobfile.Job) (*runFolder, error) {
 	if !is {
 		return nil, fmt.Errorf("job %s asks for volume %s as its work_dir, which this host's policy was not asked about: run the job again", job.Name, job.WorkDir)
 	}
-	return &runFolder{volume: job.WorkDir, in: in, name: runOf(job, j.Label), swarm: j.Swarm, id: j.Label.Assignment, node: j.Node, uid: os.Getuid(), gid: os.Getgid()}, nil
+	return &runFolder{volume: job.WorkDir, in: in, name: runOf(job, j.Label), swarm: j.Swarm, id: j.Label.Assignment, by: fmt.Sprintf("%s-%d", j.Node, j.Member), uid: os.Getuid(), gid: os.Getgid()}, nil
 }
 
 // runOf is the ID of a job's run.
@@ -89,12 +89,16 @@ func (f *runFolder) made() error {
 		return f.fails(err)
 	}
 	defer root.Close()
+	next := "." + f.name + "." + f.by
 	is, err := f.isThere(root)
-	if err != nil || is {
+	switch {
+	case err != nil:
 		return err
+	case is:
+		_ = root.RemoveAll(next) // what a host has left that was killed
+		return nil
 	}
 	// Whole or not at all: whoever finds the folder finds whose it is.
-	next := "." + f.name + "." + f.node
 	if err := f.write(root, next); err != nil {
 		return f.fails(errors.Join(err, root.RemoveAll(next)))
 	}
@@ -102,7 +106,7 @@ func (f *runFolder) made() error {
 		return nil
 	}
 	_ = root.RemoveAll(next)
-	if is, lost := f.isThere(root); is || lost != nil { // another host was first
+	if is, lost := f.isThere(root); is || lost != nil { // another one was first
 		return lost
 	}
 	return f.fails(err)
@@ -178,5 +182,9 @@ func (f *runFolder) fails(err error) error {
 	} else if at, ok := errors.AsType[*os.LinkError](err); ok {
 		why = at.Err
 	}
-	return fmt.Errorf("can't make folder %s in volume %s: %w: let the user of this host's SWOP write there", f.name, f.volume, why)
+	remedy := "see the disk or the server that it is on"
+	if errors.Is(why, fs.ErrPermission) {
+		remedy = "let the user of this host's SWOP write there"
+	}
+	return fmt.Errorf("can't make folder %s in volume %s: %w: %s", f.name, f.volume, why, remedy)
 }

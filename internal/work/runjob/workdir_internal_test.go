@@ -18,10 +18,15 @@ import (
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
-// runIn is the folder of run 7 of job x on a host.
+// runIn is the folder of run 7 of job x on a host, for its first member.
 func runIn(t *testing.T, dir, node string) *runFolder {
 	t.Helper()
-	f, err := runFolderOf(work.Job{Label: work.Label{Swarm: "s", Node: node, Assignment: "7"}, Grant: work.Grant{Folders: map[string]string{"w": dir}}}, &jobfile.Job{Name: "x", WorkDir: "w"})
+	return runBy(t, dir, node, 0)
+}
+
+func runBy(t *testing.T, dir, node string, member uint32) *runFolder {
+	t.Helper()
+	f, err := runFolderOf(work.Job{Label: work.Label{Swarm: "s", Node: node, Assignment: "7", Member: member}, Grant: work.Grant{Folders: map[string]string{"w": dir}}}, &jobfile.Job{Name: "x", WorkDir: "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +53,8 @@ func TestARunHasOneFolder(t *testing.T) {
 	}
 	for epoch := range 2 {
 		var all errgroup.Group
-		for i := range 16 {
-			f := runIn(t, dir, fmt.Sprintf("swop-%d", i))
+		for i := range 32 {
+			f := runBy(t, dir, fmt.Sprintf("swop-%d", i/2), uint32(i))
 			all.Go(func() error { return f.make(t.Context(), hostpaths.NewHere()) })
 		}
 		if err := all.Wait(); err != nil {
@@ -68,14 +73,16 @@ func TestARunHasOneFolder(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "x-7")); err != nil || info.Mode() != fs.ModeDir|fs.ModeSetgid|0o750 {
 		t.Errorf("%v, %v: want the rights of the folder that it is in", info.Mode(), err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, ".x-7.swop-1"), 0o700); err != nil { // what a host has left that was killed
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "x-7")); err != nil {
-		t.Fatal(err)
-	}
-	if err := runIn(t, dir, "swop-1").make(t.Context(), hostpaths.NewHere()); err != nil || !slices.Equal(namesIn(t, dir), []string{"x-7"}) {
-		t.Errorf("after a host that was killed: %v, %q", err, namesIn(t, dir))
+	for range 2 { // the run has its folder, and has none
+		if err := os.Mkdir(filepath.Join(dir, ".x-7.swop-1-0"), 0o700); err != nil { // what a host has left that was killed
+			t.Fatal(err)
+		}
+		if err := runIn(t, dir, "swop-1").make(t.Context(), hostpaths.NewHere()); err != nil || !slices.Equal(namesIn(t, dir), []string{"x-7"}) {
+			t.Errorf("after a host that was killed: %v, %q", err, namesIn(t, dir))
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "x-7")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
