@@ -53,7 +53,6 @@ type Containers struct {
 	giving sync.Mutex // of GPUs: likewise
 	prober prober
 	execs  execs
-	stops  stopFiles
 	noInit atomic.Bool // the engine has no init process for containers
 }
 

@@ -164,7 +164,7 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 	if err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); err != nil {
 		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil //nolint:nilerr // that is its end
 	}
-	s := work.Status{State: task.Started, Asks: c.stops.asks(ctx, c.Log, runFolderIn(x))}
+	s := work.Status{State: task.Started, Asks: c.prober.stops.asks(ctx, c.Log, runFolderIn(x))}
 	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return c.execs.run(ctx, e, x.ID, command) })
 	if ready {
 		s.State = task.Ready

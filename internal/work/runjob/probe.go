@@ -55,8 +55,10 @@ func questionOf(m member) question {
 // asks reports whether there is something to ask.
 func (q question) asks() bool { return len(q.Command) > 0 || q.Page != "" || q.Listens != "" }
 
-// prober remembers of members whether they were ready once. The zero value knows of none.
+// prober remembers of members whether they were ready once, and looks for what ends their runs. The zero value knows of none.
 type prober struct {
+	stops stopFiles // of their runs
+
 	mu  sync.Mutex
 	all map[work.Label]*probed
 }

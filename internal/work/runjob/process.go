@@ -53,7 +53,6 @@ type Processes struct {
 	giving   sync.Mutex // of GPUs: one at a time
 	children detached.Children
 	prober   prober
-	stops    stopFiles
 }
 
 var (
@@ -276,7 +275,7 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 	o, err := orderIn(dir)
 	switch {
 	case p.runs(live, dir) && err == nil:
-		s := work.Status{State: task.Started, Asks: p.stops.asks(ctx, p.Log, o.Run)}
+		s := work.Status{State: task.Started, Asks: p.prober.stops.asks(ctx, p.Log, o.Run)}
 		if ready, why := p.prober.ready(ctx, l, o.Ready, func(ctx context.Context, _ []string) error { return p.ask(ctx, dir) }); ready {
 			s.State = task.Ready
 		} else {
