@@ -30,8 +30,8 @@ var ranks = []struct {
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1a", []string{"internal/work", "internal/work/hostpaths", "internal/work/ownimage", "internal/work/secret", "internal/work/taskenv"}}, // what a host does, by executors
-	{"1+", []string{"internal/reach/pairs", "internal/probe/board", "internal/rpc/quota", "internal/handshake", "internal/bridge/original", "internal/fetch", "internal/invited", "internal/logs/direct", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop", "internal/work/detached", "internal/work/jobcommand", "internal/work/localimage", "internal/work/volume"}}, // what runs in containers stands on launch and the engine
-	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/permit", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/logboard", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                                                                                                                                    // verifies as the audit does
+	{"1+", []string{"internal/reach/pairs", "internal/probe/board", "internal/rpc/quota", "internal/handshake", "internal/bridge/original", "internal/fetch", "internal/invited", "internal/logs/direct", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop", "internal/work/artifacts", "internal/work/detached", "internal/work/jobcommand", "internal/work/localimage", "internal/work/volume"}}, // what runs in containers stands on launch and the engine
+	{"1++", []string{"internal/probe", "internal/rpc/messages", "internal/rpc/permit", "internal/rpc/proven", "internal/rpc/nodehealth", "internal/rpc/dialback", "internal/launch/start", "internal/rpc/logboard", "internal/rpc/proxy", "internal/rpc/tasks"}},                                                                                                                                                                                                                                               // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}}, // the latter know the API, neither the other
 	{"2a", []string{"internal/swop", "internal/work/build", "internal/work/containers", "internal/work/content", "internal/work/image", "internal/work/runjob", "internal/work/runswarm"}}, // executors of internal/work, and what joins them with the swarm
 	{"2+", []string{"internal/swop/tasktypes", "internal/runner", "internal/admission", "internal/membership"}},
@@ -102,7 +102,7 @@ var pure = map[string][]string{
 	"identity/naming":               {"fmt"},
 	"identity/pattern":              {"fmt", "slices", "strings"},
 	"internal/policy": {
-		"bytes", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
+		"bytes", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "time", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
 	},
 	"internal/policy/rights":   {"fmt", "strings", "identity/pattern", "internal/policy/sentence"},
 	"internal/policy/sentence": {"errors", "fmt", "slices", "strings", "unicode", "unicode/utf8", "identity/pattern", "internal/suggest"},

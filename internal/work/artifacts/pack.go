@@ -1,0 +1,169 @@
+package artifacts
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+)
+
+// maxName bounds the path of a file, in bytes.
+const maxName = 900
+
+// ErrNone says that nothing is kept.
+var ErrNone = errors.New("no artifacts")
+
+// Pack writes what members of the last epoch of an assignment have left as a tar archive, below GROUP/RANK, and says of a member what is not in it.
+func (s *Store) Pack(ctx context.Context, assignment string, to io.Writer, say func(from, words string) error) error {
+	all, err := s.take(assignment)
+	defer s.leave(all)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(to)
+	packed := 0
+	for _, e := range all {
+		_, member, _ := strings.Cut(strings.TrimPrefix(filepath.Base(e.dir), assignment+"_"), "_")
+		rank, err := strconv.Atoi(member)
+		if err != nil {
+			continue // nothing of this store's
+		}
+		if e.why != "" {
+			if err := say(strconv.Itoa(rank), e.why); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := packMember(ctx, w, e.dir, strconv.Itoa(rank), say); err != nil {
+			return err
+		}
+		packed++
+		now := time.Now()
+		_ = os.Chtimes(e.dir, now, now) // it was used
+	}
+	if packed == 0 {
+		return ErrNone
+	}
+	return w.Close()
+}
+
+// take returns what is kept of the last epoch of an assignment, which stays until leave.
+func (s *Store) take(assignment string) ([]entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.forget(); err != nil {
+		return nil, err
+	}
+	all, err := s.last(assignment)
+	if s.read == nil {
+		s.read = map[string]int{}
+	}
+	for _, e := range all {
+		s.read[e.dir]++
+	}
+	return all, err
+}
+
+func (s *Store) leave(all []entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range all {
+		if s.read[e.dir]--; s.read[e.dir] <= 0 {
+			delete(s.read, e.dir)
+		}
+	}
+}
+
+// packMember writes the artifacts of one member.
+func packMember(ctx context.Context, w *tar.Writer, dir, rank string, say func(from, words string) error) error {
+	groups, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if !g.IsDir() {
+			continue
+		}
+		left, err := packFolder(ctx, w, filepath.Join(dir, g.Name()), path.Join(g.Name(), rank))
+		if err == nil && left > 0 {
+			err = say(g.Name()+"/"+rank, fmt.Sprintf("%d links, files that are none, or with names that are too long or no text, are left out", left))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packFolder writes the folders and regular files of a folder, and counts what it leaves out. Links are not followed.
+func packFolder(ctx context.Context, w *tar.Writer, dir, under string) (left int, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		as := path.Join(under, name)
+		switch {
+		case len(as) > maxName || !utf8.ValidString(as):
+			left++
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: as + "/", Mode: 0o755})
+		case !d.Type().IsRegular():
+			left++
+			return nil
+		}
+		return packFile(w, root, name, as)
+	})
+	return left, err
+}
+
+func packFile(w *tar.Writer, root *os.Root, name, as string) error {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) { // its program has closed it
+		_ = root.Chmod(name, 0o600)
+		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s was changed meanwhile", as)
+	}
+	mode := int64(0o644)
+	if info.Mode()&0o111 != 0 {
+		mode = 0o755
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: as, Mode: mode, Size: info.Size(), ModTime: info.ModTime()}); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(w, f, info.Size()); err != nil {
+		return fmt.Errorf("%s: %w", as, err)
+	}
+	return nil
+}

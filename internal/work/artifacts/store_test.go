@@ -1,0 +1,165 @@
+package artifacts_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/artifacts"
+)
+
+func newStore(t *testing.T) *artifacts.Store {
+	t.Helper()
+	return &artifacts.Store{Dir: filepath.Join(t.TempDir(), "artifacts"), Most: 100, Age: time.Hour, Log: slog.New(slog.DiscardHandler)}
+}
+
+func label(assignment string, epoch, member uint32) work.Label {
+	return work.Label{Swarm: "s", Node: "h", Assignment: assignment, Epoch: epoch, Member: member}
+}
+
+// leave has a member leave files, and end.
+func leave(t *testing.T, s *artifacts.Store, l work.Label, files map[string]string) {
+	t.Helper()
+	dir, err := s.Make(l, "node", os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		at := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(data), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // a host may be cut off in between
+		if err := s.Keep(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// packed is what is fetched: files by name, and what is said beside.
+func packed(t *testing.T, s *artifacts.Store, assignment string) (all map[string]string, said []string) {
+	t.Helper()
+	var b bytes.Buffer
+	all = map[string]string{}
+	err := s.Pack(t.Context(), assignment, &b, func(from, words string) error {
+		said = append(said, from+": "+words)
+		return nil
+	})
+	if errors.Is(err, artifacts.ErrNone) {
+		return all, said
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(&b); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all, said
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir {
+			t.Errorf("%s is a %c", h.Name, h.Typeflag)
+		}
+		raw, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			all[h.Name] = string(raw)
+		}
+	}
+}
+
+// TestWhatMembersLeave: it is kept by member, of the last epoch; what leads elsewhere is left out, and it is said.
+func TestWhatMembersLeave(t *testing.T) {
+	s := newStore(t)
+	leave(t, s, label("7", 1, 0), map[string]string{"old": "x"})
+	leave(t, s, label("7", 2, 0), map[string]string{"model.pt": "weights", "a/b": ""})
+	leave(t, s, label("7", 2, 11), map[string]string{"log": "l"})
+	leave(t, s, label("7", 2, 12), nil)
+	leave(t, s, label("77", 9, 0), map[string]string{"other": "x"})
+	if err := s.Keep(label("7", 3, 0)); err != nil { // one without artifacts
+		t.Error(err)
+	}
+	got, said := packed(t, s, "7")
+	if d := cmp.Diff(map[string]string{"node/0/model.pt": "weights", "node/0/a/b": "", "node/11/log": "l"}, got); d != "" || len(said) > 0 {
+		t.Error(d, said)
+	}
+	if got, said := packed(t, s, "8"); len(got)+len(said) > 0 {
+		t.Error(got, said)
+	}
+
+	l := label("9", 1, 3)
+	dir, err := s.Make(l, "node", os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep := filepath.Join(dir, strings.Repeat("x/"+strings.Repeat("y", 200)+"/", 5))
+	if err := errors.Join(
+		os.Symlink("/etc/passwd", filepath.Join(dir, "link")), syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.WriteFile(filepath.Join(dir, "bad\xff"), nil, 0o600),
+		os.MkdirAll(deep, 0o700), os.Mkdir(filepath.Join(dir, "shut"), 0o700), os.WriteFile(filepath.Join(dir, "shut", "f"), []byte("in"), 0), os.Chmod(filepath.Join(dir, "shut"), 0),
+		s.Keep(l),
+	); err != nil {
+		t.Fatal(err)
+	}
+	got, said = packed(t, s, "9")
+	if d := cmp.Diff(map[string]string{"node/3/shut/f": "in"}, got); d != "" || len(said) != 1 || !strings.HasPrefix(said[0], "node/3: 4 links, files that are none, or") {
+		t.Error(d, said)
+	}
+}
+
+// TestWhatIsNotKept: too much, too old, and what was not used for longest goes; and it is said.
+func TestWhatIsNotKept(t *testing.T) {
+	s := newStore(t)
+	use := func(assignment string, ago time.Duration) {
+		t.Helper()
+		at := time.Now().Add(-ago)
+		if err := os.Chtimes(filepath.Join(s.Dir, "kept", assignment+"_0000000001_0000000000"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sixty := strings.Repeat("x", 60)
+	leave(t, s, label("1", 1, 0), map[string]string{"f": sixty})
+	use("1", 20*time.Minute)
+	leave(t, s, label("2", 1, 0), map[string]string{"f": sixty[:40]})
+	use("2", 30*time.Minute)
+	if got, said := packed(t, s, "2"); len(got) != 1 || len(said) > 0 { // which uses it
+		t.Error(got, said)
+	}
+	leave(t, s, label("3", 1, 0), map[string]string{"f": sixty})
+	for assignment, want := range map[string]string{"1": "0: their host has made room for those of other members", "2": "", "3": ""} {
+		got, said := packed(t, s, assignment)
+		if (len(got) == 1) != (want == "") || want != "" && (len(said) != 1 || !strings.HasPrefix(said[0], want)) {
+			t.Errorf("%s: %v, %q", assignment, got, said)
+		}
+	}
+	use("3", 2*time.Hour)
+	if got, said := packed(t, s, "3"); len(got) > 0 || len(said) != 1 || !strings.HasPrefix(said[0], "0: nobody has fetched them for 1h0m0s") {
+		t.Error(got, said)
+	}
+	leave(t, s, label("4", 1, 0), map[string]string{"f": sixty, "g": sixty})
+	if got, said := packed(t, s, "4"); len(got) > 0 || len(said) != 1 || !strings.HasPrefix(said[0], "0: they had 120 bytes, and their host keeps 100 in all") {
+		t.Error(got, said)
+	}
+	use("1", 5*time.Hour)
+	if err := s.Forget(); err != nil {
+		t.Error(err)
+	}
+	if got, said := packed(t, s, "1"); len(got)+len(said) > 0 {
+		t.Error("what was forgotten for long is still told:", got, said)
+	}
+}
