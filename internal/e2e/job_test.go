@@ -104,9 +104,10 @@ func (w *swarm) written(name, lines, program string) string {
 // endsOtherwise runs jobs that do not come to their end: one is placed anew and fails again, one is refused, one is cancelled while another waits for room in vain.
 func (w *swarm) endsOtherwise() {
 	w.T.Helper()
-	const program = "import os, sys, time\nrank, epoch = os.environ['SWARM_NODE_RANK'], os.environ['SWARM_EPOCH']\nprint(rank, 'in epoch', epoch)\nif rank == '1': sys.exit('broken')\ntime.sleep(3600)\n"
-	w.says(1, "run job -f "+w.written("fails", "replicas: 3\nrestarts: 1\n", program), "/node/1: 1 in epoch 0", "placed again, restart 1 of 1: ", "/node/0: 0 in epoch 1", "/node/1: broken", "job fails failed: ")
+	const program = "import os, sys, time\nrank, epoch = os.environ['SWARM_NODE_RANK'], os.environ['SWARM_EPOCH']\nprint(rank, 'in epoch', epoch)\nopen(os.environ['SWARM_ARTIFACTS'] + '/epoch', 'w').write(epoch)\nif rank == '1': sys.exit('broken')\ntime.sleep(3600)\n"
+	w.says(1, "run job -f "+w.written("fails", "replicas: 3\nrestarts: 1\nartifacts: {dir: /opt/out}\n", program), "/node/1: 1 in epoch 0", "placed again, restart 1 of 1: ", "/node/0: 0 in epoch 1", "/node/1: broken", "job fails failed: ")
 	w.says(0, "get job status fails", "restarts    1 of 1", "end         member_failed")
+	w.fetched("fails", map[string]string{"swop-1/node/0": "1", "swop-2/node/1": "1", "swop-3/node/2": "1"})
 	w.says(6, "run job -f "+w.written("image", "image: i:1\n", ""), "no host takes jobs in containers now", "swarmd run-swop --ml-runtime docker")
 	long := w.written("long", "replicas: 3\ngrace: 1s\nresources: {cpu: 0.1}\n", "import time\nprint('begun')\ntime.sleep(3600)\n")
 	w.says(0, "run job "+long, "job long is assigned to swop-1 swop-2 swop-3")
@@ -142,6 +143,19 @@ func (w *swarm) endsByAFile() {
 	w.says(0, "get ledger --out "+w.Path("ledger"))
 	w.says(0, "get bundle --out "+w.Path("founding.pem"))
 	w.says(0, "verify ledger "+w.Path("ledger")+" --bundle "+w.Path("founding.pem"))
+}
+
+// fetched holds what members of a job have left in their file epoch, by HOST/GROUP/RANK.
+func (w *swarm) fetched(job string, wants map[string]string) {
+	w.T.Helper()
+	to := w.Path("artifacts-of-" + job)
+	w.says(0, "get artifacts "+job+" --to "+to)
+	for member, want := range wants {
+		if got, err := os.ReadFile(filepath.Join(to, member, "epoch")); err != nil || string(got) != want {
+			w.T.Errorf("artifacts of %s: %q, %v", member, got, err)
+		}
+	}
+	w.says(6, "get artifacts "+job+" --to "+to, "is there already")
 }
 
 // TestDaskJob runs Dask's own scheduler and workers, unchanged, on three hosts with a program, and ends them after it.

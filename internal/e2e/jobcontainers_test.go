@@ -42,6 +42,7 @@ func TestJobsOfContainers(t *testing.T) {
 		}
 		program := "import time, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(1)\ndist.all_reduce(x)\nprint('sum', x.item(), flush=True)\n" +
 			"import os, sys\nif 'SWARM_SECRETS' in os.environ: print('secret of', len(open(os.environ['SWARM_SECRETS'] + '/KEY').read()), flush=True)\n" +
+			"if 'SWARM_ARTIFACTS' in os.environ: open(os.environ['SWARM_ARTIFACTS'] + '/epoch', 'w').write(os.environ['SWARM_EPOCH'])\n" +
 			"if os.path.exists('/mnt/data'): print(open('/mnt/data/x').read(), flush=True)\ntime.sleep(float(sys.argv[1]))\n"
 		text := "name: " + name + "\nframework: pytorch\nreplicas: 2\nsource: source\nimage: " + engine.ImagePYT + "\n" + strings.Join(lines, "\n") + "\n"
 		file := filepath.Join(dir, "job.yaml")
@@ -50,7 +51,8 @@ func TestJobsOfContainers(t *testing.T) {
 		}
 		return file
 	}
-	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0", "secrets: [{name: KEY, as: file}]", "volumes: ['data:/mnt/data']"))
+	out := ctl(0, "run", "job", "-f", job("ranks", "command: train.py 0", "secrets: [{name: KEY, as: file}]", "volumes: ['data:/mnt/data']", "artifacts: {dir: /opt/out}"))
+	w.fetched("ranks", map[string]string{"swop/node/0": "0", "swop/node/1": "0"})
 	if strings.Count(out, "secret of 15") != 2 {
 		t.Errorf("a secret as a file:\n%s", out)
 	}

@@ -33,7 +33,7 @@ func Served(w *framework.World) error {
 			asks bool
 			what string
 		}{
-			{j.Artifacts.Dir != "", "artifacts"},
+			{j.Artifacts.To != "", "to under artifacts"},
 			{g.Resources.Disk > 0, "disk under resources"},
 		} {
 			if x.asks {

@@ -78,6 +78,8 @@ func PartOf(o *swarmv1.LogOrder) (*swarmv1.LogPart, error) {
 		return nil, errors.New("it was signed by a later version, with a field that is not known here: update this node")
 	case p.GetNode() == "" || len(p.GetNode()) > maxName || len(p.GetAssignment()) > maxName:
 		return nil, errors.New("its names are out of their bounds")
+	case p.GetArtifacts() && (p.GetAssignment() == "" || p.GetFollow()):
+		return nil, errors.New("it asks for artifacts of no assignment, or to follow them")
 	case p.GetTail() > MaxTail:
 		return nil, fmt.Errorf("it asks for the last %d lines: at most %d", p.GetTail(), MaxTail)
 	}

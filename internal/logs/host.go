@@ -18,12 +18,14 @@ type Wanted struct {
 	Assignment string // ID; empty: the node's own log
 	Tail       int    // lines to begin with
 	Follow     bool   // go on with those that come
+	Artifacts  bool   // what members of the assignment have left, as a tar archive, in the place of a log
 }
 
 // Line is one of a log.
 type Line struct {
 	From string // what has printed it; empty: the node itself
 	Text string
+	Data []byte // a piece of an archive, in the place of a line
 }
 
 // Source has the logs of a host.
@@ -138,6 +140,9 @@ func (h *Host) answer(ctx context.Context, id []byte, o *swarmv1.LogOrder) {
 	if err == nil {
 		err = h.cfg.Allow(by.String())
 	}
+	if err == nil && part.GetArtifacts() {
+		err = errors.New("artifacts do not go through SNs: dial its file server (swarmctl get ports)")
+	}
 	facts := factsOf(by, part)
 	if err != nil {
 		out.end(h.refuses(facts, err), true)
@@ -152,7 +157,7 @@ func (h *Host) answer(ctx context.Context, id []byte, o *swarmv1.LogOrder) {
 
 // factsOf are what the host's log has of a request.
 func factsOf(by identity.ID, part *swarmv1.LogPart) []any {
-	return []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow()}
+	return []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow(), "artifacts", part.GetArtifacts()}
 }
 
 // refuses notes why a log is not handed out, and returns what whoever asked is told.
@@ -166,7 +171,7 @@ func (h *Host) read(ctx context.Context, part *swarmv1.LogPart, into *queue) (st
 	reading, cancel := context.WithTimeout(ctx, maxLife)
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow()}
+		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow(), Artifacts: part.GetArtifacts()}
 		err := h.cfg.Logs.Log(reading, w, func(l Line) error { return into.add(reading, l) })
 		if reading.Err() != nil {
 			err = errLong // or nobody reads it

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -37,6 +38,16 @@ func newQueue() *queue { return &queue{room: make(chan struct{}), news: make(cha
 
 // add adds a line; one that is too long in pieces. It blocks while too much waits.
 func (q *queue) add(ctx context.Context, l Line) error {
+	for rest := l.Data; len(rest) > 0; {
+		n := min(len(rest), maxText/2)
+		if err := q.put(ctx, &swarmv1.LogLine{Data: bytes.Clone(rest[:n])}); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	if len(l.Data) > 0 {
+		return nil
+	}
 	for {
 		piece, rest := l.Text, ""
 		if len(piece) > text.MaxLine {
@@ -76,7 +87,9 @@ func (q *queue) put(ctx context.Context, l *swarmv1.LogLine) error {
 }
 
 // lineSize is what a line takes of a chunk, and more.
-func lineSize(l *swarmv1.LogLine) int { return len(l.GetFrom()) + len(l.GetText()) + 16 }
+func lineSize(l *swarmv1.LogLine) int {
+	return len(l.GetFrom()) + len(l.GetText()) + len(l.GetData()) + 16
+}
 
 // end says that nothing follows: err is why not, for the operator to read; nil: there is no more. What is said first counts.
 func (q *queue) end(err error, denied bool) {
@@ -115,12 +128,12 @@ func (q *queue) wake() {
 func (q *queue) take() *swarmv1.LogText {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, bytes := 0, 0
-	for ; n < len(q.pending) && (n == 0 || bytes+lineSize(q.pending[n]) <= maxText); n++ {
-		bytes += lineSize(q.pending[n])
+	n, size := 0, 0
+	for ; n < len(q.pending) && (n == 0 || size+lineSize(q.pending[n]) <= maxText); n++ {
+		size += lineSize(q.pending[n])
 	}
 	t := &swarmv1.LogText{Lines: slices.Clone(q.pending[:n])}
-	q.pending, q.bytes = slices.Delete(q.pending, 0, n), q.bytes-bytes
+	q.pending, q.bytes = slices.Delete(q.pending, 0, n), q.bytes-size
 	close(q.room)
 	q.room = make(chan struct{})
 	if q.over && len(q.pending) == 0 {

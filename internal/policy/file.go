@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -248,14 +249,16 @@ func (r *reader) limits(l *limits, n *yaml.Node) {
 		}
 	}
 	r.fields(n, "limits", map[string]func(*yaml.Node){
-		cpusLimit:      numbers(cpusLimit, minCPUs, maxCPUs, parseNumber, func(f float64) { l.held.CPUs = f }),
-		memoryLimit:    numbers(memoryLimit, minMemory, maxMemory, parseMemory, func(f float64) { l.held.Memory = int64(f) }),
-		gpusLimit:      numbers(gpusLimit, 0, maxGPUs, parseCount, func(f float64) { l.gpus = int(f) }),
-		hoursLimit:     numbers(hoursLimit, minHours, maxHours, parseNumber, func(f float64) { l.held.Hours = f }),
-		volumesLimit:   names(volumesLimit, &l.volumes, checkEngineName),
-		pathsLimit:     names(pathsLimit, &l.paths, checkPath),
-		networksLimit:  names(networksLimit, &l.networks, checkEngineName),
-		isolationLimit: names(isolationLimit, &l.isolation, checkOpening),
+		cpusLimit:          numbers(cpusLimit, minCPUs, maxCPUs, parseNumber, func(f float64) { l.held.CPUs = f }),
+		memoryLimit:        numbers(memoryLimit, minMemory, maxMemory, parseMemory, func(f float64) { l.held.Memory = int64(f) }),
+		gpusLimit:          numbers(gpusLimit, 0, maxGPUs, parseCount, func(f float64) { l.gpus = int(f) }),
+		artifactsLimit:     numbers(artifactsLimit, 1, maxMemory, parseMemory, func(f float64) { l.artifacts = int64(f) }),
+		artifactsDaysLimit: numbers(artifactsDaysLimit, 1, maxDays, parseCount, func(f float64) { l.artifactsAge = time.Duration(f) * 24 * time.Hour }),
+		hoursLimit:         numbers(hoursLimit, minHours, maxHours, parseNumber, func(f float64) { l.held.Hours = f }),
+		volumesLimit:       names(volumesLimit, &l.volumes, checkEngineName),
+		pathsLimit:         names(pathsLimit, &l.paths, checkPath),
+		networksLimit:      names(networksLimit, &l.networks, checkEngineName),
+		isolationLimit:     names(isolationLimit, &l.isolation, checkOpening),
 	})
 }
 

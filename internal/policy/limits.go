@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/suggest"
 	"github.com/swarmd/swarmd/internal/text"
@@ -24,6 +25,9 @@ type limits struct {
 	held Limits
 	gpus int // -1: no limit
 
+	artifacts    int64 // bytes that are kept; 0: the policy does not say, as of the age
+	artifactsAge time.Duration
+
 	volumes, paths, networks, isolation []string
 	at                                  map[string]Source // of each limit that the policy has, by its name
 }
@@ -34,6 +38,12 @@ const (
 	volumesLimit, pathsLimit, networksLimit, isolationLimit         = "volumes", "paths", "networks", "isolation"
 	maxCPUs, maxGPUs, maxHours, maxMemory                   float64 = 1 << 16, 1 << 16, 1 << 16, 1 << 50
 )
+
+// The limits of what members of jobs leave.
+const artifactsLimit, artifactsDaysLimit = "artifacts", "artifacts_days"
+
+// maxDays is how long artifacts are kept at most.
+const maxDays = 3650
 
 // The least limits: engines hold nothing to less, and take some of it for no limit.
 const minCPUs, minMemory, minHours float64 = 0.01, 6 << 20, 0.001
@@ -129,7 +139,7 @@ func (p *Policy) over(limit, reason, remedy string) *Decision {
 func plainNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func unit(limit string) string {
-	return map[string]string{cpusLimit: "CPUs", memoryLimit: "bytes of memory", gpusLimit: "GPUs", hoursLimit: "hours"}[limit]
+	return map[string]string{cpusLimit: "CPUs", memoryLimit: "bytes of memory", artifactsLimit: "bytes", artifactsDaysLimit: "days", gpusLimit: "GPUs", hoursLimit: "hours"}[limit]
 }
 
 // listed reports whether a name is in a list, where a last * stands for any rest. The host's own network, and those of other

@@ -1,5 +1,7 @@
 package policy
 
+import "time"
+
 // Terms are what an owner gives to a task that it lets through: what carries it out holds it to them.
 type Terms struct {
 	Limits
@@ -10,6 +12,9 @@ type Terms struct {
 	Host bool
 	// NoGPUs is whether what can't be held to a number of GPUs, such as a build, has none: gpus stands in the policy.
 	NoGPUs bool
+	// Artifacts is how many bytes of what members of jobs leave are kept, and ArtifactsAge how long; 0: the policy does not say.
+	Artifacts    int64
+	ArtifactsAge time.Duration
 }
 
 // bridge is the network that engines give to what names none.
@@ -20,6 +25,7 @@ func (p *Policy) Terms() Terms {
 	own := p.kind == written
 	return Terms{
 		Limits: p.limits.held, Network: !own || listed(p.limits.networks, bridge), Host: own && listed(p.limits.networks, "host"), NoGPUs: own && p.limits.gpus >= 0,
+		Artifacts: p.limits.artifacts, ArtifactsAge: p.limits.artifactsAge,
 	}
 }
 

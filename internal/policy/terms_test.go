@@ -3,6 +3,7 @@ package policy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,6 +23,7 @@ func TestTermsOfAPolicy(t *testing.T) {
 		"limits: {networks: [host]}":                                  {Host: true},
 		"limits: {networks: [other]}":                                 {},
 		"limits: {gpus: 0}":                                           {NoGPUs: true},
+		"limits: {artifacts: 1GiB, artifacts_days: 2}":                {Artifacts: 1 << 30, ArtifactsAge: 48 * time.Hour},
 		"limits: {gpus: 2}":                                           {NoGPUs: true},
 	} {
 		p, err := policy.Parse("p.yaml", []byte(text), "a.example")

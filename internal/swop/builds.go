@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/artifacts"
 )
 
 // Given is what executors are given of their host.
@@ -18,6 +19,7 @@ type Given struct {
 	Tasks   work.Tasks
 	Terms   policy.Terms // of the host's owner
 	SwarmID func() string
+	Left    *artifacts.Store
 	// Fetches reports whether an image may be fetched for a job.
 	Fetches func(j work.Job, image string) bool
 }

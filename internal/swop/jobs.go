@@ -36,6 +36,9 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	if err := jobcommand.Fits(w, o.Process); err != nil {
 		return a, &unfit{err}
 	}
+	if job.Artifacts.Dir != "" && o.Afar {
+		return a, &unfit{errLeftAfar}
+	}
 	if job.WorkDir != "" && o.Afar {
 		return a, &unfit{errAfar}
 	}
@@ -52,6 +55,9 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	}
 	return asked{all: []policy.Request{r}, images: image != "", fetches: image}, nil
 }
+
+// errLeftAfar is of a job whose members would leave artifacts where this host can't keep them.
+var errLeftAfar = errors.New("it has artifacts, which this host's SWOP keeps on its engine's host, and it sees no files of that: run the SWOP there, and not in a container")
 
 // errAfar is of a job for whose runs this host can make no folders.
 var errAfar = errors.New("it has a work_dir, in which this host's SWOP makes a folder for each run, and it sees no files of its engine's host: run the SWOP there, and not in a container")

@@ -52,7 +52,7 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "the host's network", job: "image: i:1\nnetwork: host", want: "asks for the network \"host\""},
 		{name: "the host's network, given", policy: "\nlimits: {networks: [host]}", job: "image: i:1\nnetwork: host"},
 		{name: "an overlay", policy: "\nlimits: {networks: [lab]}", job: "image: i:1\nnetwork: lab2", want: "asks for the network lab2, and this version"},
-		{name: "what no host gives", job: "image: i:1\nartifacts: {dir: /a}", want: "asks for artifacts, which this version"},
+		{name: "what no host gives", job: "image: i:1\nartifacts: {dir: /a, to: b}", want: "asks for to under artifacts, which this version"},
 		{name: "some with an image", job: "network: host\ngroups: [{name: r, image: i:1}, {name: s, command: a}]", want: "have an image and others none"},
 		{name: "CPUs of both members", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nreplicas: 2\nresources: {cpu: 2}", want: "asks for 4 CPUs"},
 		{name: "memory of both", policy: "\nlimits: {memory: 3g}", job: "image: i:1\nreplicas: 2\nresources: {memory: 1GiB}"},

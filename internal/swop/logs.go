@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/artifacts"
 )
 
 // Logs has what a host's programs print, while they run and for a while after, and the host's own log.
@@ -21,6 +22,7 @@ type Logs struct {
 	View    *View
 	Types   map[string]work.Type
 	Kept    *Kept
+	Left    *artifacts.Store
 }
 
 var _ logs.Source = Logs{}
@@ -35,6 +37,9 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 			return fmt.Errorf("%s keeps no log of its own", l.Node)
 		}
 		return l.Own.Log(ctx, w, emit)
+	}
+	if w.Artifacts {
+		return l.artifacts(ctx, w.Assignment, emit)
 	}
 	say := func(from, line string) error { return emit(logs.Line{From: from, Text: line}) }
 	seen := map[work.Label]bool{}

@@ -54,10 +54,13 @@ func Run(ctx context.Context, cfg Config) error {
 	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}, Earlier: earlierOn(view, journal.Received)}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
-	executors := cfg.Types(owner.givenTo(tasks, func(assignment string) string {
+	left := leftOf(cfg)
+	given := owner.givenTo(tasks, func(assignment string) string {
 		e, _ := journal.Find(assignment)
 		return e.By
-	}))
+	})
+	given.Left = left
+	executors := cfg.Types(given)
 	kept := &Kept{Dir: filepath.Join(cfg.StateDir, "logs"), Log: cfg.Log}
 	for name, t := range executors {
 		types[name] = lines.Of(kept.Of(t))
@@ -72,7 +75,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	printed := logs.NewHost(logs.Config{
 		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo, Rights: Rights{swarm}.Deny,
-		Logs: Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept}, Send: cfg.API.SendLogs, Log: cfg.Log,
+		Logs: Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept, Left: left}, Send: cfg.API.SendLogs, Log: cfg.Log,
 	})
 	cfg.Files.handOut(printed, cfg)
 	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Bans: cfg.Bans, Logs: printed.Take, Log: cfg.Log}

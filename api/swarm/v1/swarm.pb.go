@@ -12076,6 +12076,7 @@ type LogPart struct {
 	Follow        bool                   `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`                                      // go on with what is printed from then on
 	Key           []byte                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                                             // the operator's, made for this request: a public key of HPKE's KEM X-Wing (MLKEM768-X25519)
 	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // by the operator's clock; no host begins it later, nor if this is more than 10 minutes away
+	Artifacts     bool                   `protobuf:"varint,7,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                                // what members of the assignment have left on that host, in the place of a log: as a tar archive, directly alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12150,6 +12151,13 @@ func (x *LogPart) GetExpiresUnixMs() int64 {
 		return x.ExpiresUnixMs
 	}
 	return 0
+}
+
+func (x *LogPart) GetArtifacts() bool {
+	if x != nil {
+		return x.Artifacts
+	}
+	return false
 }
 
 // LogOrder is a LogPart as an operator's SVID has signed it, for the host to verify.
@@ -12544,6 +12552,7 @@ type LogLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // what has printed it, such as the node of an SL; empty: the node that was asked
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // as it was printed: not safe to show
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"` // in the place of a line: a piece of an archive of artifacts; behind the last one is a line without from, sha256 and its digest in hex
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12590,6 +12599,13 @@ func (x *LogLine) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *LogLine) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
 }
 
 type SendLogsRequest struct {
@@ -13792,7 +13808,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
 	"\x05peers\x18\n" +
 	" \x01(\rR\x05peers\x12\x12\n" +
-	"\x04asks\x18\v \x01(\tR\x04asks\"\xa3\x01\n" +
+	"\x04asks\x18\v \x01(\tR\x04asks\"\xc1\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +
@@ -13801,7 +13817,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04tail\x18\x03 \x01(\rR\x04tail\x12\x16\n" +
 	"\x06follow\x18\x04 \x01(\bR\x06follow\x12\x10\n" +
 	"\x03key\x18\x05 \x01(\fR\x03key\x12&\n" +
-	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\"\x92\x01\n" +
+	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\x12\x1c\n" +
+	"\tartifacts\x18\a \x01(\bR\tartifacts\"\x92\x01\n" +
 	"\bLogOrder\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\"\n" +
@@ -13829,10 +13846,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05lines\x18\x01 \x03(\v2\x11.swarm.v1.LogLineR\x05lines\x12\x12\n" +
 	"\x04over\x18\x02 \x01(\bR\x04over\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\tR\arefused\x12\x16\n" +
-	"\x06denied\x18\x04 \x01(\bR\x06denied\"1\n" +
+	"\x06denied\x18\x04 \x01(\bR\x06denied\"E\n" +
 	"\aLogLine\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"}\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"}\n" +
 	"\x0fSendLogsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12.\n" +
 	"\aopening\x18\x02 \x01(\v2\x14.swarm.v1.LogOpeningR\aopening\x12*\n" +

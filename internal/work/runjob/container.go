@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/artifacts"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
 	"github.com/swarmd/swarmd/internal/work/localimage"
@@ -46,6 +47,7 @@ type Containers struct {
 	Limits  policy.Limits
 	GPUs    []string   // of the engine's host, as it names them
 	Secrets secret.Dir // of this host
+	Left    *artifacts.Store
 	Watch   *Watch
 	Log     *slog.Logger
 
@@ -131,6 +133,9 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err == nil {
 		err = c.folders(ctx, &spec, m, j, run)
 	}
+	if err == nil {
+		err = c.leaves(&spec, j, job)
+	}
 	var secrets []jobfile.File
 	if err == nil {
 		secrets, err = files(c.Secrets, m.group.Secrets)
@@ -147,6 +152,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 
 // ground is what members stand on: a network of their own without a way out, or the host's.
 func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job) (g ground, network string, err error) {
+	g.artifacts = job.Artifacts.Dir
 	g.metadata, g.secrets = path.Join(runDir, metadataFile), path.Join(runDir, secretsDir)
 	switch job.Network {
 	case jobfile.Private:

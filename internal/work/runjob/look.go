@@ -218,6 +218,10 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	defer e.Close()
+	if err := c.stopped(ctx, e, l); err != nil {
+		return err
+	}
+	keepLeft(c.Left, l, c.Log) // before its container goes, by which it is found again
 	if err := c.remove(ctx, e, l); err != nil {
 		return err
 	}
@@ -236,6 +240,15 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 		}
 	}
 	return c.removeNetwork(ctx, e, l)
+}
+
+// stopped ends what runs in a member's container, which stays.
+func (c *Containers) stopped(ctx context.Context, e *engine.Engine, l work.Label) error {
+	found, err := c.list(ctx, e)
+	if x, is := found[l]; is && err == nil {
+		err = stop(ctx, e, x)
+	}
+	return err
 }
 
 // remove ends and removes a member's container.

@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/artifacts"
 	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
@@ -48,6 +49,7 @@ type Processes struct {
 	Paths   hostpaths.Resolver
 	GPUs    []string   // of this host, as CUDA_VISIBLE_DEVICES names them
 	Secrets secret.Dir // of this host
+	Left    *artifacts.Store
 	Log     *slog.Logger
 
 	giving   sync.Mutex // of GPUs: one at a time
@@ -78,7 +80,12 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
+	left, err := makeLeft(p.Left, j, job, os.Geteuid(), os.Getegid())
+	if err != nil {
+		return err
+	}
 	m, err := memberOf(j, job, w, ground{
+		artifacts: left,
 		addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
 	})
 	if err == nil {
@@ -331,6 +338,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	p.prober.forget(l)
+	keepLeft(p.Left, l, p.Log)
 	return removeAll(dir)
 }
 

@@ -28,6 +28,7 @@ type ground struct {
 	device    string       // of this host's members, if they are in its network
 	metadata  string       // where the member finds the file that names all
 	workDir   string       // where it finds the folder of its run; empty: there is none
+	artifacts string       // where it leaves what is to be kept; empty: nowhere
 	secrets   string       // where it would find its secrets that are files
 }
 
@@ -70,8 +71,11 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 		if p.Node == j.Node {
 			x.Interface = g.device
 		}
-		if rank == int(j.Member) && hasFiles(w, p.Group) {
-			x.Secrets = g.secrets
+		if rank == int(j.Member) {
+			x.Artifacts = g.artifacts
+			if hasFiles(w, p.Group) {
+				x.Secrets = g.secrets
+			}
 		}
 		m.placed.Members = append(m.placed.Members, x)
 	}

@@ -1,0 +1,56 @@
+package swop
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/swarmd/swarmd/internal/logs"
+	"github.com/swarmd/swarmd/internal/work/artifacts"
+)
+
+// leftOf keeps what members of jobs leave on a host, as much of it and as long as its owner has said.
+func leftOf(cfg Config) *artifacts.Store {
+	terms := cfg.Policy.Terms()
+	s := &artifacts.Store{Dir: filepath.Join(cfg.StateDir, "artifacts"), Most: artifacts.Most, Age: artifacts.Age, Log: cfg.Log}
+	if terms.Artifacts > 0 {
+		s.Most = terms.Artifacts
+	}
+	if terms.ArtifactsAge > 0 {
+		s.Age = terms.ArtifactsAge
+	}
+	if err := s.Forget(); err != nil {
+		cfg.Log.Warn("can't remove old artifacts of jobs", "err", err)
+	}
+	return s
+}
+
+// artifacts hands out what members of an assignment have left: pieces of an archive, what is not in it, and at the end its digest.
+func (l Logs) artifacts(ctx context.Context, assignment string, emit func(logs.Line) error) error {
+	digest := sha256.New()
+	pieces := bufio.NewWriterSize(pieces(emit), 16<<10)
+	err := l.Left.Pack(ctx, assignment, io.MultiWriter(digest, pieces), func(from, words string) error { return emit(logs.Line{From: from, Text: words}) })
+	switch {
+	case errors.Is(err, artifacts.ErrNone):
+		return fmt.Errorf("%s has no artifacts of assignment %.64s: its members have left none, still run, or it was too long ago", l.Node, assignment)
+	case err == nil:
+		err = pieces.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	return emit(logs.Line{Text: "sha256 " + hex.EncodeToString(digest.Sum(nil))})
+}
+
+// pieces writes pieces of an archive.
+type pieces func(logs.Line) error
+
+// Write implements io.Writer.
+func (emit pieces) Write(b []byte) (int, error) {
+	return len(b), emit(logs.Line{Data: b}) // which copies it
+}
