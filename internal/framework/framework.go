@@ -82,6 +82,9 @@ func WorldOf(j *jobfile.Job) (*World, error) {
 }
 
 func (w *World) check() error {
+	if err := w.checkBeside(); err != nil {
+		return err
+	}
 	if n := w.Size(); n > jobfile.MaxMembers {
 		return fmt.Errorf("the job has %d members, at most %d are placed", n, jobfile.MaxMembers)
 	}
@@ -100,7 +103,7 @@ func (w *World) check() error {
 	}
 	for _, m := range w.members() {
 		g := w.Groups[m.group]
-		if len(g.Command) == 0 && len(w.kind.command(w, Placement{Members: []Place{{}}}, m)) == 0 && g.Image == "" {
+		if len(g.Command) == 0 && len(w.kind.command(w, Placement{Members: make([]Place, 1+w.first())}, m)) == 0 && g.Image == "" {
 			return fmt.Errorf("group %s has neither a command nor an image whose own it runs: write command", g.Name)
 		}
 	}

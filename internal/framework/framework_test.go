@@ -238,3 +238,50 @@ func TestBoundsWhatIsFilledIn(t *testing.T) {
 		}
 	}
 }
+
+// TestBesideAnSL: the SL's program is rank 0, and the placed members are the others.
+func TestBesideAnSL(t *testing.T) {
+	const beside = "beside: {sl: sl-1, address: 10.0.0.9, port: 29407, epoch: 2}\n"
+	j, err := jobfile.Read("f", []byte("name: x\nframework: pytorch\ncommand: a.py\nreplicas: 2\nnetwork: host\n"+beside))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := framework.WorldOf(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, is := w.Beside()
+	all, err := w.Programs(framework.Placement{Epoch: 2, Members: []framework.Place{first, {Address: "10.0.0.1"}, {Address: "10.0.0.2"}}})
+	if err != nil || !is || w.Size() != 2 || len(all) != 2 {
+		t.Fatal(err, is, w.Size(), len(all))
+	}
+	value := func(env []jobfile.Var, name string) string {
+		for _, v := range env {
+			if v.Name == name {
+				return v.Value
+			}
+		}
+		return ""
+	}
+	zero := w.RankZero("x-7", "eth0")
+	for name, want := range map[string][3]string{
+		"MASTER_ADDR": {"10.0.0.9", "10.0.0.9", "10.0.0.9"}, "MASTER_PORT": {"29407", "29407", "29407"}, "WORLD_SIZE": {"3", "3", "3"}, "RANK": {"0", "1", "2"},
+		"SWARM_EPOCH": {"2", "2", "2"}, "SWARM_MAIN_IP": {"10.0.0.9", "10.0.0.9", "10.0.0.9"}, "GLOO_SOCKET_IFNAME": {"eth0", "", ""}, "SWARM_GROUP_RANK": {"0", "0", "1"},
+		"SWARM_NODE_IPS": {"", "10.0.0.9\n10.0.0.1\n10.0.0.2", "10.0.0.9\n10.0.0.1\n10.0.0.2"},
+	} {
+		if got := [3]string{value(zero, name), value(all[0].Env, name), value(all[1].Env, name)}; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	for lines, want := range map[string]string{
+		"framework: none\nnetwork: host\n": "ranks are those of pytorch", "framework: pytorch\nimage: i\n": "write network: host", "framework: pytorch\nnetwork: host\nrestarts: 1\n": "leave restarts out",
+	} {
+		j, err := jobfile.Read("f", []byte("name: x\ncommand: a.py\n"+lines+beside))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := framework.WorldOf(j); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", lines, err)
+		}
+	}
+}

@@ -41,7 +41,7 @@ type Member struct {
 func (w *World) members() (all []Member) {
 	for g := range w.Groups {
 		for i := range w.Groups[g].Replicas {
-			all = append(all, Member{Rank: len(all), Index: i, group: g})
+			all = append(all, Member{Rank: w.first() + len(all), Index: i, group: g})
 		}
 	}
 	return all

@@ -17,9 +17,9 @@ func (w *World) Ports(group int) (each, first []int) {
 	return each, first
 }
 
-// MemberPorts are those to which the member of a rank is known to listen.
-func (w *World) MemberPorts(rank int) (all []int) {
-	m := w.members()[rank]
+// MemberPorts are those to which a placed member, of those of all groups, is known to listen.
+func (w *World) MemberPorts(member int) (all []int) {
+	m := w.members()[member]
 	all, first := w.Ports(m.group)
 	if m.Index == 0 {
 		all = append(all, first...)

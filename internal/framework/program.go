@@ -41,8 +41,8 @@ type Page struct {
 
 // Programs are those of the members of a world that are placed, by rank.
 func (w *World) Programs(p Placement) (all []Program, err error) {
-	for rank := range w.Size() {
-		x, err := w.Program(p, rank)
+	for i := range w.Size() {
+		x, err := w.Program(p, w.first()+i)
 		if err != nil {
 			return nil, err
 		}
@@ -55,12 +55,12 @@ func (w *World) Programs(p Placement) (all []Program, err error) {
 func (w *World) Program(p Placement, rank int) (x Program, err error) {
 	all := w.members()
 	switch {
-	case len(p.Members) != len(all):
-		return x, fmt.Errorf("the job has %d members, and %d are placed", len(all), len(p.Members))
-	case rank < 0 || rank >= len(all):
+	case len(p.Members) != w.first()+len(all):
+		return x, fmt.Errorf("the job has %d members, and %d are placed", w.first()+len(all), len(p.Members))
+	case rank < w.first() || rank >= w.first()+len(all):
 		return x, fmt.Errorf("the job has %d members, and none of rank %d", len(all), rank)
 	}
-	m := all[rank]
+	m := all[rank-w.first()]
 	if x, err = w.program(p, m); err != nil {
 		return x, fmt.Errorf("group %s: %w", w.Groups[m.group].Name, err)
 	}

@@ -19,7 +19,7 @@ func pytorch() kind {
 		command: ownCommand,
 		ready:   whenItRuns,
 		ports: func(w *World, group int) (each, first []int) {
-			if group > 0 {
+			if group > 0 || w.first() > 0 { // rank 0 is no member of theirs
 				return nil, nil
 			}
 			return nil, torchPorts(w.Groups[0])
@@ -41,8 +41,16 @@ func torchPorts(g Group) []int {
 	return []int{torchPort}
 }
 
+// torchPort is where rank 0 listens.
+func (w *World) torchPort() int {
+	if p := w.job.Beside.Port; p > 0 {
+		return p
+	}
+	return torchPort
+}
+
 func torchVars(w *World, p Placement, m Member) []jobfile.Var {
-	world, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), strconv.Itoa(torchPort)
+	world, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), strconv.Itoa(w.torchPort())
 	address := p.Members[0].reachable()
 	vars := []jobfile.Var{
 		{Name: "MASTER_ADDR", Value: address},

@@ -74,6 +74,7 @@ type Job struct {
 	ReadyTimeout time.Duration
 	Grace        time.Duration // between the request to end and the end
 	Restarts     int
+	Beside       Beside
 
 	Folder string // of the source, as the file names it; empty: it has none, or its files are in Source
 	Source []File // by path
@@ -141,6 +142,15 @@ type Artifacts struct {
 	Dir   string // in the member; empty: none
 	To    string // a target that hosts' policies name; empty: they are fetched
 	Every time.Duration
+}
+
+// Beside is rank 0 of a job, which an SL runs itself beside its bridge: the job's members are the other ranks. The zero value: there is none. SLs write
+// it, who start their ranks so.
+type Beside struct {
+	SL      string // its name in the swarm
+	Address string // by which hosts reach rank 0
+	Port    int    // where it listens
+	Epoch   int    // counts how often all ranks were started together before
 }
 
 // File is one of the source's.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
@@ -13,7 +14,7 @@ import (
 var settingNames = []string{"image", "command", "args", "env", "secrets", "resources", "hosts", "volumes", "ready"}
 
 var jobNames = append([]string{
-	"name", "framework", "source", "replicas", "groups", "network", "work_dir", "artifacts", "start", "done_when", "ends", "timeout", "ready_timeout", "grace", "restarts",
+	"name", "framework", "source", "replicas", "groups", "network", "work_dir", "artifacts", "start", "done_when", "ends", "timeout", "ready_timeout", "grace", "restarts", "beside",
 }, settingNames...)
 
 var groupNames = append([]string{"name", "replicas", "min_success"}, settingNames...)
@@ -64,6 +65,7 @@ func readJob(d *yamlfile.Document, data []byte) *Job {
 		Folder:       line(given(f, "source")),
 	}
 	j.Restarts = wholeNumber(given(f, "restarts"), 0, 0, maxRestarts)
+	j.Beside = beside(given(f, "beside"))
 	readGroups(f, j)
 	j.Network = network(f, j)
 	j.AnyNetwork = given(f, "network").Null()
@@ -189,13 +191,33 @@ func artifacts(v yamlfile.Value) (a Artifacts) {
 	return a
 }
 
+// beside reads which SL runs rank 0 itself.
+func beside(v yamlfile.Value) (b Beside) {
+	if v.Null() {
+		return b
+	}
+	f := v.Fields(yamlfile.Broken, "sl", "address", "port", "epoch")
+	if f == nil {
+		return b
+	}
+	sl := f.Get("sl", yamlfile.Broken)
+	if b.SL = line(sl); naming.CheckNode(b.SL) != nil {
+		sl.Find(yamlfile.Broken, "%s is %q: write the name of an SL, as `swarmctl list nodes` has it", sl.Name, yamlfile.Excerpt(b.SL))
+	}
+	b.Address = wanted(f, "address", addressForm, "an IP address or a host name")
+	b.Port = wholeNumber(f.Get("port", yamlfile.Broken), 0, 1, 65535)
+	b.Epoch = wholeNumber(given(f, "epoch"), 0, 0, maxRestarts)
+	return b
+}
+
 // Forms of names.
 var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
-	groupForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
-	volumeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
-	varForm    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	imageForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$`)
+	addressForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$`)
+	nameForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	groupForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
+	volumeForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+	varForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	imageForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$`)
 )
 
 const volumeRule = "1 to 63 of A-Z a-z 0-9 _ . - and begin with a letter or digit"

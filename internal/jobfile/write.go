@@ -53,6 +53,13 @@ func (j *Job) Text() string {
 		w.field(t.name, Duration(t.is))
 	}
 	w.field("restarts", strconv.Itoa(j.Restarts))
+	if b := j.Beside; b.SL != "" {
+		w.line("beside:")
+		w.field("  sl", b.SL)
+		w.field("  address", b.Address)
+		w.field("  port", strconv.Itoa(b.Port))
+		w.field("  epoch", strconv.Itoa(b.Epoch))
+	}
 	return w.String()
 }
 

@@ -26,6 +26,7 @@ func Request(w *framework.World) task.Request {
 	}
 	q.JobTerms = task.JobTerms{
 		Done: done(w), ReadyMS: j.ReadyTimeout.Milliseconds(), LivesMS: j.TTL.Milliseconds(), Together: j.Network == jobfile.Private, GraceMS: j.Grace.Milliseconds(), Stops: j.WorkDir != "",
+		Beside: j.Beside.SL,
 	}
 	hosts, _ := w.Common()
 	q.Hosts = slices.Sorted(slices.Values(hosts))
@@ -108,6 +109,7 @@ func differs(signed, job task.Request) string {
 		{"all on one host", signed.Together, job.Together},
 		{"grace in ms", signed.GraceMS, job.GraceMS},
 		{"ended by a stop file", signed.Stops, job.Stops},
+		{"beside SL", signed.Beside, job.Beside},
 	} {
 		if x.signed != x.job {
 			return fmt.Sprintf("%s: it says %v, and the job %v", x.name, x.signed, x.job)

@@ -65,7 +65,7 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 	p.Task = &taskfile.Task{Name: jobrequest.TaskName(j.Name, body), Type: jobrequest.TaskType, Prereq: rootTask, Definition: body}
 	p.Request = &swarmv1.AssignTaskRequest{
 		Task: p.Task.Name, Digest: p.Task.Digest(""), Hosts: q.Hosts, InOrder: q.InOrder, Retries: q.Retries, TimeoutMs: q.TimeoutMS, ExpiresUnixMs: expires.UnixMilli(),
-		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS, Stops: q.Stops,
+		Done: q.Done, ReadyMs: q.ReadyMS, LivesMs: q.LivesMS, Together: q.Together, GraceMs: q.GraceMS, Stops: q.Stops, Beside: q.Beside,
 	}
 	for _, g := range q.Groups {
 		one := &swarmv1.TaskGroup{Name: g.Name, Peers: g.Peers, Least: g.Least, Ports: g.Ports, FirstPorts: g.FirstPorts}

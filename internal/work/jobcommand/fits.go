@@ -10,7 +10,7 @@ import (
 // Fits refuses a job that no host runs, whatever its owner says: so nobody is asked about it. process says that its members are processes.
 func Fits(w *framework.World, process bool) error {
 	j, p := w.Expanded(), standIn(w)
-	rank := 0
+	rank := len(p.Members) - w.Size() // an SL may run the first
 	for _, g := range w.Groups {
 		err := groupFits(w, p, rank, g, j.Source, process)
 		if err != nil {
@@ -46,8 +46,11 @@ func groupFits(w *framework.World, p framework.Placement, rank int, g framework.
 func standIn(w *framework.World) framework.Placement {
 	j := w.Expanded()
 	p := framework.Placement{Run: j.Name, Metadata: "/nodes.json"}
-	for rank := range w.Size() {
-		x := framework.Place{Host: "host", Name: framework.NameOf(rank), Address: "198.18.0.1", Artifacts: j.Artifacts.Dir}
+	if first, is := w.Beside(); is {
+		p.Members = append(p.Members, first)
+	}
+	for range w.Size() {
+		x := framework.Place{Host: "host", Name: framework.NameOf(len(p.Members)), Address: "198.18.0.1", Artifacts: j.Artifacts.Dir}
 		if j.Network == jobfile.Host {
 			x.Interface = "eth0"
 		}

@@ -105,7 +105,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 	}
-	g, network, err := c.ground(ctx, e, j, job)
+	g, network, err := c.ground(ctx, e, j, job, ranks(j, w))
 	if err != nil {
 		return err
 	}
@@ -121,11 +121,11 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		return err
 	}
 	if network == jobfile.Host {
-		if err := awaitPorts(ctx, g.addresses[j.Member], w.MemberPorts(int(j.Member))); err != nil {
+		if err := awaitPorts(ctx, g.addresses[rankOf(j, ranks(j, w))], w.MemberPorts(int(j.Member))); err != nil {
 			return err
 		}
 	}
-	nodes, err := metadata(m.placed, groupsOf(j.World))
+	nodes, err := metadata(m.placed, groupsOf(ranks(j, w)))
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 }
 
 // ground is what members stand on: a network of their own without a way out, or the host's.
-func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job) (g ground, network string, err error) {
+func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job, world []task.Site) (g ground, network string, err error) {
 	g.artifacts = job.Artifacts.Dir
 	g.metadata, g.secrets = path.Join(runDir, metadataFile), path.Join(runDir, secretsDir)
 	switch job.Network {
@@ -164,8 +164,8 @@ func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, j
 		network, g.addresses, err = c.private(ctx, e, j)
 		return g, network, work.OfEngine(err)
 	case jobfile.Host:
-		if g.addresses, err = resolved(ctx, j.World, c.Lookup); err == nil {
-			g.device = deviceOf(g.addresses[j.Member])
+		if g.addresses, err = resolved(ctx, world, c.Lookup); err == nil {
+			g.device = deviceOf(g.addresses[rankOf(j, world)])
 		}
 		return g, jobfile.Host, err
 	}

@@ -20,7 +20,8 @@ const (
 	metadataFile = "nodes.json"
 	outputFile   = "output.log"
 	exitFile     = "exit"
-	begunFile    = "begun" // it is there once the keeper was started
+	begunFile    = "begun"  // it is there once the keeper was started
+	pythonDir    = "python" // beside the members' folders: the package of ranks
 )
 
 const maxOrder = 8 << 20 // bytes: an environment may name each of many members

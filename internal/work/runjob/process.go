@@ -28,6 +28,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
 	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
+	"github.com/swarmd/swarmd/python"
 )
 
 // endWithin is what a keeper has, beside the grace of its program, to see to it that nothing is left.
@@ -68,7 +69,8 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
-	addresses, err := resolved(ctx, j.World, p.Lookup)
+	world := ranks(j, w)
+	addresses, err := resolved(ctx, world, p.Lookup)
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	}
 	m, err := memberOf(j, job, w, ground{
 		artifacts: left,
-		addresses: addresses, device: deviceOf(addresses[j.Member]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
+		addresses: addresses, device: deviceOf(addresses[rankOf(j, world)]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
 	})
 	if err == nil {
 		err = run.make(ctx, p.Paths)
@@ -97,7 +99,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err := errors.Join(removeAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}
-	if err := awaitPorts(ctx, addresses[j.Member], w.MemberPorts(int(j.Member))); err != nil {
+	if err := awaitPorts(ctx, addresses[rankOf(j, world)], w.MemberPorts(int(j.Member))); err != nil {
 		return err
 	}
 	if err := unpack(filepath.Join(dir, sourceDir), job.Source); err != nil {
@@ -106,7 +108,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err := giveFiles(dir, p.Secrets, m.group.Secrets); err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
-	nodes, err := metadata(m.placed, groupsOf(j.World))
+	nodes, err := metadata(m.placed, groupsOf(world))
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,13 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	if id := os.Getenv(localVariable); id != "" {
 		extra = append(extra, localVariable+"="+id)
 	}
-	if o.Env, err = launch.ProgramEnv(launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: extra}); err != nil {
+	environ := launch.EnvConfig{Inherit: taskenv.Inherited(os.Environ()), Extra: extra}
+	if m.job.Beside.SL != "" { // the ranks of an SL take part in its swarm
+		if environ.Package.Path, err = launch.Extract(python.Source(), filepath.Join(p.Dir, pythonDir)); err != nil {
+			return o, err
+		}
+	}
+	if o.Env, err = launch.ProgramEnv(environ); err != nil {
 		return o, err
 	}
 	words, err := p.resolve(ctx, m, m.program.Command, source)

@@ -24,7 +24,7 @@ type member struct {
 
 // ground is what members stand on: what is one host's, and not the job's.
 type ground struct {
-	addresses []netip.Addr // of all members, by rank
+	addresses []netip.Addr // of all ranks, also of one that an SL runs
 	device    string       // of this host's members, if they are in its network
 	metadata  string       // where the member finds the file that names all
 	workDir   string       // where it finds the folder of its run; empty: there is none
@@ -62,16 +62,17 @@ func jobOf(j work.Job) (*jobfile.Job, *framework.World, error) {
 
 // memberOf is a job's member on this host.
 func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m member, err error) {
-	if len(g.addresses) != len(j.World) {
+	world := ranks(j, w)
+	if len(g.addresses) != len(world) {
 		return m, errors.New("the addresses are of other members")
 	}
-	m.job, m.placed = job, framework.Placement{Run: runOf(job, j.Label), Epoch: int(j.Epoch) - 1, Metadata: g.metadata}
-	for rank, p := range j.World {
+	m.job, m.placed = job, framework.Placement{Run: runOf(job, j.Label), Epoch: int(j.Epoch) - 1 + job.Beside.Epoch, Metadata: g.metadata}
+	for rank, p := range world {
 		x := framework.Place{Host: p.Node, Name: framework.NameOf(rank), Address: g.addresses[rank].String(), WorkDir: g.workDir}
 		if p.Node == j.Node {
 			x.Interface = g.device
 		}
-		if rank == int(j.Member) {
+		if rank == rankOf(j, world) {
 			x.Artifacts = g.artifacts
 			if hasFiles(w, p.Group) {
 				x.Secrets = g.secrets
@@ -79,7 +80,7 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 		}
 		m.placed.Members = append(m.placed.Members, x)
 	}
-	if m.program, err = w.Program(m.placed, int(j.Member)); err != nil {
+	if m.program, err = w.Program(m.placed, rankOf(j, world)); err != nil {
 		return m, fmt.Errorf("job %s: %w", job.Name, err)
 	}
 	for _, group := range w.Groups {
@@ -125,6 +126,21 @@ func resolved(ctx context.Context, world []task.Site, lookup func(ctx context.Co
 	}
 	return all, apart(world, all)
 }
+
+// ranks are where all ranks are: the placed members, behind the one that an SL runs itself if the job is beside it.
+func ranks(j work.Job, w *framework.World) []task.Site {
+	first, is := w.Beside()
+	if !is {
+		return j.World
+	}
+	return append([]task.Site{{Node: first.Host, Group: besideGroup, Address: first.Address}}, j.World...)
+}
+
+// besideGroup is what the file that names all ranks calls the group of one that an SL runs.
+const besideGroup = "sl"
+
+// rankOf is the rank of a member among all.
+func rankOf(j work.Job, all []task.Site) int { return len(all) - len(j.World) + int(j.Member) }
 
 // groupsOf are the groups of all members.
 func groupsOf(world []task.Site) (all []string) {
