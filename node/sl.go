@@ -116,6 +116,7 @@ func (s *sl) run(ctx context.Context) error {
 func (s *sl) train(ctx context.Context, api *client.Client) error {
 	hub := exchange.NewHub(peering.HubConfig(s.base.key))
 	defer hub.Close()
+	s.runner.Join(api)
 	settled, same := s.runner.Settled(ctx, api)
 	if same {
 		s.runner.EndOrphans(ctx, api, "", true)

@@ -56,7 +56,7 @@ func help(c *cli.Command) string {
 	if c.Description != "" {
 		b.WriteString("\n" + wrap(c.Description, 0) + "\n")
 	}
-	for _, g := range []string{groupNeeded, groupOptions, groupIdentity, forAgent, forML, forContainer} {
+	for _, g := range []string{groupNeeded, groupOptions, groupIdentity, forRanks, forAgent, forML, forContainer} {
 		if len(groups[g]) == 0 {
 			continue
 		}

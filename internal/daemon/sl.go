@@ -52,7 +52,7 @@ func slCommand(e Env) *cli.Command {
 		stringFlag(checkinFlag, "what a program contributes after its training's end if it does not choose (checkinModelOnTrainEnd): snapshot, active, inactive or once (default snapshot; a rule of the contract wins)"),
 		stringFlag("part", "HOST/ASSIGNMENT/EPOCH/MEMBER: the part of a task that a SWOP has started this node for; when the swarm has not wanted it for a minute the node ends"),
 	)
-	flags = append(flags, timeoutFlags()...)
+	flags = slices.Concat(flags, rankFlags(), timeoutFlags())
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
 		if inContainer(c) {
 			return slInContainer(c, e)
@@ -150,6 +150,8 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	wrong.add(err)
 	if ml == start.Process {
 		cfg.Env = o.ProcessEnv()
+		cfg.Ranks, err = slRanks(o, &cfg)
+		wrong.add(err)
 		wrong.add(noMLContainer(c, e))
 		return cfg, wrong
 	}

@@ -231,7 +231,7 @@ func (c *containers) stopPrevious(ctx context.Context) {
 	c.clean(ctx)
 }
 
-func (c *containers) start(ctx context.Context) (Running, error) {
+func (c *containers) start(ctx context.Context, env []string) (Running, error) {
 	if c.found != nil {
 		return c.adopt(ctx)
 	}
@@ -246,6 +246,7 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 			return nil, err
 		}
 	}
+	spec.Env = launch.LastWins(spec.Env, env)
 	spec.Incarnation = rand.Text()
 	spec.Delivered = func(to time.Time) { c.logPosition.write(spec.Incarnation, to) }
 	c.journal.Begin(spec.Incarnation, c.fingerprint(), c.isolation())

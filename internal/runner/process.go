@@ -110,11 +110,13 @@ func (p *process) isolation() string { return noIsolation }
 // noIsolation is what the other peers are told of a program that no container keeps in.
 const noIsolation = "none: process runtime"
 
-func (p *process) start(ctx context.Context) (Running, error) {
+func (p *process) start(ctx context.Context, env []string) (Running, error) {
 	if p.cfg.Start != nil {
 		return p.cfg.Start(ctx)
 	}
-	started, err := launch.Start(ctx, p.spec)
+	spec := p.spec
+	spec.Env = launch.LastWins(spec.Env, env)
+	started, err := launch.Start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	if r.how == nil {
 		return r.awaitHand(ctx, engine)
 	}
-	started, err := r.how.start(ctx)
+	started, err := r.start(ctx, engine)
 	if err != nil {
 		r.tell(ctx, engine, 1, err.Error(), nil) // a session that was adopted waits for a program
 		return 1, err

@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/ranks"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/text"
@@ -32,6 +33,8 @@ type Spec struct {
 	Contained bool   // the daemon is in a container: a program that is started by hand does not see its files
 	BridgeDir string
 	Linger    time.Duration
+	// Ranks are what the program is the first of; nil: it is one by itself.
+	Ranks *ranks.Ranks
 	// SessionTimeout stops a program that has opened no session by then; 0: never.
 	SessionTimeout time.Duration
 	Stdout         io.Writer // the program's lines
@@ -104,8 +107,8 @@ type Slots interface {
 type runtime interface {
 	name() string      // "process" or "docker"
 	isolation() string // what keeps the program in, for the other peers
-	// start starts the program, or adopts the one that Resume has found. When ctx ends it is stopped.
-	start(ctx context.Context) (Running, error)
+	// start starts the program with these variables beside its own, or adopts the one that Resume has found. When ctx ends it is stopped.
+	start(ctx context.Context, env []string) (Running, error)
 }
 
 // Runner runs the program of one SL.
@@ -114,6 +117,7 @@ type Runner struct {
 	how        runtime     // nil: the program is started by hand
 	containers *containers // nil: the program does not run in one
 	process    *process    // nil: the program is no child of this daemon
+	swarm      ranks.Swarm // nil: the program is no rank
 }
 
 // New checks everything about the program that can be checked before anything is started. The caller closes the runner.

@@ -26,6 +26,21 @@ type swarm struct {
 // for a session that was given up.
 func newSwarm(t *testing.T, peers int) *swarm {
 	t.Helper()
+	w := withoutSLs(t, peers)
+	for i := 1; i <= peers; i++ {
+		w.sls = append(w.sls, w.Start(10+i, fmt.Sprintf("sl-%d", i),
+			"swarmd", "run-sl", "--name", fmt.Sprintf("sl-%d", i), "--host-ip", w.Addr(10+i), "--sn-ip", w.Addr(1), "--identity", "embedded="+w.Path("ca"),
+			"--state-dir", w.Path(fmt.Sprintf("sl%d", i)), "--bridge-dir", w.Bridge(i), "--attach", fmt.Sprintf("--expected-peers=%d", peers)))
+	}
+	for _, p := range w.sls {
+		p.Sees("\nexport SWARM_BRIDGE_DIR=")
+	}
+	return w
+}
+
+// withoutSLs starts an SN, with the digits divided among peers.
+func withoutSLs(t *testing.T, peers int) *swarm {
+	t.Helper()
 	examples, err := filepath.Abs("../../../examples")
 	if err != nil {
 		t.Fatal(err)
@@ -39,14 +54,6 @@ func newSwarm(t *testing.T, peers int) *swarm {
 	}
 	e2etest.Start(t, "authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca"))
 	w.SN(1, "--full-quorum-wait", "60s")
-	for i := 1; i <= peers; i++ {
-		w.sls = append(w.sls, w.Start(10+i, fmt.Sprintf("sl-%d", i),
-			"swarmd", "run-sl", "--name", fmt.Sprintf("sl-%d", i), "--host-ip", w.Addr(10+i), "--sn-ip", w.Addr(1), "--identity", "embedded="+w.Path("ca"),
-			"--state-dir", w.Path(fmt.Sprintf("sl%d", i)), "--bridge-dir", w.Bridge(i), "--attach", fmt.Sprintf("--expected-peers=%d", peers)))
-	}
-	for _, p := range w.sls {
-		p.Sees("\nexport SWARM_BRIDGE_DIR=")
-	}
 	return w
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -93,8 +94,14 @@ func TestKilledRanks(t *testing.T) {
 	w.Until("round of the peer that is left", func() bool { return strings.Contains(other.Output()[before:], ": merged with sl-3 in ") })
 }
 
-// rank is the process ID of a rank of peer i, by its environment.
+// rank is the process ID of a rank of peer i.
 func (w *swarm) rank(i, rank int) int {
+	w.T.Helper()
+	return w.process("SWARM_BRIDGE_DIR="+w.Bridge(i), fmt.Sprintf("RANK=%d", rank))
+}
+
+// process is the process ID of one that has these variables in its environment.
+func (w *swarm) process(has ...string) int {
 	w.T.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -103,7 +110,8 @@ func (w *swarm) rank(i, rank int) int {
 	for _, file := range all {
 		env, err := os.ReadFile(file)
 		env = append([]byte{0}, env...)
-		if err != nil || !bytes.Contains(env, []byte("\x00SWARM_BRIDGE_DIR="+w.Bridge(i)+"\x00")) || !bytes.Contains(env, fmt.Appendf(nil, "\x00RANK=%d\x00", rank)) {
+		lacks := func(kv string) bool { return !bytes.Contains(env, []byte("\x00"+kv+"\x00")) }
+		if err != nil || slices.ContainsFunc(has, lacks) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -112,6 +120,6 @@ func (w *swarm) rank(i, rank int) int {
 		}
 		return pid
 	}
-	w.T.Fatalf("peer %d has no rank %d", i, rank)
+	w.T.Fatalf("no process has %q", has)
 	return 0
 }

@@ -52,6 +52,7 @@ type SL struct {
 	// CheckinDefault is one of those that state.ValidCheckin knows, in any case; "": none.
 	CheckinDefault string `option:"checkin-default"`
 	Waits
+	RankOptions
 	MinPeersTimeout Limit  `option:"min-peers-timeout"`
 	Linger          *Limit `option:"linger"` // nil: DefaultLinger
 	SessionTimeout  Limit  `option:"session-timeout"`
@@ -186,6 +187,7 @@ func (o *SL) Problems(runtime string) (all []error) {
 		add(errors.New("mandatory parameter --model-program not specified; name the program in --model-dir, or give --attach to start one by hand"))
 	}
 	add(o.checkArgs(runtime))
+	add(o.checkRanks(runtime))
 	return all
 }
 

@@ -162,6 +162,10 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%s: %v, exit code %d", tt.name, err, exit.Code(err))
 		}
 	}
+	write(t, job, "name: x\nbeside: {sl: sl-1, address: h, port: 1}\n")
+	if _, err := jobs.Load(job); err == nil || !strings.Contains(err.Error(), "beside is written by SLs") || exit.Code(err) != exit.Usage {
+		t.Errorf("an SL's: %v", err)
+	}
 	if _, err := jobs.Load(filepath.Join(dir, "no.yaml")); exit.Code(err) != exit.NotFound {
 		t.Errorf("no file: %v", err)
 	}

@@ -21,6 +21,9 @@ func Load(path string) (*jobfile.Job, error) {
 		return nil, err
 	}
 	j, err := jobfile.Read(path, raw)
+	if err == nil && j.Beside.SL != "" {
+		err = exit.New(exit.Usage, "start the ranks of an SL with it: swarmd run-sl --ranks N", "%s: beside is written by SLs, and hosts take such jobs of an SL alone", text.Line(path))
+	}
 	if err != nil || j.Folder == "" {
 		return j, err
 	}

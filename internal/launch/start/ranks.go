@@ -1,0 +1,39 @@
+package start
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// RankOptions are how an SL starts several ranks as its program.
+type RankOptions struct {
+	Ranks     int      `option:"ranks"`     // with the one that the SL runs itself; 0: it has one program
+	Framework string   `option:"framework"` // "": pytorch
+	Restarts  int      `option:"restarts"`
+	RankHosts []string `option:"rank-host"` // "": all that take jobs
+	RankPort  Port     `option:"rank-port"` // 0: one that is free
+	RankImage string   `option:"rank-image"`
+	RankEnv   []string `option:"rank-env"` // K=V
+}
+
+// checkRanks finds what is wrong with ranks beside a program that runs in a runtime.
+func (o *SL) checkRanks(runtime string) error {
+	switch {
+	case o.Ranks == 0 && (o.Framework != "" || o.Restarts != 0 || len(o.RankHosts) > 0 || o.RankPort != 0 || o.RankImage != "" || len(o.RankEnv) > 0):
+		return errors.New("--framework, --restarts and --rank-… are for several ranks: say how many with --ranks")
+	case o.Ranks == 0:
+		return nil
+	case o.Attach:
+		return errors.New("--ranks: --attach starts no program: whoever starts one by hand starts its ranks too; leave out one of the two")
+	case !strings.EqualFold(o.Framework, "pytorch") && o.Framework != "":
+		return fmt.Errorf("--framework %s: an SL starts ranks of pytorch; others start theirs, beside --attach", o.Framework)
+	case o.Ranks < 2 || o.Ranks > 1024:
+		return fmt.Errorf("--ranks %d: want 2 to 1024, with the one that this node runs itself", o.Ranks)
+	case o.Restarts < 0 || o.Restarts > 100:
+		return fmt.Errorf("--restarts %d: want 0 to 100", o.Restarts)
+	case runtime != Process:
+		return errors.New("--ranks: rank 0 runs as a process of this host, where the others reach it: give --runtime process --ml-runtime process")
+	}
+	return checkEnv("rank-env", o.RankEnv)
+}

@@ -1,0 +1,361 @@
+package ranks_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/ranks"
+)
+
+// swarm is one that hosts whatever it is asked to.
+type swarm struct {
+	nodes []*swarmv1.Node
+	// fate is what becomes of the n-th run, from 0 on, when it has run for a second; empty: it runs on.
+	fate func(n int) (end, reason string)
+
+	mu     sync.Mutex
+	bodies map[string]string // of tasks
+	runs   []*swarmv1.Assignment
+	looks  map[string]int
+	open   int // most runs that were not over at a time
+}
+
+func newSwarm() *swarm {
+	host := func(name, address string) *swarmv1.Node {
+		return &swarmv1.Node{Name: name, Role: "swop", Live: true, Host: address, Offer: &swarmv1.Offer{Jobs: "process"}}
+	}
+	return &swarm{
+		nodes:  []*swarmv1.Node{host("h-2", "10.0.0.2"), host("h-1", "10.0.0.1"), {Name: "sl-1", Role: "sl", Live: true}, {Name: "dead", Role: "swop"}},
+		bodies: map[string]string{}, looks: map[string]int{}, fate: func(int) (string, string) { return "", "" },
+	}
+}
+
+func (s *swarm) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return &swarmv1.ListNodesResponse{Nodes: s.nodes}, nil
+}
+
+func (s *swarm) CreateTask(_ context.Context, req *swarmv1.CreateTaskRequest) (*swarmv1.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bodies[req.GetName()] = ""
+	return &swarmv1.Task{Name: req.GetName()}, nil
+}
+
+func (s *swarm) EditTask(_ context.Context, name string, line uint32, text string) (*swarmv1.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := uint32(strings.Count(s.bodies[name], "\n")) + 1; line != at {
+		return nil, fmt.Errorf("line %d is written, and %d is next", line, at)
+	}
+	s.bodies[name] += text
+	return &swarmv1.Task{Name: name}, nil
+}
+
+func (s *swarm) FinaliseTask(_ context.Context, name, _ string) (*swarmv1.Task, error) {
+	return &swarmv1.Task{Name: name}, nil
+}
+
+func (s *swarm) DeleteTask(_ context.Context, name string, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.bodies, name)
+	return nil
+}
+
+func (s *swarm) ListTasks(context.Context) (all []*swarmv1.Task, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range maps.Keys(s.bodies) {
+		all = append(all, &swarmv1.Task{Name: name, Type: "RUN_JOB", By: "spiffe://a.example/swarm/sl/sl-1"})
+	}
+	return all, nil
+}
+
+func (s *swarm) AssignTask(_ context.Context, req *swarmv1.AssignTaskRequest) (*swarmv1.Assignment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := &swarmv1.Assignment{Id: fmt.Sprint(len(s.runs) + 1), Task: req.GetTask(), Beside: req.GetBeside(), Hosts: req.GetHosts(), Phase: "waiting"}
+	s.runs = append(s.runs, a)
+	n := 0
+	for _, x := range s.runs {
+		if x.GetPhase() != "over" {
+			n++
+		}
+	}
+	s.open = max(s.open, n)
+	return a, nil
+}
+
+func (s *swarm) CancelAssignment(_ context.Context, id, reason string) (*swarmv1.Assignment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.find(id)
+	if a.GetVerdict() == "" {
+		a.Verdict, a.End, a.Reason, a.Phase = "cancelled", "cancelled", reason, "ending"
+	}
+	return a, nil
+}
+
+// GetAssignment has the assignment go on: it runs at the second look, and has its fate at the third.
+func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.find(id)
+	s.looks[id]++
+	var n int
+	_, _ = fmt.Sscan(id, &n)
+	switch end, reason := s.fate(n - 1); {
+	case a.GetPhase() == "ending":
+		a.Phase = "over"
+	case s.looks[id] < 2 || a.GetVerdict() != "":
+	case s.looks[id] == 2:
+		a.Phase = "running"
+	case end != "":
+		a.Verdict, a.End, a.Reason, a.Phase = "failed", end, reason, "ending"
+		if end == "entry_done" {
+			a.Verdict = "succeeded"
+		}
+		a.Members = []*swarmv1.AssignmentMember{{Index: 1, Node: "h-2", State: "exited", Code: 3}}
+	}
+	return a, nil
+}
+
+func (s *swarm) find(id string) *swarmv1.Assignment {
+	return s.runs[slices.IndexFunc(s.runs, func(a *swarmv1.Assignment) bool { return a.GetId() == id })]
+}
+
+func (s *swarm) ListAssignments(context.Context) (*swarmv1.ListAssignmentsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &swarmv1.ListAssignmentsResponse{Assignments: s.runs}, nil
+}
+
+// program is rank 0's, which ends by itself after a while, or when it is stopped.
+type program struct {
+	done chan struct{}
+	exit launch.Exit
+}
+
+func (p *program) ID() string            { return "1" }
+func (p *program) Done() <-chan struct{} { return p.done }
+func (p *program) Wait() launch.Exit     { <-p.done; return p.exit }
+func (p *program) Stop(time.Duration)    {}
+
+// sl starts the programs of rank 0; the n-th ends as of says, or after an hour with 0.
+type sl struct {
+	after  func(n int) (time.Duration, int)
+	env    [][]string
+	failed []string
+}
+
+func (s *sl) host() ranks.Host {
+	return ranks.Host{
+		Start: func(ctx context.Context, env []string) (ranks.Running, error) {
+			d, code := time.Hour, 0
+			if s.after != nil {
+				d, code = s.after(len(s.env))
+			}
+			s.env = append(s.env, env)
+			p := &program{done: make(chan struct{})}
+			go func() {
+				defer close(p.done)
+				select {
+				case <-ctx.Done():
+					p.exit.ExitCode = 143
+				case <-time.After(d):
+					p.exit.ExitCode = code
+				}
+			}()
+			return p, nil
+		},
+		Failed: func(_ context.Context, exit launch.Exit) { s.failed = append(s.failed, exit.String()) },
+	}
+}
+
+func newRanks(restarts int) *ranks.Ranks {
+	return &ranks.Ranks{Restarts: restarts, Log: slog.New(slog.DiscardHandler), Program: ranks.Program{
+		SL: "Hospital.A", Address: "10.0.0.9", Ranks: 3, File: "train.py", Args: []string{"--cost", "$5"}, Env: []jobfile.Var{{Name: "A", Value: "${B}"}},
+		Source: []jobfile.File{{Path: "train.py", Data: []byte("pass\n")}},
+	}}
+}
+
+// TestRanks: what all ranks come to, by what becomes of the others and of rank 0.
+func TestRanks(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		restarts int
+		fate     func(n int) (end, reason string)
+		after    func(n int) (time.Duration, int)
+		want     string
+		runs     int
+	}{
+		{name: "all succeed", fate: func(int) (string, string) { return "entry_done", "" }, want: "exit code 0", runs: 1},
+		{name: "rank 0 is done first", after: func(int) (time.Duration, int) { return time.Minute, 0 }, want: "exit code 0", runs: 1},
+		{name: "a rank fails", fate: func(int) (string, string) { return "member_failed", "x" }, want: "exit code 3: rank 2 on host h-2 ended with exit code 3", runs: 1},
+		{name: "a rank fails each time", restarts: 2, fate: func(int) (string, string) { return "member_failed", "x" }, want: "exit code 3: rank 2 on host h-2 ended with exit code 3, after 2 restarts of all ranks", runs: 3},
+		{name: "a rank fails once", restarts: 2, fate: func(n int) (string, string) { return []string{"member_failed", "entry_done"}[min(n, 1)], "" }, want: "exit code 0", runs: 2},
+		{name: "a host is lost once", restarts: 1, fate: func(n int) (string, string) { return []string{"host_lost", "entry_done"}[min(n, 1)], "" }, want: "exit code 0", runs: 2},
+		{name: "rank 0 fails once", restarts: 1, after: func(n int) (time.Duration, int) { return 10 * time.Second, 1 - n }, want: "exit code 0", runs: 2},
+		{name: "rank 0 fails", after: func(int) (time.Duration, int) { return 10 * time.Second, 7 }, want: "exit code 7", runs: 1},
+		{name: "hosts refuse", restarts: 3, fate: func(int) (string, string) { return "refused", "no sentence allows it" }, want: "exit code 1: the other ranks: failed: no sentence allows it", runs: 1},
+		{name: "an operator cancels", restarts: 3, fate: func(int) (string, string) { return "cancelled", "enough" }, want: "exit code 1: the other ranks: failed: enough", runs: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			synctest.Test(t, func(t *testing.T) {
+				s, node := newSwarm(), &sl{after: tt.after}
+				if tt.fate != nil {
+					s.fate = tt.fate
+				}
+				exit := newRanks(tt.restarts).Start(t.Context(), s, node.host()).Wait()
+				synctest.Wait()
+				if got := exit.String(); got != tt.want || len(s.runs) != tt.runs || s.open > 1 || len(node.failed) != tt.runs-1 {
+					t.Errorf("got %q after %d runs, %d at a time, of which %q were told; want %q after %d", got, len(s.runs), s.open, node.failed, tt.want, tt.runs)
+				}
+				for _, a := range s.runs {
+					if a.GetVerdict() == "" {
+						t.Errorf("run %s goes on", a.GetId())
+					}
+				}
+				for n, env := range node.env {
+					if !slices.Contains(env, "RANK=0") || !slices.Contains(env, "WORLD_SIZE=3") || !slices.Contains(env, fmt.Sprintf("SWARM_EPOCH=%d", n)) || !slices.Contains(env, "MASTER_ADDR=10.0.0.9") {
+						t.Errorf("start %d has %q", n, env)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsSigned: the hosts that take such jobs, and a body that says where rank 0 is and takes the program's words as they are.
+func TestWhatIsSigned(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm()
+		s.runs = []*swarmv1.Assignment{{Id: "1", Beside: "Hospital.A", Phase: "running"}, {Id: "2", Beside: "sl-2", Phase: "running"}} // of a run before, and another's
+		s.looks["1"] = 9
+		ctx, cancel := context.WithCancel(t.Context())
+		running := newRanks(0).Start(ctx, s, (&sl{}).host())
+		time.Sleep(10 * time.Second)
+		cancel()
+		running.Wait()
+		if s.runs[0].GetVerdict() != "cancelled" || s.runs[1].GetVerdict() != "" || len(s.runs) != 3 || s.runs[2].GetReason() != "its SL stops" {
+			t.Errorf("runs: %v", s.runs)
+		}
+		a := s.runs[2]
+		if a.GetBeside() != "Hospital.A" || !slices.Equal(a.GetHosts(), []string{"h-1", "h-2"}) || !strings.HasPrefix(a.GetTask(), "hospital-a-ranks.") {
+			t.Errorf("assigned: %v", a)
+		}
+		j, err := jobfile.Decode([]byte(s.bodies[a.GetTask()]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Groups[0].Replicas != 2 || j.Network != "host" || j.Beside.Address != "10.0.0.9" || j.Beside.Port < ranks.FirstPort || j.Groups[0].Env[0].Value != "$${B}" || j.Groups[0].Command[2] != "$$5" {
+			t.Errorf("job: %+v", j)
+		}
+	})
+}
+
+// TestHostsThatCannotTakeRanks are told in a line.
+func TestHostsThatCannotTakeRanks(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		change     func(s *swarm, r *ranks.Ranks)
+	}{
+		{"none", "no host takes ranks now: start one with swarmd run-swop --ml-runtime process", func(s *swarm, _ *ranks.Ranks) { s.nodes = nil }},
+		{"none with containers", "run-swop --ml-runtime docker", func(_ *swarm, r *ranks.Ranks) { r.Image = "i:1" }},
+		{"unknown", "--rank-host h-9: no SWOP of the swarm is called so", func(_ *swarm, r *ranks.Ranks) { r.Hosts = []string{"h-9"} }},
+		{"loopback", "rank 0 is reached at 127.0.0.1, where host h-", func(_ *swarm, r *ranks.Ranks) { r.Address = "127.0.0.1" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			synctest.Test(t, func(t *testing.T) {
+				s, r := newSwarm(), newRanks(3)
+				tt.change(s, r)
+				exit := r.Start(t.Context(), s, (&sl{}).host()).Wait()
+				if !strings.Contains(exit.Reason, tt.want) || exit.ExitCode != 1 || len(s.runs) > 0 {
+					t.Errorf("got %s, %d runs", exit, len(s.runs))
+				}
+			})
+		})
+	}
+}
+
+// TestPortsOfOneHost: SLs of one host have a port each, also before their programs listen.
+func TestPortsOfOneHost(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ports := map[string]bool{}
+		for range 3 {
+			newRanks(0).Start(ctx, s, ranks.Host{Start: func(_ context.Context, env []string) (ranks.Running, error) {
+				i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "MASTER_PORT=") })
+				s.mu.Lock()
+				ports[env[i]] = true
+				s.mu.Unlock()
+				return (&sl{}).host().Start(ctx, env)
+			}})
+			time.Sleep(5 * time.Second)
+			s.mu.Lock()
+			for _, a := range s.runs {
+				a.Beside = "another" // each start would end those of its own SL
+			}
+			s.mu.Unlock()
+		}
+		if len(ports) != 3 {
+			t.Errorf("got %v", ports)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestSource: the program and the Python files beside it travel, and nothing else of the directory.
+func TestSource(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"train.py": []byte("a"), "lib/more.py": []byte("b"), "model.pt": bytes.Repeat([]byte("x"), 2<<20), "run": []byte("c")} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for program, want := range map[string]string{"train.py": "lib/more.py train.py", "run": "lib/more.py run train.py"} {
+		all, err := ranks.Source(dir, program)
+		var names []string
+		for _, f := range all {
+			names = append(names, f.Path)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("%s: got %s, %v", program, got, err)
+		}
+	}
+	if _, err := ranks.Source(dir, "/usr/bin/true"); err == nil || !strings.Contains(err.Error(), "name a file in --model-dir") {
+		t.Errorf("a program elsewhere: %v", err)
+	}
+	r := newRanks(0)
+	if r.Ranks = 1; r.Check() == nil {
+		t.Error("one rank is checked")
+	}
+	if r.Ranks = 1024; r.Check() != nil {
+		t.Error(r.Check())
+	}
+}
