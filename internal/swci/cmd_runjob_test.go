@@ -115,13 +115,18 @@ const aJob = "name: grid\nsource: source\ncommand: a.py\nreplicas: 2\nnetwork: h
 // TestRunJobSignsWhatMembersNeed of their hosts.
 func TestRunJobSignsWhatMembersNeed(t *testing.T) {
 	api := &jobAPI{nodes: []*swarmv1.Node{swop("h-1", 1, "tr")}}
-	out, _, err := on(t, api, "", "--sn=h", "run", "job", jobDir(t, aJob), "--resources", "cpu=1.5,memory=2GB")
+	api.nodes[0].Offer.Cpus, api.nodes[0].Offer.MemoryBytes = 2, 4e9
+	out, beside, err := on(t, api, "", "--sn=h", "run", "job", jobDir(t, aJob), "--resources", "cpu=1.5,memory=2GB")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &swarmv1.TaskGroup{Name: "node", Peers: 2, Least: 2, Needs: &swarmv1.Needs{MilliCpu: 1500, MemoryBytes: 2e9}}
-	if got := api.assigned[0].GetGroups(); len(got) != 1 || !proto.Equal(got[0], want) || !strings.Contains(out, "resources  node: cpu=1.5,memory=2GB\n") {
-		t.Errorf("it asks for %v, and says\n%s", got, out)
+	if got := api.assigned[0].GetGroups(); len(got) != 1 || !proto.Equal(got[0], want) || !strings.Contains(out, "resources  node: cpu=1.5,memory=2GB\n") || beside != "" {
+		t.Errorf("it asks for %v, and says\n%s%s", got, out, beside)
+	}
+	_, beside, err = on(t, api, "", "--sn=h", "run", "job", jobDir(t, aJob), "--resources", "gpu=1")
+	if want := "no host that may have it offers what a member of group node needs, gpu=1: the job waits until one does"; err != nil || !strings.Contains(beside, want) {
+		t.Errorf("what no host has: %q, %v", beside, err)
 	}
 }
 

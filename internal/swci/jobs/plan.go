@@ -127,9 +127,17 @@ func (p *Plan) FindHosts(ctx context.Context, api Nodes) error {
 	if err != nil {
 		return err
 	}
+	if err := p.nameHosts(all.GetNodes()); err != nil {
+		return err
+	}
+	p.Warned = append(p.Warned, p.roomless(all.GetNodes())...)
+	return nil
+}
+
+func (p *Plan) nameHosts(nodes []*swarmv1.Node) error {
 	runtime := p.runtime()
 	var known, up, unfit []string
-	for _, n := range all.GetNodes() {
+	for _, n := range nodes {
 		if identity.Role(n.GetRole()) != identity.RoleSWOP || n.GetBanned() {
 			continue
 		}
