@@ -38,6 +38,12 @@ func (h Host) CheckReader(ctx context.Context, part *swarmv1.LogPart, by string)
 	return err
 }
 
+// CheckForward fails if the rights of the swarm keep an operator from connections to members of an assignment.
+func (h Host) CheckForward(ctx context.Context, assignment, by string) error {
+	_, err := call(ctx, h.Client, callOptions{asNode: true}, swarmv1connect.RightsServiceClient.CheckForward, &swarmv1.CheckForwardRequest{Assignment: assignment, SpiffeId: by})
+	return err
+}
+
 // World returns where all members of an epoch of an assignment are, by index. It fails while the SN that leads shows another epoch.
 func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, error) {
 	res, err := call(ctx, h.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetAssignment, &swarmv1.GetAssignmentRequest{Id: id})

@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/logs/direct"
 	"github.com/swarmd/swarmd/internal/p2p"
@@ -23,7 +24,7 @@ import (
 // directWithin is how long a host has to begin with a log when it is dialled; then SNs are asked for it.
 const directWithin = 2 * time.Second
 
-// Direct dials hosts that hand out logs by themselves. It opens its end of the peer-to-peer network when it first does. It is safe for
+// Direct dials hosts that hand out logs, and forward ports, by themselves. It opens its end of the peer-to-peer network when it first does. It is safe for
 // concurrent use; Close closes it.
 type Direct struct {
 	By Operator
@@ -70,8 +71,11 @@ func (l Logs) ReadFrom(ctx context.Context, d *Direct, at *swarmv1.Node, part *s
 	if err := c.ready(ctx); err != nil {
 		return false, err
 	}
+	if at.GetName() != l.Node {
+		return false, fmt.Errorf("node %s is asked for a log of %s", at.GetName(), l.Node)
+	}
 	until := time.Now().Add(directWithin)
-	s, err := l.dial(ctx, d, at, until)
+	s, err := d.dial(ctx, at, l.Role, direct.Protocol, until)
 	if err != nil {
 		return false, err
 	}
@@ -100,25 +104,25 @@ func (l Logs) ReadFrom(ctx context.Context, d *Direct, at *swarmv1.Node, part *s
 	return began, err
 }
 
-// dial opens a stream to the host that is registered as node l.Node. That it is there is an SN's word, so it has to show who it is.
-func (l Logs) dial(ctx context.Context, d *Direct, at *swarmv1.Node, until time.Time) (p2p.Conn, error) {
+// dial opens a stream to the host that is registered as a node, which has a role. That it is there is an SN's word, so it has to show who it is.
+func (d *Direct) dial(ctx context.Context, at *swarmv1.Node, role identity.Role, protocol string, until time.Time) (p2p.Conn, error) {
 	network, err := d.open()
 	if err != nil {
 		return nil, err
 	}
 	id, err := peer.Decode(at.GetPeerId())
 	if err != nil {
-		return nil, fmt.Errorf("peer ID %.80q of %s: %w", at.GetPeerId(), l.Node, err)
+		return nil, fmt.Errorf("peer ID %.80q of %s: %w", at.GetPeerId(), at.GetName(), err)
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	to := p2p.Addr{PeerID: id, Host: at.GetHost(), Port: int(at.GetFsPort())}
-	s, err := network.Dial(ctx, to, direct.Protocol, false, func(p p2p.Peer) error {
-		if err := p.Is(l.Role); err != nil {
+	s, err := network.Dial(ctx, to, protocol, false, func(p p2p.Peer) error {
+		if err := p.Is(role); err != nil {
 			return err
 		}
-		if !p.Identity.MaySpeakFor(l.Node) {
-			return fmt.Errorf("%s answers for %s", p.Identity, l.Node)
+		if !p.Identity.MaySpeakFor(at.GetName()) {
+			return fmt.Errorf("%s answers for %s", p.Identity, at.GetName())
 		}
 		return nil
 	})

@@ -170,5 +170,6 @@ func TestDaskJob(t *testing.T) {
 	w.says(0, "run job -f "+file, "swop-1 has scheduler/0 entry/3; swop-2 has worker/1; swop-3 has worker/2", "swop-1/entry/3: 2 workers, best 1.5 with 0.0000", "job grid succeeded")
 	w.says(0, "get job status grid", "end         entry_done", "entry      3     swop-1  exited   -      0 ")
 	w.says(0, "get logs grid", "/entry/3: 2 workers, best 1.5 with 0.0000", "swop-1/scheduler/0: ", "swop-2/worker/1: ")
+	w.reachesDask()
 	stop()
 }

@@ -20,7 +20,8 @@ func TestJobsOfContainers(t *testing.T) {
 	w.SN(1).Sees(apiMarker)
 	policy := "folders: {data: " + w.Path("data") + ", runs: {path: " + w.Path("runs") + ", use: runs}}\nsentences:\n" +
 		"- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n" +
-		"- Allow spiffe://swarm.learning/swarm/swci to use secret where secret.name in (KEY, GONE)\n"
+		"- Allow spiffe://swarm.learning/swarm/swci to use secret where secret.name in (KEY, GONE)\n" +
+		"forwards: [spiffe://swarm.learning/swarm/swci]\n"
 	if err := errorOf(os.Mkdir(w.Path("data"), 0o755), os.WriteFile(w.Path("data", "x"), []byte("of the host"), 0o644), os.Mkdir(w.Path("runs"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +82,12 @@ func TestJobsOfContainers(t *testing.T) {
 	ctl(0, "run", "job", job("long", "command: train.py 1000", "grace: 1s", "work_dir: runs"))
 	ready := func() bool { return strings.Count(ctl(0, "get", "job", "status", "long"), " ready ") == 2 }
 	w.Until("both ranks to be ready", ready)
+	w.Until("the ranks to meet", func() bool { return strings.Count(ctl(0, "get", "logs", "long"), ": sum 2.0") == 2 })
+	forwarded, _ := w.forward("long", "0:29400") // where they do
+	if out := ctl(6, "forward", "long", "node/1:29400"); !strings.Contains(out, "the address of this member in its network: a program that listens on its container's loopback alone is not reached") {
+		t.Errorf("a port at which nothing listens:\n%s", out)
+	}
+	forwarded.Kill()
 	swop.Kill()
 	swop = w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
 	w.Until("both ranks to be found again", ready)

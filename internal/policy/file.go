@@ -135,6 +135,7 @@ func (r *reader) policy(p *Policy, root *yaml.Node) {
 		limitsKey:    func(v *yaml.Node) { r.limits(&p.limits, v) },
 		foldersKey:   func(v *yaml.Node) { r.folders(p, v) },
 		logsKey:      func(v *yaml.Node) { r.logs(p, v) },
+		forwardsKey:  func(v *yaml.Node) { r.forwards(p, v) },
 	})
 	for _, n := range r.list(sentencesKey, sentences, maxSentences) {
 		r.rule(p, n, ask)

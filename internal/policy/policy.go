@@ -28,6 +28,9 @@ type Policy struct {
 	named     bool // the owner named the approvers
 	logs      pattern.List
 	logsAt    Source // where the policy says to whom logs may go; of one that does not say it the zero value
+	// To whom ports of members of jobs are forwarded, and where the policy says so, as of logs.
+	forwards   pattern.List
+	forwardsAt Source
 }
 
 // kind is where a policy comes from.

@@ -258,7 +258,7 @@ func TestLogsRefusal(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"aks: true":                   `p.yaml:1: "aks" is no key of a policy: did you mean ask?`,
-		"rules: []":                   `p.yaml:1: "rules" is no key of a policy: want approvers, ask, folders, limits, logs, sentences`,
+		"rules: []":                   `p.yaml:1: "rules" is no key of a policy: want approvers, ask, folders, forwards, limits, logs, sentences`,
 		"ask: maybe":                  "p.yaml:1: ask is true or false",
 		"ask: true\nask: true":        "p.yaml:2: ask stands there twice",
 		"- a":                         "p.yaml:1: a policy has keys and values",
@@ -548,6 +548,37 @@ func TestRanksOfSLs(t *testing.T) {
 		r.Submitter, r.Type, r.Runtime = sl, "RUN_JOB", "docker"
 		if got := tt.p.Decide(r); !strings.Contains(got.String(), tt.want) {
 			t.Errorf("%s: got %s", tt.name, got)
+		}
+	}
+}
+
+// TestForwards holds that ports are forwarded to nobody whom the owner has not named, and that a refusal says so with the remedy.
+func TestForwards(t *testing.T) {
+	const eve = "spiffe://x.org/swarm/swci/eve"
+	for _, name := range []string{policy.Ask, policy.Null} {
+		p, err := policy.Unwritten(name, "h.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "ports of jobs on this host are not forwarded to " + ann + ": its policy names nobody to whom they are; to have them forwarded, write a policy with forwards"
+		if err := p.ForwardsTo(ann); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	for text, tt := range map[string]struct {
+		to, want string
+	}{
+		"":                        {ann, "its policy names nobody to whom they are; to have them forwarded, add it to forwards in policy.yaml"},
+		"ask: true\nforwards: []": {ann, "policy.yaml:2: forwards: nobody; to have them forwarded, add it to forwards in policy.yaml"},
+		"forwards: [spiffe://h.org/swarm/swci/*]": {eve, "policy.yaml:1: forwards: spiffe://h.org/swarm/swci/*; to have them forwarded, add it to forwards in policy.yaml"},
+		"forwards: [spiffe://x.org/swarm/swci/*]": {eve, ""},
+	} {
+		err := parse(t, text).ForwardsTo(tt.to)
+		if tt.want == "" && err == nil {
+			continue
+		}
+		if want := "ports of jobs on this host are not forwarded to " + tt.to + ": " + tt.want; err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -104,6 +104,32 @@ func TestForgedOrdersHaveNoRights(t *testing.T) {
 	}
 }
 
+// TestHostsAskForForwards: a host learns whether the rights let somebody end an assignment, which a connection to its members takes; nobody else may ask.
+func TestHostsAskForForwards(t *testing.T) {
+	s := newSwarm(t)
+	admin, ann, host := s.as("/swarm/swci/admin"), s.as("/swarm/swci/ann"), s.host(t, "h-0", nodeKey(t))
+	check := func(p *peer, assignment, by string) error {
+		_, err := p.rights().CheckForward(t.Context(), with(p, &swarmv1.CheckForwardRequest{Assignment: assignment, SpiffeId: by}))
+		return err
+	}
+	const domain = "spiffe://hospital.example/swarm/swci/"
+	if err := check(host, "7", domain+"ann"); err != nil {
+		t.Errorf("without rights: %v", err)
+	}
+	if err := admin.setRights(t, adminRight, "Allow "+domain+"ann to read tasks", "Allow "+domain+"bob to use tasks"); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, "who may read alone", check(host, "7", domain+"ann"), "NO_RIGHT")
+	if err := errors.Join(check(host, "7", domain+"bob"), check(host, "7", domain+"admin")); err != nil {
+		t.Error(err)
+	}
+	wantReason(t, "nobody", check(host, "7", ""), "BAD_COMMAND")
+	wantReason(t, "nothing", check(host, "", domain+"ann"), "BAD_COMMAND")
+	for _, p := range []*peer{ann, s.as("/swarm/sl/sl-0"), s.as("/swarm/audit")} {
+		wantReason(t, "no host", check(p, "7", domain+"bob"), "ROLE_DENIED")
+	}
+}
+
 // TestHostsAskForReaders: a host learns whether the rights let somebody read a log, as an SN would hold a call to them; nobody else may ask.
 func TestHostsAskForReaders(t *testing.T) {
 	s := newSwarm(t)

@@ -78,6 +78,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Logs: Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept, Left: left}, Send: cfg.API.SendLogs, Log: cfg.Log,
 	})
 	cfg.Files.handOut(printed, cfg)
+	cfg.Files.forwardTo(Forwards{Node: cfg.Name, SwarmID: cfg.SwarmID, View: view, Host: host, Types: executors}, swarm, cfg)
 	beats := &Beats{API: swarm, Host: host, Health: cfg.Health, Bans: cfg.Bans, Logs: printed.Take, Log: cfg.Log}
 	parts, work := errgroup.WithContext(ctx)
 	parts.Go(func() error {

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -225,4 +226,11 @@ type Printer interface {
 	// with follow those that come then, until all of them have ended or ctx does. emit may be called by several goroutines at a time, and
 	// ends it with an error. It returns nil also if there is nothing.
 	Print(ctx context.Context, l Label, tail int, follow bool, emit func(from, line string) error) error
+}
+
+// Reacher is an executor that can connect to ports of what its members run.
+type Reacher interface {
+	// Connect connects to a port at which a program of a member listens, and to none of anybody else's. It takes a few seconds at most. An error
+	// is one line with a remedy.
+	Connect(ctx context.Context, l Label, port uint16) (*net.TCPConn, error)
 }

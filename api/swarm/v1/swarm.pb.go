@@ -8195,6 +8195,94 @@ func (*CheckReaderResponse) Descriptor() ([]byte, []int) {
 	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
 }
 
+type CheckForwardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assignment    string                 `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`             // ID
+	SpiffeId      string                 `protobuf:"bytes,2,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"` // of whom it is asked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckForwardRequest) Reset() {
+	*x = CheckForwardRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckForwardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckForwardRequest) ProtoMessage() {}
+
+func (x *CheckForwardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckForwardRequest.ProtoReflect.Descriptor instead.
+func (*CheckForwardRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *CheckForwardRequest) GetAssignment() string {
+	if x != nil {
+		return x.Assignment
+	}
+	return ""
+}
+
+func (x *CheckForwardRequest) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+type CheckForwardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckForwardResponse) Reset() {
+	*x = CheckForwardResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckForwardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckForwardResponse) ProtoMessage() {}
+
+func (x *CheckForwardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckForwardResponse.ProtoReflect.Descriptor instead.
+func (*CheckForwardResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+}
+
 type ReadBackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -8203,7 +8291,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8215,7 +8303,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8228,7 +8316,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 type BackupChunk struct {
@@ -8240,7 +8328,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8252,7 +8340,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8265,7 +8353,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -8287,7 +8375,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8299,7 +8387,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8312,7 +8400,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -8352,7 +8440,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8364,7 +8452,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8377,7 +8465,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -8399,7 +8487,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8411,7 +8499,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8424,7 +8512,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -8464,7 +8552,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8476,7 +8564,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8489,7 +8577,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -8510,7 +8598,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8522,7 +8610,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8535,7 +8623,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -8568,7 +8656,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8580,7 +8668,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8593,7 +8681,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -8614,7 +8702,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8626,7 +8714,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8639,7 +8727,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -8672,7 +8760,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8684,7 +8772,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8697,7 +8785,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -8718,7 +8806,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8730,7 +8818,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8743,7 +8831,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -8776,7 +8864,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8788,7 +8876,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8801,7 +8889,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -8832,7 +8920,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8844,7 +8932,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8857,7 +8945,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *Task) GetName() string {
@@ -8958,7 +9046,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8970,7 +9058,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8983,7 +9071,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *CreateTaskRequest) GetName() string {
@@ -9037,7 +9125,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9049,7 +9137,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9062,7 +9150,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *CreateTaskResponse) GetTask() *Task {
@@ -9084,7 +9172,7 @@ type EditTaskRequest struct {
 
 func (x *EditTaskRequest) Reset() {
 	*x = EditTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9096,7 +9184,7 @@ func (x *EditTaskRequest) String() string {
 func (*EditTaskRequest) ProtoMessage() {}
 
 func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9109,7 +9197,7 @@ func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
 func (*EditTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EditTaskRequest) GetName() string {
@@ -9149,7 +9237,7 @@ type EditTaskResponse struct {
 
 func (x *EditTaskResponse) Reset() {
 	*x = EditTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9161,7 +9249,7 @@ func (x *EditTaskResponse) String() string {
 func (*EditTaskResponse) ProtoMessage() {}
 
 func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9174,7 +9262,7 @@ func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
 func (*EditTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *EditTaskResponse) GetTask() *Task {
@@ -9195,7 +9283,7 @@ type FinaliseTaskRequest struct {
 
 func (x *FinaliseTaskRequest) Reset() {
 	*x = FinaliseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9207,7 +9295,7 @@ func (x *FinaliseTaskRequest) String() string {
 func (*FinaliseTaskRequest) ProtoMessage() {}
 
 func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9220,7 +9308,7 @@ func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *FinaliseTaskRequest) GetName() string {
@@ -9253,7 +9341,7 @@ type FinaliseTaskResponse struct {
 
 func (x *FinaliseTaskResponse) Reset() {
 	*x = FinaliseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9265,7 +9353,7 @@ func (x *FinaliseTaskResponse) String() string {
 func (*FinaliseTaskResponse) ProtoMessage() {}
 
 func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9278,7 +9366,7 @@ func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *FinaliseTaskResponse) GetTask() *Task {
@@ -9299,7 +9387,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9311,7 +9399,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9324,7 +9412,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *DeleteTaskRequest) GetName() string {
@@ -9356,7 +9444,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9368,7 +9456,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9381,7 +9469,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 type GetTaskRequest struct {
@@ -9393,7 +9481,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9405,7 +9493,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9418,7 +9506,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *GetTaskRequest) GetName() string {
@@ -9439,7 +9527,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9451,7 +9539,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9464,7 +9552,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -9496,7 +9584,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9508,7 +9596,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9521,7 +9609,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
 }
 
 type ListTasksResponse struct {
@@ -9533,7 +9621,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9545,7 +9633,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9558,7 +9646,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -9580,7 +9668,7 @@ type Taskrunner struct {
 
 func (x *Taskrunner) Reset() {
 	*x = Taskrunner{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9592,7 +9680,7 @@ func (x *Taskrunner) String() string {
 func (*Taskrunner) ProtoMessage() {}
 
 func (x *Taskrunner) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9605,7 +9693,7 @@ func (x *Taskrunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
 func (*Taskrunner) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *Taskrunner) GetName() string {
@@ -9639,7 +9727,7 @@ type CreateTaskrunnerRequest struct {
 
 func (x *CreateTaskrunnerRequest) Reset() {
 	*x = CreateTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9651,7 +9739,7 @@ func (x *CreateTaskrunnerRequest) String() string {
 func (*CreateTaskrunnerRequest) ProtoMessage() {}
 
 func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9664,7 +9752,7 @@ func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *CreateTaskrunnerRequest) GetName() string {
@@ -9690,7 +9778,7 @@ type CreateTaskrunnerResponse struct {
 
 func (x *CreateTaskrunnerResponse) Reset() {
 	*x = CreateTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9702,7 +9790,7 @@ func (x *CreateTaskrunnerResponse) String() string {
 func (*CreateTaskrunnerResponse) ProtoMessage() {}
 
 func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9715,7 +9803,7 @@ func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9735,7 +9823,7 @@ type DeleteTaskrunnerRequest struct {
 
 func (x *DeleteTaskrunnerRequest) Reset() {
 	*x = DeleteTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9747,7 +9835,7 @@ func (x *DeleteTaskrunnerRequest) String() string {
 func (*DeleteTaskrunnerRequest) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9760,7 +9848,7 @@ func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *DeleteTaskrunnerRequest) GetName() string {
@@ -9785,7 +9873,7 @@ type DeleteTaskrunnerResponse struct {
 
 func (x *DeleteTaskrunnerResponse) Reset() {
 	*x = DeleteTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9797,7 +9885,7 @@ func (x *DeleteTaskrunnerResponse) String() string {
 func (*DeleteTaskrunnerResponse) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9810,7 +9898,7 @@ func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
 }
 
 type ListTaskrunnersRequest struct {
@@ -9821,7 +9909,7 @@ type ListTaskrunnersRequest struct {
 
 func (x *ListTaskrunnersRequest) Reset() {
 	*x = ListTaskrunnersRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9833,7 +9921,7 @@ func (x *ListTaskrunnersRequest) String() string {
 func (*ListTaskrunnersRequest) ProtoMessage() {}
 
 func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9846,7 +9934,7 @@ func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
 }
 
 type ListTaskrunnersResponse struct {
@@ -9858,7 +9946,7 @@ type ListTaskrunnersResponse struct {
 
 func (x *ListTaskrunnersResponse) Reset() {
 	*x = ListTaskrunnersResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9870,7 +9958,7 @@ func (x *ListTaskrunnersResponse) String() string {
 func (*ListTaskrunnersResponse) ProtoMessage() {}
 
 func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9883,7 +9971,7 @@ func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
@@ -9902,7 +9990,7 @@ type GetTaskrunnerRequest struct {
 
 func (x *GetTaskrunnerRequest) Reset() {
 	*x = GetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9914,7 +10002,7 @@ func (x *GetTaskrunnerRequest) String() string {
 func (*GetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9927,7 +10015,7 @@ func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *GetTaskrunnerRequest) GetName() string {
@@ -9950,7 +10038,7 @@ type GetTaskrunnerResponse struct {
 
 func (x *GetTaskrunnerResponse) Reset() {
 	*x = GetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9962,7 +10050,7 @@ func (x *GetTaskrunnerResponse) String() string {
 func (*GetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9975,7 +10063,7 @@ func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10024,7 +10112,7 @@ type ResetTaskrunnerRequest struct {
 
 func (x *ResetTaskrunnerRequest) Reset() {
 	*x = ResetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10036,7 +10124,7 @@ func (x *ResetTaskrunnerRequest) String() string {
 func (*ResetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10049,7 +10137,7 @@ func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *ResetTaskrunnerRequest) GetName() string {
@@ -10082,7 +10170,7 @@ type ResetTaskrunnerResponse struct {
 
 func (x *ResetTaskrunnerResponse) Reset() {
 	*x = ResetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10094,7 +10182,7 @@ func (x *ResetTaskrunnerResponse) String() string {
 func (*ResetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10107,7 +10195,7 @@ func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10133,7 +10221,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10145,7 +10233,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10158,7 +10246,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -10216,7 +10304,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10228,7 +10316,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10241,7 +10329,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *Needs) GetMilliCpu() uint32 {
@@ -10303,7 +10391,7 @@ type AssignTaskRequest struct {
 
 func (x *AssignTaskRequest) Reset() {
 	*x = AssignTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10315,7 +10403,7 @@ func (x *AssignTaskRequest) String() string {
 func (*AssignTaskRequest) ProtoMessage() {}
 
 func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10328,7 +10416,7 @@ func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
 func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *AssignTaskRequest) GetId() string {
@@ -10473,7 +10561,7 @@ type AssignTaskResponse struct {
 
 func (x *AssignTaskResponse) Reset() {
 	*x = AssignTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10485,7 +10573,7 @@ func (x *AssignTaskResponse) String() string {
 func (*AssignTaskResponse) ProtoMessage() {}
 
 func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10498,7 +10586,7 @@ func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
 func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *AssignTaskResponse) GetAssignment() *Assignment {
@@ -10519,7 +10607,7 @@ type CancelAssignmentRequest struct {
 
 func (x *CancelAssignmentRequest) Reset() {
 	*x = CancelAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10531,7 +10619,7 @@ func (x *CancelAssignmentRequest) String() string {
 func (*CancelAssignmentRequest) ProtoMessage() {}
 
 func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10544,7 +10632,7 @@ func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *CancelAssignmentRequest) GetId() string {
@@ -10577,7 +10665,7 @@ type CancelAssignmentResponse struct {
 
 func (x *CancelAssignmentResponse) Reset() {
 	*x = CancelAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10589,7 +10677,7 @@ func (x *CancelAssignmentResponse) String() string {
 func (*CancelAssignmentResponse) ProtoMessage() {}
 
 func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10602,7 +10690,7 @@ func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
@@ -10629,7 +10717,7 @@ type PartOfHost struct {
 
 func (x *PartOfHost) Reset() {
 	*x = PartOfHost{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10641,7 +10729,7 @@ func (x *PartOfHost) String() string {
 func (*PartOfHost) ProtoMessage() {}
 
 func (x *PartOfHost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10654,7 +10742,7 @@ func (x *PartOfHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
 func (*PartOfHost) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *PartOfHost) GetAssignment() string {
@@ -10716,7 +10804,7 @@ type ApproveTaskRequest struct {
 
 func (x *ApproveTaskRequest) Reset() {
 	*x = ApproveTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10728,7 +10816,7 @@ func (x *ApproveTaskRequest) String() string {
 func (*ApproveTaskRequest) ProtoMessage() {}
 
 func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10741,7 +10829,7 @@ func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *ApproveTaskRequest) GetPart() *PartOfHost {
@@ -10767,7 +10855,7 @@ type ApproveTaskResponse struct {
 
 func (x *ApproveTaskResponse) Reset() {
 	*x = ApproveTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10779,7 +10867,7 @@ func (x *ApproveTaskResponse) String() string {
 func (*ApproveTaskResponse) ProtoMessage() {}
 
 func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10792,7 +10880,7 @@ func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *ApproveTaskResponse) GetAssignment() *Assignment {
@@ -10813,7 +10901,7 @@ type RefuseTaskRequest struct {
 
 func (x *RefuseTaskRequest) Reset() {
 	*x = RefuseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10825,7 +10913,7 @@ func (x *RefuseTaskRequest) String() string {
 func (*RefuseTaskRequest) ProtoMessage() {}
 
 func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10838,7 +10926,7 @@ func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
 func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *RefuseTaskRequest) GetPart() *PartOfHost {
@@ -10871,7 +10959,7 @@ type RefuseTaskResponse struct {
 
 func (x *RefuseTaskResponse) Reset() {
 	*x = RefuseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10883,7 +10971,7 @@ func (x *RefuseTaskResponse) String() string {
 func (*RefuseTaskResponse) ProtoMessage() {}
 
 func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10896,7 +10984,7 @@ func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
 func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *RefuseTaskResponse) GetAssignment() *Assignment {
@@ -10915,7 +11003,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10927,7 +11015,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10940,7 +11028,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -10959,7 +11047,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10971,7 +11059,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10984,7 +11072,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -11002,7 +11090,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11014,7 +11102,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11027,7 +11115,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
 }
 
 type ListAssignmentsResponse struct {
@@ -11040,7 +11128,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11052,7 +11140,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11065,7 +11153,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -11134,7 +11222,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11146,7 +11234,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11159,7 +11247,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Assignment) GetId() string {
@@ -11449,7 +11537,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11461,7 +11549,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11474,7 +11562,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *Approval) GetHost() string {
@@ -11535,7 +11623,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11547,7 +11635,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11560,7 +11648,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -11655,7 +11743,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11667,7 +11755,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11680,7 +11768,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
 }
 
 type HostedAssignments struct {
@@ -11693,7 +11781,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11705,7 +11793,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11718,7 +11806,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -11748,7 +11836,7 @@ type HostedAssignment struct {
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11760,7 +11848,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11773,7 +11861,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -11815,7 +11903,7 @@ type HostedApproval struct {
 
 func (x *HostedApproval) Reset() {
 	*x = HostedApproval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11827,7 +11915,7 @@ func (x *HostedApproval) String() string {
 func (*HostedApproval) ProtoMessage() {}
 
 func (x *HostedApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11840,7 +11928,7 @@ func (x *HostedApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
 func (*HostedApproval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *HostedApproval) GetRefuse() bool {
@@ -11871,7 +11959,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11883,7 +11971,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11896,7 +11984,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -11962,7 +12050,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11974,7 +12062,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11987,7 +12075,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -12083,7 +12171,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12095,7 +12183,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12108,7 +12196,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *LogPart) GetNode() string {
@@ -12174,7 +12262,7 @@ type LogOrder struct {
 
 func (x *LogOrder) Reset() {
 	*x = LogOrder{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12186,7 +12274,7 @@ func (x *LogOrder) String() string {
 func (*LogOrder) ProtoMessage() {}
 
 func (x *LogOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12199,7 +12287,7 @@ func (x *LogOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOrder.ProtoReflect.Descriptor instead.
 func (*LogOrder) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *LogOrder) GetRequest() []byte {
@@ -12249,7 +12337,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12261,7 +12349,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12274,7 +12362,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *ReadLogsRequest) GetPart() *LogPart {
@@ -12316,7 +12404,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12328,7 +12416,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12341,7 +12429,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *ReadLogsResponse) GetOpening() *LogOpening {
@@ -12377,7 +12465,7 @@ type LogOpening struct {
 
 func (x *LogOpening) Reset() {
 	*x = LogOpening{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12389,7 +12477,7 @@ func (x *LogOpening) String() string {
 func (*LogOpening) ProtoMessage() {}
 
 func (x *LogOpening) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12402,7 +12490,7 @@ func (x *LogOpening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOpening.ProtoReflect.Descriptor instead.
 func (*LogOpening) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *LogOpening) GetEncapsulated() []byte {
@@ -12437,7 +12525,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12449,7 +12537,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12462,7 +12550,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *LogChunk) GetNumber() uint64 {
@@ -12492,7 +12580,7 @@ type LogText struct {
 
 func (x *LogText) Reset() {
 	*x = LogText{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12504,7 +12592,7 @@ func (x *LogText) String() string {
 func (*LogText) ProtoMessage() {}
 
 func (x *LogText) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12517,7 +12605,7 @@ func (x *LogText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogText.ProtoReflect.Descriptor instead.
 func (*LogText) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *LogText) GetLines() []*LogLine {
@@ -12559,7 +12647,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12571,7 +12659,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12584,7 +12672,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *LogLine) GetFrom() string {
@@ -12619,7 +12707,7 @@ type SendLogsRequest struct {
 
 func (x *SendLogsRequest) Reset() {
 	*x = SendLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12631,7 +12719,7 @@ func (x *SendLogsRequest) String() string {
 func (*SendLogsRequest) ProtoMessage() {}
 
 func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12644,7 +12732,7 @@ func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsRequest.ProtoReflect.Descriptor instead.
 func (*SendLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *SendLogsRequest) GetId() []byte {
@@ -12679,7 +12767,7 @@ type SendLogsResponse struct {
 
 func (x *SendLogsResponse) Reset() {
 	*x = SendLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12691,7 +12779,7 @@ func (x *SendLogsResponse) String() string {
 func (*SendLogsResponse) ProtoMessage() {}
 
 func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12704,7 +12792,7 @@ func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsResponse.ProtoReflect.Descriptor instead.
 func (*SendLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *SendLogsResponse) GetUnknown() bool {
@@ -12739,7 +12827,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12751,7 +12839,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12764,7 +12852,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -13491,7 +13579,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x12CheckReaderRequest\x12%\n" +
 	"\x04part\x18\x01 \x01(\v2\x11.swarm.v1.LogPartR\x04part\x12\x1b\n" +
 	"\tspiffe_id\x18\x02 \x01(\tR\bspiffeId\"\x15\n" +
-	"\x13CheckReaderResponse\"\x13\n" +
+	"\x13CheckReaderResponse\"R\n" +
+	"\x13CheckForwardRequest\x12\x1e\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\tR\n" +
+	"assignment\x12\x1b\n" +
+	"\tspiffe_id\x18\x02 \x01(\tR\bspiffeId\"\x16\n" +
+	"\x14CheckForwardResponse\"\x13\n" +
 	"\x11ReadBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x81\x01\n" +
@@ -14046,7 +14140,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swci\x12U\n" +
 	"\bSendLogs\x12\x19.swarm.v1.SendLogsRequest\x1a\x1a.swarm.v1.SendLogsResponse\"\x12\x82\xce\x18\x0e\n" +
 	"\x02sl\n" +
-	"\x04swop\x10\x01 \x012\xf8\x02\n" +
+	"\x04swop\x10\x01 \x012\xd5\x03\n" +
 	"\rRightsService\x12W\n" +
 	"\tGetRights\x12\x1a.swarm.v1.GetRightsRequest\x1a\x1b.swarm.v1.GetRightsResponse\"\x11\x82\xce\x18\r\n" +
 	"\x04swci\n" +
@@ -14057,6 +14151,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swci\n" +
 	"\x05audit\x12X\n" +
 	"\vCheckReader\x12\x1c.swarm.v1.CheckReaderRequest\x1a\x1d.swarm.v1.CheckReaderResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swop\x10\x01\x12[\n" +
+	"\fCheckForward\x12\x1d.swarm.v1.CheckForwardRequest\x1a\x1e.swarm.v1.CheckForwardResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swop\x10\x012_\n" +
 	"\rBackupService\x12N\n" +
 	"\n" +
@@ -14077,7 +14173,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 181)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 183)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -14189,78 +14285,80 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ExplainRightResponse)(nil),       // 107: swarm.v1.ExplainRightResponse
 	(*CheckReaderRequest)(nil),         // 108: swarm.v1.CheckReaderRequest
 	(*CheckReaderResponse)(nil),        // 109: swarm.v1.CheckReaderResponse
-	(*ReadBackupRequest)(nil),          // 110: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 111: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 112: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 113: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 114: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 115: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 116: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 117: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 118: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 119: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 120: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 121: swarm.v1.EndContractResponse
-	(*Task)(nil),                       // 122: swarm.v1.Task
-	(*CreateTaskRequest)(nil),          // 123: swarm.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 124: swarm.v1.CreateTaskResponse
-	(*EditTaskRequest)(nil),            // 125: swarm.v1.EditTaskRequest
-	(*EditTaskResponse)(nil),           // 126: swarm.v1.EditTaskResponse
-	(*FinaliseTaskRequest)(nil),        // 127: swarm.v1.FinaliseTaskRequest
-	(*FinaliseTaskResponse)(nil),       // 128: swarm.v1.FinaliseTaskResponse
-	(*DeleteTaskRequest)(nil),          // 129: swarm.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),         // 130: swarm.v1.DeleteTaskResponse
-	(*GetTaskRequest)(nil),             // 131: swarm.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),            // 132: swarm.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),           // 133: swarm.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),          // 134: swarm.v1.ListTasksResponse
-	(*Taskrunner)(nil),                 // 135: swarm.v1.Taskrunner
-	(*CreateTaskrunnerRequest)(nil),    // 136: swarm.v1.CreateTaskrunnerRequest
-	(*CreateTaskrunnerResponse)(nil),   // 137: swarm.v1.CreateTaskrunnerResponse
-	(*DeleteTaskrunnerRequest)(nil),    // 138: swarm.v1.DeleteTaskrunnerRequest
-	(*DeleteTaskrunnerResponse)(nil),   // 139: swarm.v1.DeleteTaskrunnerResponse
-	(*ListTaskrunnersRequest)(nil),     // 140: swarm.v1.ListTaskrunnersRequest
-	(*ListTaskrunnersResponse)(nil),    // 141: swarm.v1.ListTaskrunnersResponse
-	(*GetTaskrunnerRequest)(nil),       // 142: swarm.v1.GetTaskrunnerRequest
-	(*GetTaskrunnerResponse)(nil),      // 143: swarm.v1.GetTaskrunnerResponse
-	(*ResetTaskrunnerRequest)(nil),     // 144: swarm.v1.ResetTaskrunnerRequest
-	(*ResetTaskrunnerResponse)(nil),    // 145: swarm.v1.ResetTaskrunnerResponse
-	(*TaskGroup)(nil),                  // 146: swarm.v1.TaskGroup
-	(*Needs)(nil),                      // 147: swarm.v1.Needs
-	(*AssignTaskRequest)(nil),          // 148: swarm.v1.AssignTaskRequest
-	(*AssignTaskResponse)(nil),         // 149: swarm.v1.AssignTaskResponse
-	(*CancelAssignmentRequest)(nil),    // 150: swarm.v1.CancelAssignmentRequest
-	(*CancelAssignmentResponse)(nil),   // 151: swarm.v1.CancelAssignmentResponse
-	(*PartOfHost)(nil),                 // 152: swarm.v1.PartOfHost
-	(*ApproveTaskRequest)(nil),         // 153: swarm.v1.ApproveTaskRequest
-	(*ApproveTaskResponse)(nil),        // 154: swarm.v1.ApproveTaskResponse
-	(*RefuseTaskRequest)(nil),          // 155: swarm.v1.RefuseTaskRequest
-	(*RefuseTaskResponse)(nil),         // 156: swarm.v1.RefuseTaskResponse
-	(*GetAssignmentRequest)(nil),       // 157: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 158: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 159: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 160: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 161: swarm.v1.Assignment
-	(*Approval)(nil),                   // 162: swarm.v1.Approval
-	(*AssignmentMember)(nil),           // 163: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 164: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 165: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 166: swarm.v1.HostedAssignment
-	(*HostedApproval)(nil),             // 167: swarm.v1.HostedApproval
-	(*HostedMember)(nil),               // 168: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 169: swarm.v1.MemberReport
-	(*LogPart)(nil),                    // 170: swarm.v1.LogPart
-	(*LogOrder)(nil),                   // 171: swarm.v1.LogOrder
-	(*ReadLogsRequest)(nil),            // 172: swarm.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),           // 173: swarm.v1.ReadLogsResponse
-	(*LogOpening)(nil),                 // 174: swarm.v1.LogOpening
-	(*LogChunk)(nil),                   // 175: swarm.v1.LogChunk
-	(*LogText)(nil),                    // 176: swarm.v1.LogText
-	(*LogLine)(nil),                    // 177: swarm.v1.LogLine
-	(*SendLogsRequest)(nil),            // 178: swarm.v1.SendLogsRequest
-	(*SendLogsResponse)(nil),           // 179: swarm.v1.SendLogsResponse
-	(*ErrorReason)(nil),                // 180: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 181: google.protobuf.MethodOptions
+	(*CheckForwardRequest)(nil),        // 110: swarm.v1.CheckForwardRequest
+	(*CheckForwardResponse)(nil),       // 111: swarm.v1.CheckForwardResponse
+	(*ReadBackupRequest)(nil),          // 112: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 113: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 114: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 115: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 116: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 117: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 118: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 119: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 120: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 121: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 122: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 123: swarm.v1.EndContractResponse
+	(*Task)(nil),                       // 124: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 125: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 126: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 127: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 128: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 129: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 130: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 131: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 132: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 133: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 134: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 135: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 136: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 137: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 138: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 139: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 140: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 141: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 142: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 143: swarm.v1.ListTaskrunnersResponse
+	(*GetTaskrunnerRequest)(nil),       // 144: swarm.v1.GetTaskrunnerRequest
+	(*GetTaskrunnerResponse)(nil),      // 145: swarm.v1.GetTaskrunnerResponse
+	(*ResetTaskrunnerRequest)(nil),     // 146: swarm.v1.ResetTaskrunnerRequest
+	(*ResetTaskrunnerResponse)(nil),    // 147: swarm.v1.ResetTaskrunnerResponse
+	(*TaskGroup)(nil),                  // 148: swarm.v1.TaskGroup
+	(*Needs)(nil),                      // 149: swarm.v1.Needs
+	(*AssignTaskRequest)(nil),          // 150: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 151: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 152: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 153: swarm.v1.CancelAssignmentResponse
+	(*PartOfHost)(nil),                 // 154: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 155: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 156: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 157: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 158: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 159: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 160: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 161: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 162: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 163: swarm.v1.Assignment
+	(*Approval)(nil),                   // 164: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 165: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 166: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 167: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 168: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 169: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 170: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 171: swarm.v1.MemberReport
+	(*LogPart)(nil),                    // 172: swarm.v1.LogPart
+	(*LogOrder)(nil),                   // 173: swarm.v1.LogOrder
+	(*ReadLogsRequest)(nil),            // 174: swarm.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),           // 175: swarm.v1.ReadLogsResponse
+	(*LogOpening)(nil),                 // 176: swarm.v1.LogOpening
+	(*LogChunk)(nil),                   // 177: swarm.v1.LogChunk
+	(*LogText)(nil),                    // 178: swarm.v1.LogText
+	(*LogLine)(nil),                    // 179: swarm.v1.LogLine
+	(*SendLogsRequest)(nil),            // 180: swarm.v1.SendLogsRequest
+	(*SendLogsResponse)(nil),           // 181: swarm.v1.SendLogsResponse
+	(*ErrorReason)(nil),                // 182: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 183: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -14291,12 +14389,12 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	169, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	171, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
 	10,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	171, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
+	173, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
 	45,  // 34: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
 	50,  // 35: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
 	51,  // 36: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
@@ -14347,7 +14445,7 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	101, // 81: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
 	14,  // 82: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
 	101, // 83: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
-	170, // 84: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
+	172, // 84: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
 	14,  // 85: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
 	14,  // 86: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
 	14,  // 87: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
@@ -14357,55 +14455,55 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	14,  // 91: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
 	69,  // 92: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
 	14,  // 93: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	122, // 94: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	124, // 94: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
 	14,  // 95: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	122, // 96: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	124, // 96: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
 	14,  // 97: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	122, // 98: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	124, // 98: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
 	14,  // 99: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	122, // 100: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	122, // 101: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	124, // 100: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	124, // 101: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
 	14,  // 102: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	135, // 103: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	137, // 103: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
 	14,  // 104: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	135, // 105: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	135, // 106: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	161, // 107: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	161, // 108: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	161, // 109: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
+	137, // 105: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	137, // 106: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	163, // 107: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	163, // 108: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	163, // 109: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
 	14,  // 110: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	135, // 111: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	147, // 112: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
-	146, // 113: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	137, // 111: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	149, // 112: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
+	148, // 113: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
 	14,  // 114: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	161, // 115: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	163, // 115: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
 	14,  // 116: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	161, // 117: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	152, // 118: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	163, // 117: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	154, // 118: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
 	14,  // 119: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	161, // 120: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	152, // 121: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	163, // 120: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	154, // 121: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
 	14,  // 122: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	161, // 123: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	161, // 124: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	161, // 125: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	146, // 126: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	163, // 127: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	162, // 128: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	166, // 129: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	161, // 130: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	168, // 131: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	163, // 123: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	163, // 124: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	163, // 125: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	148, // 126: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	165, // 127: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	164, // 128: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	168, // 129: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	163, // 130: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	170, // 131: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
 	14,  // 132: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	167, // 133: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	169, // 133: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
 	14,  // 134: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	170, // 135: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
-	171, // 136: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
-	174, // 137: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
-	175, // 138: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
-	177, // 139: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
-	174, // 140: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
-	175, // 141: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
-	181, // 142: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	172, // 135: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	173, // 136: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	176, // 137: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	177, // 138: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	179, // 139: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	176, // 140: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	177, // 141: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	183, // 142: swarm.v1.access:extendee -> google.protobuf.MethodOptions
 	0,   // 143: swarm.v1.access:type_name -> swarm.v1.Access
 	1,   // 144: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
 	3,   // 145: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
@@ -14429,98 +14527,100 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	87,  // 163: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
 	90,  // 164: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
 	92,  // 165: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	112, // 166: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	116, // 167: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	118, // 168: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	120, // 169: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	114, // 170: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	123, // 171: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	125, // 172: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	127, // 173: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	129, // 174: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	131, // 175: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	133, // 176: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	136, // 177: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	138, // 178: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	140, // 179: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	142, // 180: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	144, // 181: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	148, // 182: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	150, // 183: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	153, // 184: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	155, // 185: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	157, // 186: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	159, // 187: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	164, // 188: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	114, // 166: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	118, // 167: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	120, // 168: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	122, // 169: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	116, // 170: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	125, // 171: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	127, // 172: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	129, // 173: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	131, // 174: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	133, // 175: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	135, // 176: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	138, // 177: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	140, // 178: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	142, // 179: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	144, // 180: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	146, // 181: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	150, // 182: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	152, // 183: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	155, // 184: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	157, // 185: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	159, // 186: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	161, // 187: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	166, // 188: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
 	96,  // 189: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
 	94,  // 190: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
 	99,  // 191: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	172, // 192: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
-	172, // 193: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
-	178, // 194: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	174, // 192: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	174, // 193: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	180, // 194: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
 	102, // 195: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
 	104, // 196: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
 	106, // 197: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
 	108, // 198: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
-	110, // 199: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 200: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 201: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 202: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 203: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 204: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 205: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 206: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 207: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 208: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 209: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 210: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 211: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 212: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 213: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 214: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 215: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 216: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 217: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 218: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 219: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 220: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 221: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	113, // 222: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	117, // 223: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	119, // 224: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	121, // 225: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	115, // 226: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	124, // 227: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	126, // 228: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	128, // 229: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	130, // 230: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	132, // 231: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	134, // 232: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	137, // 233: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	139, // 234: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	141, // 235: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	143, // 236: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	145, // 237: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	149, // 238: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	151, // 239: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	154, // 240: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	156, // 241: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	158, // 242: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	160, // 243: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	165, // 244: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 245: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 246: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 247: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	173, // 248: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
-	173, // 249: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
-	179, // 250: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
-	103, // 251: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 252: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 253: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 254: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
-	111, // 255: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	200, // [200:256] is the sub-list for method output_type
-	144, // [144:200] is the sub-list for method input_type
+	110, // 199: swarm.v1.RightsService.CheckForward:input_type -> swarm.v1.CheckForwardRequest
+	112, // 200: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 201: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 202: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 203: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 204: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 205: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 206: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 207: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 208: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 209: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 210: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 211: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 212: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 213: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 214: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 215: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 216: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 217: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 218: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 219: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 220: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 221: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 222: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	115, // 223: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	119, // 224: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	121, // 225: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	123, // 226: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	117, // 227: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	126, // 228: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	128, // 229: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	130, // 230: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	132, // 231: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	134, // 232: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	136, // 233: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	139, // 234: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	141, // 235: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	143, // 236: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	145, // 237: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	147, // 238: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	151, // 239: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	153, // 240: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	156, // 241: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	158, // 242: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	160, // 243: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	162, // 244: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	167, // 245: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	97,  // 246: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	95,  // 247: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	100, // 248: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	175, // 249: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	175, // 250: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	181, // 251: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	103, // 252: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	105, // 253: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	107, // 254: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	109, // 255: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
+	111, // 256: swarm.v1.RightsService.CheckForward:output_type -> swarm.v1.CheckForwardResponse
+	113, // 257: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	201, // [201:258] is the sub-list for method output_type
+	144, // [144:201] is the sub-list for method input_type
 	143, // [143:144] is the sub-list for extension type_name
 	142, // [142:143] is the sub-list for extension extendee
 	0,   // [0:142] is the sub-list for field type_name
@@ -14539,7 +14639,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   181,
+			NumMessages:   183,
 			NumExtensions: 1,
 			NumServices:   10,
 		},

@@ -97,6 +97,19 @@ func (s *Service) CheckReader(_ context.Context, req *connect.Request[swarmv1.Ch
 	return connect.NewResponse(&swarmv1.CheckReaderResponse{}), nil
 }
 
+// CheckForward holds the call of somebody who asks a host for a connection to a member of a job to the rights: it takes that to use tasks, as to
+// end the job.
+func (s *Service) CheckForward(_ context.Context, req *connect.Request[swarmv1.CheckForwardRequest]) (*connect.Response[swarmv1.CheckForwardResponse], error) {
+	m := req.Msg
+	if m.GetSpiffeId() == "" || m.GetAssignment() == "" {
+		return nil, &state.Error{Reason: state.ReasonBadCommand, Message: "it is not said who is to be connected, or to what", Remedy: "update the node to the version of the SNs"}
+	}
+	if err := s.rules.Check(s.replica.View(), m.GetSpiffeId(), "CancelAssignment", &swarmv1.CancelAssignmentRequest{Id: m.GetAssignment()}); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.CheckForwardResponse{}), nil
+}
+
 // explain judges by role first, which sentences only narrow.
 func (r *Rules) explain(of *state.Rights, role identity.Role, a sentence.Action) *swarmv1.ExplainRightResponse {
 	switch may, there := r.byRole(role, a); {

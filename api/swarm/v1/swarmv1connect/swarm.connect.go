@@ -192,6 +192,9 @@ const (
 	// RightsServiceCheckReaderProcedure is the fully-qualified name of the RightsService's CheckReader
 	// RPC.
 	RightsServiceCheckReaderProcedure = "/swarm.v1.RightsService/CheckReader"
+	// RightsServiceCheckForwardProcedure is the fully-qualified name of the RightsService's
+	// CheckForward RPC.
+	RightsServiceCheckForwardProcedure = "/swarm.v1.RightsService/CheckForward"
 	// BackupServiceReadBackupProcedure is the fully-qualified name of the BackupService's ReadBackup
 	// RPC.
 	BackupServiceReadBackupProcedure = "/swarm.v1.BackupService/ReadBackup"
@@ -2040,6 +2043,9 @@ type RightsServiceClient interface {
 	// CheckReader fails with NO_RIGHT if the rights keep somebody from a log, as they would from ReadLogs. Hosts ask it of those to whom they
 	// hand out logs directly.
 	CheckReader(context.Context, *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error)
+	// CheckForward fails with NO_RIGHT if the rights keep somebody from ending an assignment, and so from connections to its members. Hosts ask it
+	// of those to whom they forward ports.
+	CheckForward(context.Context, *connect.Request[v1.CheckForwardRequest]) (*connect.Response[v1.CheckForwardResponse], error)
 }
 
 // NewRightsServiceClient constructs a client for the swarm.v1.RightsService service. By default, it
@@ -2077,6 +2083,12 @@ func NewRightsServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(rightsServiceMethods.ByName("CheckReader")),
 			connect.WithClientOptions(opts...),
 		),
+		checkForward: connect.NewClient[v1.CheckForwardRequest, v1.CheckForwardResponse](
+			httpClient,
+			baseURL+RightsServiceCheckForwardProcedure,
+			connect.WithSchema(rightsServiceMethods.ByName("CheckForward")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -2086,6 +2098,7 @@ type rightsServiceClient struct {
 	setRights    *connect.Client[v1.SetRightsRequest, v1.SetRightsResponse]
 	explainRight *connect.Client[v1.ExplainRightRequest, v1.ExplainRightResponse]
 	checkReader  *connect.Client[v1.CheckReaderRequest, v1.CheckReaderResponse]
+	checkForward *connect.Client[v1.CheckForwardRequest, v1.CheckForwardResponse]
 }
 
 // GetRights calls swarm.v1.RightsService.GetRights.
@@ -2108,6 +2121,11 @@ func (c *rightsServiceClient) CheckReader(ctx context.Context, req *connect.Requ
 	return c.checkReader.CallUnary(ctx, req)
 }
 
+// CheckForward calls swarm.v1.RightsService.CheckForward.
+func (c *rightsServiceClient) CheckForward(ctx context.Context, req *connect.Request[v1.CheckForwardRequest]) (*connect.Response[v1.CheckForwardResponse], error) {
+	return c.checkForward.CallUnary(ctx, req)
+}
+
 // RightsServiceHandler is an implementation of the swarm.v1.RightsService service.
 type RightsServiceHandler interface {
 	// GetRights shows the sentences, in the order in which they are judged.
@@ -2119,6 +2137,9 @@ type RightsServiceHandler interface {
 	// CheckReader fails with NO_RIGHT if the rights keep somebody from a log, as they would from ReadLogs. Hosts ask it of those to whom they
 	// hand out logs directly.
 	CheckReader(context.Context, *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error)
+	// CheckForward fails with NO_RIGHT if the rights keep somebody from ending an assignment, and so from connections to its members. Hosts ask it
+	// of those to whom they forward ports.
+	CheckForward(context.Context, *connect.Request[v1.CheckForwardRequest]) (*connect.Response[v1.CheckForwardResponse], error)
 }
 
 // NewRightsServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -2152,6 +2173,12 @@ func NewRightsServiceHandler(svc RightsServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(rightsServiceMethods.ByName("CheckReader")),
 		connect.WithHandlerOptions(opts...),
 	)
+	rightsServiceCheckForwardHandler := connect.NewUnaryHandler(
+		RightsServiceCheckForwardProcedure,
+		svc.CheckForward,
+		connect.WithSchema(rightsServiceMethods.ByName("CheckForward")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.RightsService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RightsServiceGetRightsProcedure:
@@ -2162,6 +2189,8 @@ func NewRightsServiceHandler(svc RightsServiceHandler, opts ...connect.HandlerOp
 			rightsServiceExplainRightHandler.ServeHTTP(w, r)
 		case RightsServiceCheckReaderProcedure:
 			rightsServiceCheckReaderHandler.ServeHTTP(w, r)
+		case RightsServiceCheckForwardProcedure:
+			rightsServiceCheckForwardHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -2185,6 +2214,10 @@ func (UnimplementedRightsServiceHandler) ExplainRight(context.Context, *connect.
 
 func (UnimplementedRightsServiceHandler) CheckReader(context.Context, *connect.Request[v1.CheckReaderRequest]) (*connect.Response[v1.CheckReaderResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.CheckReader is not implemented"))
+}
+
+func (UnimplementedRightsServiceHandler) CheckForward(context.Context, *connect.Request[v1.CheckForwardRequest]) (*connect.Response[v1.CheckForwardResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.RightsService.CheckForward is not implemented"))
 }
 
 // BackupServiceClient is a client for the swarm.v1.BackupService service.

@@ -1,0 +1,78 @@
+package runjob
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sockets are lines as the kernel writes them on a little-endian machine.
+const sockets = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:2253 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 101 1 0000000000000000 100 0 0 10 0
+   1: 00000000:2253 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 102 1 0000000000000000 100 0 0 10 0
+   2: 0100007F:2253 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     0        0 103 1 0000000000000000 100 0 0 10 0
+   3: 0B00000A:2254 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 104 1 0000000000000000 100 0 0 10 0
+   4: 00000000000000000000000001000000:2253 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 105 1 0000000000000000 100 0 0 10 0
+   5: 0000000000000000FFFF00000B00000A:2253 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 106 1 0000000000000000 100 0 0 10 0
+   6: nonsense:2253 0:0 0A 0:0 0:0 0 0 0 107
+   7: 0100007F
+`
+
+func TestSockets(t *testing.T) {
+	got := socketsIn(strings.NewReader(sockets), 0x2253)
+	want := []socket{
+		{netip.MustParseAddrPort("127.0.0.1:8787"), "101"}, {netip.MustParseAddrPort("0.0.0.0:8787"), "102"},
+		{netip.MustParseAddrPort("[::1]:8787"), "105"}, {netip.MustParseAddrPort("10.0.0.11:8787"), "106"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// TestDialled: a socket on all addresses is dialled at one of this host for itself, which is nobody else's.
+func TestDialled(t *testing.T) {
+	six, four := netip.MustParseAddrPort("[::]:80"), netip.MustParseAddrPort("0.0.0.0:80")
+	for _, tt := range []struct {
+		at   string
+		all  []socket
+		want string
+	}{
+		{"10.0.0.11:80", nil, "10.0.0.11:80"},
+		{"0.0.0.0:80", []socket{{four, "own"}}, "127.0.0.1:80"},
+		{"[::]:80", []socket{{six, "own"}}, "127.0.0.1:80"},
+		{"[::]:80", []socket{{six, "own"}, {four, "other"}}, "[::1]:80"},
+		{"[::]:80", []socket{{six, "own"}, {four, "own"}}, "127.0.0.1:80"},
+	} {
+		if got := dialled(netip.MustParseAddrPort(tt.at), tt.all, map[string]bool{"own": true}); got.String() != tt.want {
+			t.Errorf("%s among %v: %s, want %s", tt.at, tt.all, got, tt.want)
+		}
+	}
+}
+
+// TestOwnPortsAlone: a port is reached where a process of the member's listens to it, also on loopback, and not where another one does.
+func TestOwnPortsAlone(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
+	c, err := connectToAny(t.Context(), []int{os.Getpid()}, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if c, err := connectToAny(t.Context(), []int{os.Getppid()}, port); err == nil || !strings.Contains(err.Error(), "no process of this member listens to port") {
+		t.Errorf("another's port: %v, %v", c, err)
+	}
+}
+
+// TestPidsOfNoContainer: where the processes of a container can't be seen, that is said.
+func TestPidsOfNoContainer(t *testing.T) {
+	if all, err := pidsIn(strings.Repeat("0123456789abcdef", 4)); err == nil || !strings.Contains(err.Error(), "run that SWOP beside the engine") {
+		t.Errorf("%v, %v", all, err)
+	}
+}
