@@ -89,7 +89,22 @@ func (e *Entry) imageText() string {
 	case e.Image.Unknown != "":
 		return fmt.Sprintf("the digest of image %s is unknown: whatever the name stands for then is fetched: %s", e.Image.Name, e.Image.Unknown)
 	}
+	if len(e.Image.Others) > 0 {
+		return "images " + e.Image.String()
+	}
 	return "image " + e.Image.String()
+}
+
+// imagesListed are its images in words for the host's own log, each with its digest.
+func (e *Entry) imagesListed() string {
+	if e.Image == nil || len(e.Image.Others) == 0 {
+		return e.imageText()
+	}
+	words := e.imageText()
+	for _, one := range e.Image.Each() {
+		words += "; " + one.String()
+	}
+	return words
 }
 
 // decided notes a decision, if it is another one.

@@ -208,7 +208,7 @@ func (g *Guard) keep(e Entry, detail string, h *task.Hosted, now time.Time) erro
 		g.cfg.Log.Error("that an assignment is refused can't be kept", "assignment", h.ID, "err", err)
 	}
 	g.cfg.Log.Info("decided on an assignment", "assignment", h.ID, "task", h.Task, "digest", h.Digest, "by", e.By, "decision", string(e.Decision),
-		"sentence", e.Sentence, "detail", text.Line(detail), "approver", e.Approver, "epoch", h.Epoch, "image", e.imageText())
+		"sentence", e.Sentence, "detail", text.Line(detail), "approver", e.Approver, "epoch", h.Epoch, "image", e.imagesListed())
 	return nil
 }
 

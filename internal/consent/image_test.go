@@ -206,3 +206,34 @@ func TestAnApprovalOfAnImage(t *testing.T) {
 		t.Errorf("a task without an image: %+v", got)
 	}
 }
+
+// TestSeveralImages: who is asked is told all of them with what stands for all, which an approval may name; the host's log has each.
+func TestSeveralImages(t *testing.T) {
+	two := func() (*owners.Image, error) {
+		return owners.NewImages(&owners.Image{Name: "b:1", ID: digestOf(2)}, &owners.Image{Name: "a:1", ID: digestOf(1)})
+	}
+	both, err := two()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for signed, counts := range map[string]bool{"": true, both.Together(): true, digestOf(1): false, digestOf(2): false} {
+		w := newWorld(t)
+		w.asks()
+		w.images.now = two
+		h, x := w.assigned(request(), ann), word()
+		if got, want := w.guard().Ask(t.Context(), h, pull()), waits+"; images "+both.Together()+" (a:1, b:1)"; got.Decision != consent.Asked || got.Words != want {
+			t.Fatalf("got %+v, want %q", got, want)
+		}
+		for _, each := range []string{digestOf(1) + " (a:1)", digestOf(2) + " (b:1)"} {
+			if !strings.Contains(w.log.String(), each) {
+				t.Errorf("the log lacks %s:\n%s", each, w.log)
+			}
+		}
+		x.Part.Image = signed
+		h.Approvals = []task.Approval{w.says(bob, "ApproveTask", x)}
+		got := w.guard().Ask(t.Context(), h, pull()) // which has read the journal anew
+		if (got.Decision == consent.Allowed) != counts || counts && (got.Image.Of("b:1") == nil || got.Image.Of("b:1").ID != digestOf(2)) {
+			t.Errorf("signed for %q: %+v", signed, got)
+		}
+	}
+}

@@ -75,7 +75,7 @@ func holdPart(p *swarmv1.PartOfHost, h *task.Hosted, node string) error {
 // holdImage holds the image that a word was signed for, if it names one, to that which the host has found.
 func holdImage(signed string, found *policy.Image) error {
 	switch {
-	case signed == "" || found != nil && slices.Contains(found.Values(), signed):
+	case signed == "" || found != nil && slices.Contains(found.Signable(), signed):
 		return nil
 	case found == nil:
 		return fmt.Errorf("it was signed for image %.80q, and the task has none", signed)

@@ -19,7 +19,7 @@ func TestJobsOfContainers(t *testing.T) {
 	w.authority()
 	w.SN(1).Sees(apiMarker)
 	policy := "folders: {data: " + w.Path("data") + ", runs: {path: " + w.Path("runs") + ", use: runs}}\nsentences:\n" +
-		"- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference='" + engine.ImagePYT + "'}\n" +
+		"- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='docker', task.type='RUN_JOB', image.reference in ('" + engine.ImagePYT + "', 'two-images:allowed')}\n" +
 		"- Allow spiffe://swarm.learning/swarm/swci to use secret where secret.name in (KEY, GONE)\n" +
 		"forwards: [spiffe://swarm.learning/swarm/swci]\n"
 	if err := errorOf(os.Mkdir(w.Path("data"), 0o755), os.WriteFile(w.Path("data", "x"), []byte("of the host"), 0o644), os.Mkdir(w.Path("runs"), 0o755)); err != nil {
@@ -74,6 +74,7 @@ func TestJobsOfContainers(t *testing.T) {
 	if out := ctl(0, "get", "job", "status", "open"); !strings.Contains(out, "end         refused") || !says(ctl(0, "audit"), "failed", "open.", "refused: ") {
 		t.Errorf("a job that its host refused:\n%s", out)
 	}
+	w.ofTwoImages(e)
 
 	if out := ctl(1, "run", "job", "-f", job("more", "command: train.py 0", "volumes: ['data:/mnt/data:rw']")); !strings.Contains(out, `asks for volume "data" to write to, and this host gives it to read alone`) {
 		t.Errorf("a folder to write to:\n%s", out)

@@ -1,6 +1,7 @@
 package jobrequest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,7 +109,6 @@ func TestHoldRefuses(t *testing.T) {
 		{"a secret and a variable", "name: x\ncommand: a\nenv: {K: 1}\ngroups: [{name: r}, {name: s, secrets: [K]}]\n", nil, "group s has K under env and under secrets: leave one out"},
 		{"disk", "name: x\ncommand: a\nresources: {disk: 1GB}\n", nil, "it asks for disk under resources, which"},
 		{"an overlay", "name: x\nimage: i\nnetwork: lab\n", nil, "it asks for the network lab, and this version of swarmd gives members private and host alone"},
-		{"two images", "name: x\ngroups: [{name: r, image: i:1}, {name: s, image: i:2}]\n", nil, "group s has another image than group r"},
 		{"some without an image", "name: x\ncommand: a\ngroups: [{name: r, image: i:1}, {name: s}]\n", nil, "some of its groups have an image and others none"},
 		{"a taskrunner", "", func(q *task.Request) { q.Taskrunner = "tr" }, "it names a taskrunner"},
 		{"joined", "", func(q *task.Request) { q.Joins = "6" }, "it names a taskrunner or joins"},
@@ -217,4 +217,22 @@ func FuzzHold(f *testing.F) {
 			t.Fatalf("it holds another request (change %d): %+v", int(which)%len(changes), q)
 		}
 	})
+}
+
+// TestImages: each of a job's images counts once, whichever of its groups have it.
+func TestImages(t *testing.T) {
+	w, body := sent(t, "name: x\ngroups: [{name: r, image: i:2}, {name: s, image: i:1}, {name: u, image: i:2}]\n")
+	all, err := jobrequest.Images(w)
+	if err != nil || !slices.Equal(all, []string{"i:1", "i:2"}) {
+		t.Errorf("%q, %v", all, err)
+	}
+	q := jobrequest.Request(w)
+	q.Hosts = []string{"a"}
+	if err := jobrequest.Hold(q, body); err != nil {
+		t.Error(err)
+	}
+	w, _ = sent(t, "name: x\ncommand: a\n")
+	if all, err := jobrequest.Images(w); err != nil || len(all) > 0 {
+		t.Errorf("a job of processes: %q, %v", all, err)
+	}
 }

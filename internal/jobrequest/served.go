@@ -3,23 +3,25 @@ package jobrequest
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
-// Image is that of a job's containers; empty: it runs as processes. Hosts consent to one image of a job, and have one runtime.
-func Image(w *framework.World) (string, error) {
+// Images are those of a job's containers, sorted, each once; none: it runs as processes. Hosts have one runtime, and so have jobs.
+func Images(w *framework.World) (all []string, err error) {
 	first := w.Groups[0]
 	for _, g := range w.Groups {
 		switch {
 		case (g.Image == "") != (first.Image == ""):
-			return "", errors.New("some of its groups have an image and others none, and a host runs members in containers or as processes: name an image for each group, or for none")
-		case g.Image != first.Image:
-			return "", fmt.Errorf("group %s has another image than group %s, and hosts consent to one image of a job: make one image of them", g.Name, first.Name)
+			return nil, errors.New("some of its groups have an image and others none, and a host runs members in containers or as processes: name an image for each group, or for none")
+		case g.Image != "" && !slices.Contains(all, g.Image):
+			all = append(all, g.Image)
 		}
 	}
-	return first.Image, nil
+	slices.Sort(all)
+	return all, nil
 }
 
 // Served refuses a job that asks for what no host gives its members in this version, before anybody is asked to consent to it.
@@ -41,6 +43,6 @@ func Served(w *framework.World) error {
 			}
 		}
 	}
-	_, err := Image(w)
+	_, err := Images(w)
 	return err
 }

@@ -102,7 +102,7 @@ var pure = map[string][]string{
 	"identity/naming":               {"fmt"},
 	"identity/pattern":              {"fmt", "slices", "strings"},
 	"internal/policy": {
-		"bytes", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "time", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
+		"bytes", "crypto/sha256", "encoding/hex", "errors", "fmt", "io", "path", "regexp", "slices", "strconv", "strings", "time", "go.yaml.in/yaml/v3", "identity/pattern", "internal/policy/sentence", "internal/suggest", "internal/text",
 	},
 	"internal/policy/rights":   {"fmt", "strings", "identity/pattern", "internal/policy/sentence"},
 	"internal/policy/sentence": {"errors", "fmt", "slices", "strings", "unicode", "unicode/utf8", "identity/pattern", "internal/suggest"},

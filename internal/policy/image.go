@@ -21,6 +21,8 @@ type Image struct {
 	ID      string   `json:"id,omitempty"`      // sha256:… at the host's engine; empty: it is to be fetched
 	Digests []string `json:"digests,omitempty"` // sha256:…, by which registries know it; none: it was built on the host, or is Unknown
 	Unknown string   `json:"unknown,omitempty"` // why nobody can tell yet which one it is; empty: it is known
+	// Others are those that the task has besides, by name: see NewImages.
+	Others []Image `json:"others,omitempty"`
 	// Passes says that somebody may tell soon. It is not kept.
 	Passes bool `json:"-"`
 }
@@ -62,7 +64,7 @@ func (i *Image) Check() error {
 			return fmt.Errorf("%.80q is no digest", d)
 		}
 	}
-	return nil
+	return i.checkOthers()
 }
 
 // Values are the digests that stand for the image: what registries call it, and its ID. None: it is not known.
@@ -73,10 +75,10 @@ func (i *Image) Values() []string {
 	return append(i.Digests[:len(i.Digests):len(i.Digests)], i.ID)
 }
 
-// String is the image's digest, with its name, for people who decide on it: what is cut off at the end of a line is the name.
+// String is the image's digest, of several the one that stands for all, with its name, for people who decide on it: what is cut off at the end of a line is the name.
 func (i *Image) String() string {
-	if all := i.Values(); len(all) > 0 {
-		return all[0] + " (" + i.Name + ")"
+	if all := i.Signable(); len(all) > 0 {
+		return all[0] + " (" + i.names() + ")"
 	}
 	yet := ""
 	if i.Passes {

@@ -29,7 +29,7 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	if err != nil {
 		return a, err
 	}
-	image, err := imageOf(w, o.Process)
+	images, err := imagesOf(w, o.Process)
 	if err != nil {
 		return a, &unfit{err}
 	}
@@ -53,7 +53,7 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	} else if job.Network != jobfile.Private {
 		r.Networks = []string{job.Network}
 	}
-	return asked{all: []policy.Request{r}, images: image != "", fetches: image}, nil
+	return asked{all: []policy.Request{r}, images: len(images) > 0, names: images}, nil
 }
 
 // errLeftAfar is of a job whose members would leave artifacts where this host can't keep them.
@@ -80,18 +80,18 @@ func (o Owner) hasSecrets(a asked) error {
 	return nil
 }
 
-// imageOf is the image of a job's containers; empty: it runs as processes, which process says this host's tasks do.
-func imageOf(w *framework.World, process bool) (string, error) {
-	image, err := jobrequest.Image(w)
+// imagesOf are the images of a job's containers; none: it runs as processes, which process says this host's tasks do.
+func imagesOf(w *framework.World, process bool) ([]string, error) {
+	images, err := jobrequest.Images(w)
 	switch {
 	case err != nil:
-		return "", err
-	case image != "" && process:
-		return "", errors.New("it runs in containers, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
-	case image == "" && !process:
-		return "", errors.New("it has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process")
+		return nil, err
+	case len(images) > 0 && process:
+		return nil, errors.New("it runs in containers, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")
+	case len(images) == 0 && !process:
+		return nil, errors.New("it has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process")
 	}
-	return image, nil
+	return images, nil
 }
 
 // secretsFor are the names of the secrets that the host's members of a job have.

@@ -36,7 +36,12 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const gives = "\n- Allow " + ann + " to use secret where any {secret.name=KEY, image.reference='i:1'}"
-	image := &policy.Image{Name: "i:1", ID: "sha256:" + strings.Repeat("a", 64)}
+	sum := func(c rune) string { return "sha256:" + strings.Repeat(string(c), 64) }
+	image := &policy.Image{Name: "i:1", ID: sum('a')}
+	two, err := policy.NewImages(&policy.Image{Name: "i:2", ID: sum('b')}, image)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name, policy, job string
 		process           bool
@@ -65,7 +70,11 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "limits of processes", policy: "\nlimits: {cpus: 3}", job: "command: python3 -m a", process: true, want: "can't hold what it runs to"},
 		{name: "a container as process", job: "image: i:1", process: true, want: "this host runs jobs as processes"},
 		{name: "a process in a container", job: "command: python3 -m a", want: "it has no image, and this host runs jobs in containers"},
-		{name: "two images", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "has another image than group r"},
+		{name: "two images", policy: "where image.reference in ('i:1', 'i:2')", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]"},
+		{name: "two images, of which one is not allowed", policy: "where image.reference='i:1'", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "does not allow it, as "},
+		{name: "two images, of which the other is not allowed", policy: "where image.reference='i:2'", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "does not allow it, as "},
+		{name: "two images by digest", policy: "where image.digest in ('" + sum('a') + "', '" + sum('b') + "')", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]"},
+		{name: "two images, of which one has another digest", policy: "where image.digest='" + sum('a') + "'", job: "groups: [{name: r, image: i:1}, {name: s, image: i:2}]", want: "does not allow it, as "},
 		{name: "a secret", policy: gives, job: "command: python3 -m a\nsecrets: [KEY]", process: true},
 		{name: "one that no sentence gives", job: "command: python3 -m a\nsecrets: [KEY]", process: true, want: "asks for the secret \"KEY\", which this host does not give to it"},
 		{name: "one of another group than this host's", policy: "", job: "command: python3 -m a\nnetwork: host\ngroups: [{name: r}, {name: s, secrets: [KEY]}]", process: true},
@@ -105,9 +114,12 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 			if tt.process {
 				found = nil
 			}
+			if strings.HasPrefix(tt.name, "two images") {
+				found = two
+			}
 			the := &task.Task{Name: "x.1", Type: task.RunJob, Definition: body}
 			for when, v := range map[string]consent.Verdict{"decided": o.Decide(t.Context(), ann, &h, the, found), "hoped": o.Hopes(ann, &h, the)} {
-				if when == "hoped" && (tt.name == "another image" || strings.HasPrefix(tt.want, "this host has no secret")) {
+				if when == "hoped" && (strings.HasSuffix(tt.name, "another digest") || strings.HasPrefix(tt.want, "this host has no secret")) {
 					continue
 				}
 				if allowed := v.Decision == consent.Allowed; allowed != (tt.want == "") || !allowed && !strings.Contains(v.Sentence, tt.want) {

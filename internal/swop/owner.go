@@ -54,7 +54,7 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 		return o.decide(nil, err)
 	}
 	if image != nil {
-		asked.image(*image, false)
+		asked.image(image.Each(), false)
 	}
 	v := o.shared(ctx, asked)
 	if image != nil && image.Passes && (v.Decision == consent.Asked || v.Decision == consent.Refused && o.Hopes(by, h, t).Decision != consent.Refused) {
@@ -70,23 +70,40 @@ func (o Owner) Hopes(by string, h *task.Hosted, t *task.Task) consent.Verdict {
 		return o.decide(nil, err)
 	}
 	if asked.images {
-		asked.image(policy.Image{Name: asked.fetches}, true)
+		asked.image(asked.hoped(), true)
 	}
 	return o.hopes(asked)
 }
 
 // asked is what a policy is asked about a task.
 type asked struct {
-	all     []policy.Request // of which the one counts that it lets least through
-	paths   []string         // of the host, as the task names them
-	images  bool             // the task has one image, which somebody finds
-	fetches string           // the name of an image that is to be fetched
+	all    []policy.Request // of which the one counts that it lets least through
+	paths  []string         // of the host, as the task names them
+	images bool             // the task has images, which somebody finds
+	names  []string         // of them, where the task says it
 }
 
-func (a *asked) image(i policy.Image, hoped bool) {
-	for j := range a.all {
-		a.all[j].Image, a.all[j].AnyImage = i, hoped
+// hoped is the image of which only the name is known, if at all.
+func (a *asked) hoped() (all []policy.Image) {
+	for _, name := range a.names {
+		all = append(all, policy.Image{Name: name})
 	}
+	if len(all) == 0 {
+		return []policy.Image{{}}
+	}
+	return all
+}
+
+// image has each of the task's images judged.
+func (a *asked) image(images []policy.Image, hoped bool) {
+	var all []policy.Request
+	for _, r := range a.all {
+		for _, i := range images {
+			r.Image, r.AnyImage = i, hoped
+			all = append(all, r)
+		}
+	}
+	a.all = all
 }
 
 // asked reads a task.
@@ -107,7 +124,7 @@ func (o Owner) asked(by string, h *task.Hosted, t *task.Task) (a asked, err erro
 		a.all, err = fetching(r, b)
 		return a, err
 	case taskfile.PullImage:
-		a.images, a.fetches = true, b.Image()
+		a.images, a.names = true, []string{b.Image()}
 	case taskfile.RunSwarm:
 		if o.Process {
 			r.Runtime = policy.Process

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 )
 
 // needs is what hosts must have before anything of a job starts, in words.
@@ -22,6 +23,9 @@ func needs(w *framework.World, j *jobfile.Job) (all []string) {
 	}
 	if j.Network != jobfile.Private && slices.ContainsFunc(w.Groups, func(g framework.Group) bool { return g.Image != "" }) {
 		all = append(all, fmt.Sprintf("on each of them: a policy that allows network %s", j.Network))
+	}
+	if images, _ := jobrequest.Images(w); len(images) > 1 {
+		all = append(all, "on each of them: the images of all groups, and a policy that allows each")
 	}
 	common, _ := w.Common()
 	for _, g := range w.Groups {

@@ -85,11 +85,11 @@ func NewPlan(file *jobfile.Job, said jobfile.Overrides, expires time.Time) (*Pla
 
 // fitsHosts refuses a job that hosts would refuse, whatever their owners say.
 func fitsHosts(w *framework.World) error {
-	image, err := jobrequest.Image(w)
+	images, err := jobrequest.Images(w)
 	if err != nil {
 		return err
 	}
-	return jobcommand.Fits(w, image == "")
+	return jobcommand.Fits(w, len(images) == 0)
 }
 
 // runnable refuses a job of which a member has no program wherever it is placed, as one that names a variable that nothing sets: hosts find that out

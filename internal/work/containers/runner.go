@@ -141,7 +141,7 @@ func (r *Runner) with(ctx context.Context, j work.Job, do func(e *engine.Engine,
 	if err != nil {
 		return err
 	}
-	image, err := localimage.Decided(ctx, e, j)
+	image, err := localimage.Decided(ctx, e, j, "")
 	if err != nil {
 		return fmt.Errorf("task %s: %w", j.Task.Name, err)
 	}

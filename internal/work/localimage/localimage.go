@@ -37,9 +37,12 @@ func digestsOf(names []string) (all []string) {
 	return all
 }
 
-// Decided is the ID of the image that was decided on, if the engine still has it.
-func Decided(ctx context.Context, e *engine.Engine, j work.Job) (string, error) {
-	if j.Image == nil || j.Image.ID == "" {
+// Decided is the ID of the image that was decided on, of several that of a name, if the engine still has it.
+func Decided(ctx context.Context, e *engine.Engine, j work.Job, name string) (string, error) {
+	if name != "" {
+		j.Image = j.Image.Of(name)
+	}
+	if j.Image == nil || j.Image.ID == "" || len(j.Image.Others) > 0 {
 		return "", errors.New("nobody has decided on its image")
 	}
 	found, err := e.ImageInspect(ctx, j.Image.ID)

@@ -14,7 +14,9 @@ import (
 	"sync/atomic"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -63,28 +65,40 @@ var (
 	_ work.Printer  = (*Containers)(nil)
 )
 
-// Image finds the image of a job at the engine, and fetches none.
+// Image finds the images of a job at the engine, and fetches none.
 func (c *Containers) Image(ctx context.Context, t *task.Task) (*policy.Image, error) {
 	job, err := jobfile.Decode(t.Definition)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.Name, err)
 	}
-	name := job.Image
-	for _, g := range job.Groups {
-		name = g.Image // all have the same, which its owner is asked about
+	w, err := framework.WorldOf(job)
+	if err != nil {
+		return nil, fmt.Errorf("job %s: %w", job.Name, err)
 	}
-	if name == "" {
-		return nil, fmt.Errorf("job %s has no image, and this host runs jobs in containers: name one", job.Name)
+	names, err := jobrequest.Images(w)
+	if err == nil && len(names) == 0 {
+		err = errors.New("it has no image, and this host runs jobs in containers: name one")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("job %s: %w", job.Name, err)
 	}
 	e, err := c.Open(ctx)
 	if err != nil {
 		return nil, work.EngineFails(err)
 	}
 	defer e.Close()
-	return localimage.OfName(ctx, e, name, &engine.Error{
-		Err:  fmt.Errorf("job %s needs image %.200s, and this host has none of that name", job.Name, name),
-		Help: "have it fetched by a task of type PULL_IMAGE, or built there",
-	})
+	var all []*policy.Image
+	for _, name := range names {
+		found, err := localimage.OfName(ctx, e, name, &engine.Error{
+			Err:  fmt.Errorf("job %s needs image %.200s, and this host has none of that name", job.Name, name),
+			Help: "have it fetched by a task of type PULL_IMAGE, or built there",
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found)
+	}
+	return policy.NewImages(all...)
 }
 
 // Prepare implements work.Executor: it makes the member's container, with all that it finds there, and the network that the members share.
@@ -101,9 +115,9 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err := c.remove(ctx, e, j.Label); err != nil { // what a try before has left; the network may have another member by now
 		return work.OfEngine(err)
 	}
-	image, err := localimage.Decided(ctx, e, j)
+	image, err := localimage.Decided(ctx, e, j, imageOf(w, j.Group))
 	if err != nil {
-		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
+		return fmt.Errorf("job %s, group %s: %w", job.Name, j.Group, work.OfEngine(err))
 	}
 	g, network, err := c.ground(ctx, e, j, job, ranks(j, w))
 	if err != nil {
@@ -148,6 +162,16 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 	}
 	return work.OfEngine(fill(ctx, e, id, spec.User, job.Source, nodes, secrets))
+}
+
+// imageOf is the image of a group.
+func imageOf(w *framework.World, group string) string {
+	for _, g := range w.Groups {
+		if g.Name == group {
+			return g.Image
+		}
+	}
+	return ""
 }
 
 // ground is what members stand on: a network of their own without a way out, or the host's.
