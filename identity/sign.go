@@ -36,6 +36,11 @@ func OwnershipMessage(swarmID, name, peerID string) []byte {
 	return message("swarm ownership 1", []byte(swarmID), []byte(name), []byte(peerID))
 }
 
+// AddressMessage is what a host's SVID key signs: by which address other hosts reach the node of this name. It counts for as long as the SVID.
+func AddressMessage(swarmID, name, host string) []byte {
+	return message("swarm address 1", []byte(swarmID), []byte(name), []byte(host))
+}
+
 // Order is a change of the swarm that an operator asks for.
 type Order struct {
 	SwarmID string

@@ -223,6 +223,10 @@ var everyCommand = []state.Command{
 	state.MoveAssignments{AtMS: 85, Moves: []task.Move{
 		{Assignment: "14", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Ready, Signature: "c2ln", Asks: task.AskStop}}, Do: task.Judge, Verdict: task.Succeeded, End: task.EndStopFile},
 	}},
+	state.RegisterNode{
+		Node: state.Node{Name: "swop-2", Role: naming.RoleSWOP, SPIFFEID: "spiffe://s/swarm/swop/swop-2", PeerID: "peer-2", Host: "h"}, TokenHash: hexOf("b", 64), AtMS: 90,
+		Signature: []byte{1}, Chain: [][]byte{{2}, {3}}, KeepProof: true, Address: []byte{4},
+	},
 }
 
 // pullDigest is what the task of everyCommand comes to.

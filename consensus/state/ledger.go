@@ -221,6 +221,9 @@ func (s *State) recordBound(c *Contract, parts []Participant) int {
 
 // checkProof holds what a registration carries for the ledger to its bounds.
 func (c RegisterNode) checkProof() error {
+	if len(c.Address) > MaxSignature || len(c.Address) > 0 && (c.Node.Role != naming.RoleSWOP || !c.KeepProof) {
+		return reject(ReasonBadCommand, "", "registration of node %s has a signature of %d bytes for its address", c.Node.Name, len(c.Address))
+	}
 	if len(c.Signature) > MaxSignature || len(c.Chain) > MaxChain || total(c.Chain) > MaxChainBytes || (len(c.Signature) > 0) != (len(c.Chain) > 0) {
 		return reject(ReasonBadCommand, "give the SVID at most 4 certificates of 16 KiB together",
 			"registration of node %s has a chain of %d certificates and %d bytes", c.Node.Name, len(c.Chain), total(c.Chain))

@@ -59,6 +59,8 @@ type Proof struct {
 	Chain     [][]byte `json:"chain"`     // the SVID's certificates, DER, leaf first
 	Signature []byte   `json:"signature"` // of the SVID's key over identity.OwnershipMessage
 	Digest    string   `json:"digest"`    // hex SHA-256 of the above
+	// Address is the SVID key's signature over identity.AddressMessage, of a SWOP; empty: it has signed none.
+	Address []byte `json:"address,omitempty"`
 }
 
 // proofOf returns the proof that a registration carries; nil: none.
@@ -71,7 +73,7 @@ func proofOf(c RegisterNode) *Proof {
 		_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part)))) //nolint:gosec // bounded; a hash never returns an error
 		_, _ = h.Write(part)
 	}
-	return &Proof{Chain: c.Chain, Signature: c.Signature, Digest: hex.EncodeToString(h.Sum(nil))}
+	return &Proof{Chain: c.Chain, Signature: c.Signature, Digest: hex.EncodeToString(h.Sum(nil)), Address: c.Address}
 }
 
 // HasToken reports whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
@@ -90,6 +92,8 @@ type RegisterNode struct {
 	Chain     [][]byte `json:"svid_chain,omitempty"`
 	// KeepProof has both kept as the node's Proof. Logs of before have it not, and read as they did.
 	KeepProof bool `json:"keep_proof,omitempty"`
+	// Address is a SWOP's signature of its address, for the Proof; the proposer has checked it.
+	Address []byte `json:"address_signature,omitempty"`
 }
 
 // Type implements Command.

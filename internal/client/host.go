@@ -44,7 +44,8 @@ func (h Host) CheckForward(ctx context.Context, assignment, by string) error {
 	return err
 }
 
-// World returns where all members of an epoch of an assignment are, by index. It fails while the SN that leads shows another epoch.
+// World returns where all members of an epoch of an assignment are, by index, each at an address that its host has signed. It fails while the SN
+// that leads shows another epoch.
 func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, error) {
 	res, err := call(ctx, h.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetAssignment, &swarmv1.GetAssignmentRequest{Id: id})
 	if err != nil {
@@ -55,7 +56,13 @@ func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, 
 	if err == nil && !is {
 		err = fmt.Errorf("assignment %s is in epoch %d, not in %d", id, a.GetEpoch(), epoch)
 	}
-	return sites, err
+	if err == nil {
+		err = h.prove(ctx, sites)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sites, nil
 }
 
 // signMembers signs for our node what it says of its members, of each for the ledger, and of all for the SN that leads.

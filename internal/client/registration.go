@@ -317,12 +317,18 @@ func (r *registrar) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.Re
 	if err != nil {
 		return nil, fmt.Errorf("sign with SVID key: %w", err)
 	}
+	var addressSig []byte
+	if n.Role == identity.RoleSWOP {
+		if addressSig, err = identity.SignWithSVID(p.svid, identity.AddressMessage(swarm, n.Name, n.Host)); err != nil {
+			return nil, fmt.Errorf("sign with SVID key: %w", err)
+		}
+	}
 	node := &swarmv1.Node{
 		Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime, Version: n.Version,
 	}
 	node.Offer = onwire.OfferOf(n.Offer)
 	return &swarmv1.RegisterRequest{
 		Node:          node,
-		NodePublicKey: public, Nonce: nonce, NodeSignature: nodeSig, SvidSignature: svidSig,
+		NodePublicKey: public, Nonce: nonce, NodeSignature: nodeSig, SvidSignature: svidSig, AddressSignature: addressSig,
 	}, nil
 }

@@ -71,7 +71,7 @@ func (s *nodeService) Register(ctx context.Context, req *connect.Request[swarmv1
 	_, _ = rand.Read(token) // never fails, by its contract
 	register := state.RegisterNode{
 		Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS(), Signature: req.Msg.GetSvidSignature(),
-		KeepProof: node.Role == naming.RoleSL,
+		KeepProof: node.Role == naming.RoleSL || len(req.Msg.GetAddressSignature()) > 0, Address: req.Msg.GetAddressSignature(),
 	}
 	for _, cert := range caller.chain() {
 		register.Chain = append(register.Chain, cert.Raw)
@@ -88,7 +88,7 @@ func (s *nodeService) Register(ctx context.Context, req *connect.Request[swarmv1
 // prove returns the node that a registration proves: the nonce is ours and fresh, the node key signs nonce and
 // connection, the SVID's key signs for the node key, and the SVID may bear this role and name.
 func (s *nodeService) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, error) {
-	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes {
+	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes || len(m.GetAddressSignature()) > maxSignatureBytes {
 		return state.Node{}, fmt.Errorf("%w: key or signature too long", ErrBadRequest)
 	}
 	if !s.nonces.Redeem(cmp.Or(caller.via, caller.key()), m.GetNonce()) {
@@ -122,6 +122,11 @@ func (s *nodeService) prove(caller Caller, m *swarmv1.RegisterRequest) (state.No
 	}
 	if err := identity.VerifySVIDSignature(caller.Leaf, identity.OwnershipMessage(swarm, node.Name, node.PeerID), m.GetSvidSignature()); err != nil {
 		return state.Node{}, fmt.Errorf("%w: not the SVID key's for this node key", ErrSignature)
+	}
+	if signed := m.GetAddressSignature(); len(signed) > 0 {
+		if err := identity.VerifySVIDSignature(caller.Leaf, identity.AddressMessage(swarm, node.Name, node.Host), signed); err != nil || node.Role != naming.RoleSWOP {
+			return state.Node{}, fmt.Errorf("%w: not the SVID key's for this address of a SWOP", ErrSignature)
+		}
 	}
 	node.SPIFFEID = caller.ID.String()
 	return node, nil

@@ -25,7 +25,7 @@ func (s *nodeService) GetProofs(_ context.Context, req *connect.Request[swarmv1.
 	view, out := s.cfg.Core.View(), &swarmv1.GetProofsResponse{}
 	for _, name := range req.Msg.GetNames() {
 		if n := view.Nodes[name]; n != nil && n.Proof != nil {
-			out.Proofs = append(out.Proofs, &swarmv1.NodeProof{Name: name, Chain: n.Proof.Chain, SvidSignature: n.Proof.Signature})
+			out.Proofs = append(out.Proofs, &swarmv1.NodeProof{Name: name, Chain: n.Proof.Chain, SvidSignature: n.Proof.Signature, AddressSignature: n.Proof.Address})
 		}
 	}
 	return connect.NewResponse(out), nil

@@ -392,6 +392,14 @@ func TestRegistrationIsProven(t *testing.T) {
 		{"port", "/swarm/sl", "x", "BAD_REQUEST", "sl", func(_ *peer, m *swarmv1.RegisterRequest) { m.Node.FsPort = 1 << 20 }},
 		{"node signature", "/swarm/sl", "x", "SIGNATURE_REFUSED", "sl", func(_ *peer, m *swarmv1.RegisterRequest) { m.NodeSignature[0] ^= 1 }},
 		{"SVID signature", "/swarm/sl", "x", "SIGNATURE_REFUSED", "sl", func(_ *peer, m *swarmv1.RegisterRequest) { m.SvidSignature = nil }},
+		{"signature of an address", "/swarm/swop", "x", "SIGNATURE_REFUSED", "swop", func(_ *peer, m *swarmv1.RegisterRequest) { m.AddressSignature = []byte{1} }},
+		{"signature of another address", "/swarm/swop", "x", "SIGNATURE_REFUSED", "swop", func(p *peer, m *swarmv1.RegisterRequest) {
+			m.AddressSignature = must(identity.SignWithSVID(must(p.source.GetX509SVID())(t), identity.AddressMessage(swarmID, "x", "127.0.0.2")))(t)
+		}},
+		{"an SL's signature of an address", "/swarm/sl", "x", "SIGNATURE_REFUSED", "sl", func(p *peer, m *swarmv1.RegisterRequest) {
+			m.AddressSignature = must(identity.SignWithSVID(must(p.source.GetX509SVID())(t), identity.AddressMessage(swarmID, "x", "127.0.0.1")))(t)
+		}},
+		{"a large signature of an address", "/swarm/swop", "x", "BAD_REQUEST", "swop", func(_ *peer, m *swarmv1.RegisterRequest) { m.AddressSignature = make([]byte, 9999) }},
 	} {
 		p := s.as(c.path)
 		m := p.registration(t, c.node, c.role, nodeKey(t))

@@ -1287,8 +1287,10 @@ type RegisterRequest struct {
 	NodeSignature []byte `protobuf:"bytes,4,opt,name=node_signature,json=nodeSignature,proto3" json:"node_signature,omitempty"`
 	// by the SVID's private key over identity.OwnershipMessage(swarm ID, name, node key)
 	SvidSignature []byte `protobuf:"bytes,5,opt,name=svid_signature,json=svidSignature,proto3" json:"svid_signature,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// of a SWOP: by the SVID's private key over identity.AddressMessage(swarm ID, name, host)
+	AddressSignature []byte `protobuf:"bytes,6,opt,name=address_signature,json=addressSignature,proto3" json:"address_signature,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RegisterRequest) Reset() {
@@ -1352,6 +1354,13 @@ func (x *RegisterRequest) GetNodeSignature() []byte {
 func (x *RegisterRequest) GetSvidSignature() []byte {
 	if x != nil {
 		return x.SvidSignature
+	}
+	return nil
+}
+
+func (x *RegisterRequest) GetAddressSignature() []byte {
+	if x != nil {
+		return x.AddressSignature
 	}
 	return nil
 }
@@ -1507,12 +1516,13 @@ func (x *GetProofsResponse) GetProofs() []*NodeProof {
 // NodeProof shows that a node's name and key belong to its SPIFFE ID, for as long as the SVID lives. A node signs anew with
 // each SVID.
 type NodeProof struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Chain         [][]byte               `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"`                                      // the SVID's certificates, DER, leaf first: at most 4 of 16 KiB together
-	SvidSignature []byte                 `protobuf:"bytes,3,opt,name=svid_signature,json=svidSignature,proto3" json:"svid_signature,omitempty"` // by the SVID's private key over identity.OwnershipMessage(swarm ID, name, node key)
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Name             string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Chain            [][]byte               `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"`                                               // the SVID's certificates, DER, leaf first: at most 4 of 16 KiB together
+	SvidSignature    []byte                 `protobuf:"bytes,3,opt,name=svid_signature,json=svidSignature,proto3" json:"svid_signature,omitempty"`          // by the SVID's private key over identity.OwnershipMessage(swarm ID, name, node key)
+	AddressSignature []byte                 `protobuf:"bytes,4,opt,name=address_signature,json=addressSignature,proto3" json:"address_signature,omitempty"` // of a SWOP: by the SVID's private key over identity.AddressMessage(swarm ID, name, host)
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NodeProof) Reset() {
@@ -1562,6 +1572,13 @@ func (x *NodeProof) GetChain() [][]byte {
 func (x *NodeProof) GetSvidSignature() []byte {
 	if x != nil {
 		return x.SvidSignature
+	}
+	return nil
+}
+
+func (x *NodeProof) GetAddressSignature() []byte {
+	if x != nil {
+		return x.AddressSignature
 	}
 	return nil
 }
@@ -13004,13 +13021,14 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"ledgerHead\x12\"\n" +
 	"\rasked_unix_ms\x18\x05 \x01(\x03R\vaskedUnixMs\x12\x1c\n" +
 	"\tsignature\x18\x06 \x01(\fR\tsignature\x12\x14\n" +
-	"\x05chain\x18\a \x03(\fR\x05chain\"\xc1\x01\n" +
+	"\x05chain\x18\a \x03(\fR\x05chain\"\xee\x01\n" +
 	"\x0fRegisterRequest\x12\"\n" +
 	"\x04node\x18\x01 \x01(\v2\x0e.swarm.v1.NodeR\x04node\x12&\n" +
 	"\x0fnode_public_key\x18\x02 \x01(\fR\rnodePublicKey\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12%\n" +
 	"\x0enode_signature\x18\x04 \x01(\fR\rnodeSignature\x12%\n" +
-	"\x0esvid_signature\x18\x05 \x01(\fR\rsvidSignature\"e\n" +
+	"\x0esvid_signature\x18\x05 \x01(\fR\rsvidSignature\x12+\n" +
+	"\x11address_signature\x18\x06 \x01(\fR\x10addressSignature\"e\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12 \n" +
@@ -13018,11 +13036,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x10GetProofsRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"@\n" +
 	"\x11GetProofsResponse\x12+\n" +
-	"\x06proofs\x18\x01 \x03(\v2\x13.swarm.v1.NodeProofR\x06proofs\"\\\n" +
+	"\x06proofs\x18\x01 \x03(\v2\x13.swarm.v1.NodeProofR\x06proofs\"\x89\x01\n" +
 	"\tNodeProof\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05chain\x18\x02 \x03(\fR\x05chain\x12%\n" +
-	"\x0esvid_signature\x18\x03 \x01(\fR\rsvidSignature\"*\n" +
+	"\x0esvid_signature\x18\x03 \x01(\fR\rsvidSignature\x12+\n" +
+	"\x11address_signature\x18\x04 \x01(\fR\x10addressSignature\"*\n" +
 	"\x10LeaveNodeRequest\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x13\n" +
 	"\x11LeaveNodeResponse\"N\n" +
@@ -13973,7 +13992,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"StartProbe\x12\x1b.swarm.v1.StartProbeRequest\x1a\x1c.swarm.v1.StartProbeResponse\"\f\x82\xce\x18\b\n" +
 	"\x04swci \x01\x12O\n" +
 	"\bGetProbe\x12\x19.swarm.v1.GetProbeRequest\x1a\x1a.swarm.v1.GetProbeResponse\"\f\x82\xce\x18\b\n" +
-	"\x04swci \x012\xfb\x06\n" +
+	"\x04swci \x012\x81\a\n" +
 	"\vNodeService\x12^\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\"\x18\x82\xce\x18\x14\n" +
 	"\x02sl\n" +
@@ -13981,10 +14000,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swci\x18\x01 \x01\x12U\n" +
 	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\"\x12\x82\xce\x18\x0e\n" +
 	"\x02sl\n" +
-	"\x04swop\x18\x01 \x01\x12P\n" +
-	"\tGetProofs\x12\x1a.swarm.v1.GetProofsRequest\x1a\x1b.swarm.v1.GetProofsResponse\"\n" +
-	"\x82\xce\x18\x06\n" +
-	"\x02sl\x10\x01\x12e\n" +
+	"\x04swop\x18\x01 \x01\x12V\n" +
+	"\tGetProofs\x12\x1a.swarm.v1.GetProofsRequest\x1a\x1b.swarm.v1.GetProofsResponse\"\x10\x82\xce\x18\f\n" +
+	"\x02sl\n" +
+	"\x04swop\x10\x01\x12e\n" +
 	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
 	"\x02sl\n" +

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
@@ -54,10 +55,22 @@ func jobOf(j work.Job) (*jobfile.Job, *framework.World, error) {
 	switch own := int(j.Member); {
 	case rank != len(j.World):
 		return nil, nil, fmt.Errorf("job %s has %d members, and %d were placed: assign it anew", job.Name, rank, len(j.World))
+	case stranger(j) != "":
+		return nil, nil, fmt.Errorf("job %s: by what its SN says now, host %s has a member, for which nobody has signed: assign it anew", job.Name, stranger(j))
 	case own >= rank || j.World[own].Node != j.Node || j.World[own].Group != j.Group:
 		return nil, nil, fmt.Errorf("job %s: by what its SN says now, member %d is not of this host: assign it anew", job.Name, own)
 	}
 	return job, w, nil
+}
+
+// stranger is a host that has a member and was not signed for; empty: there is none.
+func stranger(j work.Job) string {
+	for _, p := range j.World {
+		if hosts := j.Assignment.Hosts; len(hosts) > 0 && !slices.Contains(hosts, p.Node) {
+			return p.Node
+		}
+	}
+	return ""
 }
 
 // memberOf is a job's member on this host.

@@ -96,6 +96,7 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 		"other group":   {func(j *work.Job) { j.World[2].Group = "g" }, "were not placed in the order"},
 		"other host":    {func(j *work.Job) { j.World[1].Node = "c" }, "member 1 is not of this host"},
 		"no member":     {func(j *work.Job) { j.Member = 3 }, "member 3 is not of this host"},
+		"unsigned host": {func(j *work.Job) { j.Assignment.Hosts = []string{"b", "c"} }, "host a has a member, for which nobody has signed"},
 		"not a job":     {func(j *work.Job) { j.Task.Definition = []byte("name: [") }, "task t: "},
 		"other's group": {func(j *work.Job) { j.Group = "g" }, "is not of this host"},
 	} {

@@ -366,7 +366,7 @@ type NodeServiceClient interface {
 	// Register commits (name, SPIFFE ID, node key) and returns the token for calls that speak for this node. Idempotent:
 	// the same key may register again at any time and gets a new token; another key is refused with NAME_TAKEN.
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
-	// GetProofs returns what nodes' own SVIDs have signed for their registrations, so that SLs can check them by themselves.
+	// GetProofs returns what nodes' own SVIDs have signed for their registrations, so that SLs and hosts can check them by themselves.
 	GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
@@ -534,7 +534,7 @@ type NodeServiceHandler interface {
 	// Register commits (name, SPIFFE ID, node key) and returns the token for calls that speak for this node. Idempotent:
 	// the same key may register again at any time and gets a new token; another key is refused with NAME_TAKEN.
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
-	// GetProofs returns what nodes' own SVIDs have signed for their registrations, so that SLs can check them by themselves.
+	// GetProofs returns what nodes' own SVIDs have signed for their registrations, so that SLs and hosts can check them by themselves.
 	GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
