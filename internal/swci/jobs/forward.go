@@ -74,7 +74,7 @@ func (f Forward) one(ctx context.Context, c net.Conn) error {
 	if err != nil {
 		_ = c.Close()
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // whoever began it has had enough
 		}
 		return err
 	}

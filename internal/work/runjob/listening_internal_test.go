@@ -24,8 +24,10 @@ const sockets = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->w
 func TestSockets(t *testing.T) {
 	got := socketsIn(strings.NewReader(sockets), 0x2253)
 	want := []socket{
-		{netip.MustParseAddrPort("127.0.0.1:8787"), "101"}, {netip.MustParseAddrPort("0.0.0.0:8787"), "102"},
-		{netip.MustParseAddrPort("[::1]:8787"), "105"}, {netip.MustParseAddrPort("10.0.0.11:8787"), "106"},
+		{netip.MustParseAddrPort("127.0.0.1:8787"), "101"},
+		{netip.MustParseAddrPort("0.0.0.0:8787"), "102"},
+		{netip.MustParseAddrPort("[::1]:8787"), "105"},
+		{netip.MustParseAddrPort("10.0.0.11:8787"), "106"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
