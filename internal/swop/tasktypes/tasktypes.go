@@ -113,7 +113,7 @@ func (t *Config) jobs(given swop.Given) work.Type {
 
 func (t *Config) jobsInContainers(given swop.Given) work.Type {
 	w := &runjob.Watch{Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Engine: t.getenv("DOCKER_HOST"), Node: t.Name, Scope: engine.Scope(t.getenv), Log: t.Log}
-	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Secrets: t.Secrets, Left: given.Left, GPUs: taskenv.GPUs(t.Getenv), Watch: w, Log: t.Log}
+	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left}, GPUs: taskenv.GPUs(t.Getenv), Watch: w, Log: t.Log}
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: c, Image: c.Image, Lease: w.Lease}
 }
 

@@ -29,7 +29,7 @@ func (c *Containers) leaves(s *container.Spec, j work.Job, job *jobfile.Job) err
 	if s.User != "" {
 		uid, gid = numbers(s.User)
 	}
-	dir, err := makeLeft(c.Left, j, job, uid, gid)
+	dir, err := makeLeft(c.Goods.Left, j, job, uid, gid)
 	if dir != "" {
 		s.Mounts = append(s.Mounts, dir+":"+job.Artifacts.Dir)
 	}

@@ -84,7 +84,7 @@ func TestArtifactsOfContainers(t *testing.T) {
 	jobs := l.jobs(1, python("import os", "assert os.environ['SWARM_ARTIFACTS'] == '/opt/ml/out'", "open('/opt/ml/out/model', 'w').write('weights')"),
 		"image: "+engine.ImagePYT, "artifacts: {dir: /opt/ml/out}", "command: train.py")
 	c := l.containers()
-	c.Left = storeIn(l.dir)
+	c.Goods.Left = storeIn(l.dir)
 	l.start(c, jobs)
 	for _, f := range l.until(c, 1, task.Exited) {
 		if f.Code != 0 {
@@ -92,7 +92,7 @@ func TestArtifactsOfContainers(t *testing.T) {
 		}
 	}
 	l.clean(c, jobs)
-	if d := cmp.Diff(map[string]string{"node/0/model": "weights"}, left(t, c.Left, "7")); d != "" {
+	if d := cmp.Diff(map[string]string{"node/0/model": "weights"}, left(t, c.Goods.Left, "7")); d != "" {
 		t.Error(d)
 	}
 }

@@ -37,6 +37,12 @@ const (
 	oracleFile = "job_run_cluster_metadata.json"
 )
 
+// Goods are what a host gives to members and takes of them.
+type Goods struct {
+	Secrets secret.Dir
+	Left    *artifacts.Store // their artifacts
+}
+
 // Containers runs members as containers. What has become of them the engine tells, which has all of a member by its labels.
 type Containers struct {
 	Node  string // the host's name in the swarm
@@ -46,12 +52,11 @@ type Containers struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	Paths  hostpaths.Resolver // of the engine's host
 	// Limits are what members of one epoch may take of this host together.
-	Limits  policy.Limits
-	GPUs    []string   // of the engine's host, as it names them
-	Secrets secret.Dir // of this host
-	Left    *artifacts.Store
-	Watch   *Watch
-	Log     *slog.Logger
+	Limits policy.Limits
+	GPUs   []string // of the engine's host, as it names them
+	Goods  Goods
+	Watch  *Watch
+	Log    *slog.Logger
 
 	making sync.Mutex // of networks: one at a time
 	giving sync.Mutex // of GPUs: likewise
@@ -152,7 +157,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	}
 	var secrets []jobfile.File
 	if err == nil {
-		secrets, err = files(c.Secrets, m.group.Secrets)
+		secrets, err = files(c.Goods.Secrets, m.group.Secrets)
 	}
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
@@ -219,7 +224,7 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 		s.Env = append(s.Env, v.Name+"="+v.Value)
 	}
 	for _, name := range asEnv(m.group.Secrets) {
-		value, err := c.Secrets.Variable(name)
+		value, err := c.Goods.Secrets.Variable(name)
 		if err != nil {
 			return s, err
 		}

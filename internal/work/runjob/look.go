@@ -221,7 +221,7 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 	if err := c.stopped(ctx, e, l); err != nil {
 		return err
 	}
-	keepLeft(c.Left, l, c.Log) // before its container goes, by which it is found again
+	keepLeft(c.Goods.Left, l, c.Log) // before its container goes, by which it is found again
 	if err := c.remove(ctx, e, l); err != nil {
 		return err
 	}

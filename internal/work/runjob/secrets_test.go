@@ -105,7 +105,7 @@ func TestSecretsOfContainers(t *testing.T) {
 	enginetest.NeedImage(t, l.e, engine.ImagePYT, "scripts/images pyt")
 	jobs := l.jobs(1, python(told...), "image: "+engine.ImagePYT, "command: train.py", asksForSecrets)
 	c := l.containers()
-	c.Secrets = secrets(t)
+	c.Goods.Secrets = secrets(t)
 	l.start(c, jobs)
 	for _, f := range l.until(c, 1, task.Exited) {
 		if f.Code != 0 {
@@ -116,7 +116,7 @@ func TestSecretsOfContainers(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	l.clean(c, jobs)
-	c.Secrets = ""
+	c.Goods.Secrets = ""
 	if err := c.Prepare(t.Context(), jobs[0]); err == nil || !strings.Contains(err.Error(), `this host has no secret "KEY": its owner starts it with --secrets-dir`) {
 		t.Error(err)
 	}
