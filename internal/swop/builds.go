@@ -79,13 +79,10 @@ func fetching(r policy.Request, b taskfile.MakeSwarmUserContent) ([]policy.Reque
 	return all, nil
 }
 
-// decide is judged, unless a task could not be read.
-func (o Owner) decide(all []policy.Request, err error) consent.Verdict {
+// unreadable is the verdict on a task whose definition can't be read, or that its host can't carry out.
+func unreadable(err error) consent.Verdict {
 	if unfit, is := errors.AsType[*unfit](err); is {
 		return consent.Verdict{Decision: consent.Refused, Sentence: unfit.Error()}
 	}
-	if err != nil {
-		return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
-	}
-	return o.judged(all...)
+	return consent.Verdict{Decision: consent.Refused, Sentence: "its definition can't be read: " + err.Error()}
 }

@@ -41,11 +41,11 @@ func foldersOf(w *framework.World) (all []policy.Folder) {
 func (o Owner) lends(ctx context.Context, t *task.Task) (g work.Grant, v consent.Verdict) {
 	job, err := jobfile.Decode(t.Definition)
 	if err != nil {
-		return g, o.decide(nil, err)
+		return g, unreadable(err)
 	}
 	w, err := framework.WorldOf(job)
 	if err != nil {
-		return g, o.decide(nil, err)
+		return g, unreadable(err)
 	}
 	g.Folders, v = o.lent(ctx, o.Paths, foldersOf(w))
 	return g, v

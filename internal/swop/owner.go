@@ -51,7 +51,7 @@ func (o Owner) Words() string {
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
 	asked, err := o.asked(by, h, t)
 	if err != nil {
-		return o.decide(nil, err)
+		return unreadable(err)
 	}
 	if image != nil {
 		asked.image(image.Each(), false)
@@ -67,7 +67,7 @@ func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Ta
 func (o Owner) Hopes(by string, h *task.Hosted, t *task.Task) consent.Verdict {
 	asked, err := o.asked(by, h, t)
 	if err != nil {
-		return o.decide(nil, err)
+		return unreadable(err)
 	}
 	if asked.images {
 		asked.image(asked.hoped(), true)

@@ -130,7 +130,7 @@ func (o Owner) Grant(ctx context.Context, t *task.Task) (g work.Grant, v consent
 	}
 	body, err := taskfile.ReadBody(t.Type, t.Definition)
 	if err != nil {
-		return g, o.decide(nil, err)
+		return g, unreadable(err)
 	}
 	run, _ := body.(taskfile.RunSwarm)
 	for _, v := range volumesOf(body, t.Outcome) {

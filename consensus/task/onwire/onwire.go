@@ -92,17 +92,24 @@ func Asked(m *swarmv1.AssignTaskRequest) task.Request {
 	}
 }
 
-// JobTerms reads what a job is asked to be beside that, of a request or of an assignment.
-func JobTerms(m interface {
+// terms are those of a job, in a request and in an assignment.
+type terms interface {
+	ends
+	GetTogether() bool
+	GetBeside() string
+}
+
+// ends are those that say when a job ends.
+type ends interface {
 	GetDone() string
 	GetReadyMs() int64
 	GetLivesMs() int64
-	GetTogether() bool
 	GetGraceMs() int64
 	GetStops() bool
-	GetBeside() string
-},
-) task.JobTerms {
+}
+
+// JobTerms reads what a job is asked to be beside that.
+func JobTerms(m terms) task.JobTerms {
 	return task.JobTerms{Done: m.GetDone(), ReadyMS: m.GetReadyMs(), LivesMS: m.GetLivesMs(), Together: m.GetTogether(), GraceMS: m.GetGraceMs(), Stops: m.GetStops(), Beside: m.GetBeside()}
 }
 

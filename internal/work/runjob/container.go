@@ -166,7 +166,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 	}
-	return work.OfEngine(fill(ctx, e, id, spec.User, job.Source, nodes, secrets))
+	return work.OfEngine(fill(ctx, e, id, spec.User, filling{job.Source, secrets, nodes}))
 }
 
 // imageOf is the image of a group.

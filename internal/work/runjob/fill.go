@@ -17,18 +17,23 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// fill puts a job's source, the file that names all members, and secrets into a container that was not started: whole, before anything reads them.
-// They are the program's own.
-func fill(ctx context.Context, e *engine.Engine, id, user string, source []jobfile.File, nodes []byte, secrets []jobfile.File) error {
+// filling is what a member's container has before it starts.
+type filling struct {
+	source, secrets []jobfile.File
+	nodes           []byte // the file that names all members
+}
+
+// fill puts that into a container that was not started: whole, before anything reads it. It is the program's own.
+func fill(ctx context.Context, e *engine.Engine, id, user string, with filling) error {
 	for _, part := range []struct {
 		dir   string
 		files []jobfile.File
 		empty []string // folders
 		mode  func(jobfile.File) fs.FileMode
 	}{
-		{runDir, append(beneath(sourceDir, source), jobfile.File{Path: metadataFile, Data: nodes}), []string{sourceDir}, modeOf},
-		{oracleDir, []jobfile.File{{Path: oracleFile, Data: nodes}}, nil, modeOf},
-		{runDir, beneath(secretsDir, secrets), nil, secretMode},
+		{runDir, append(beneath(sourceDir, with.source), jobfile.File{Path: metadataFile, Data: with.nodes}), []string{sourceDir}, modeOf},
+		{oracleDir, []jobfile.File{{Path: oracleFile, Data: with.nodes}}, nil, modeOf},
+		{runDir, beneath(secretsDir, with.secrets), nil, secretMode},
 	} {
 		if len(part.files) == 0 {
 			continue
