@@ -300,8 +300,8 @@ func TestRunJobRefuses(t *testing.T) {
 	}{
 		{file: "name: x\n", want: "group node has neither a command", code: exit.Failed},
 		{file: "name: x\ncommand: a.py\nnetwork: host\ngroups: [{name: a, hosts: [h-0]}, {name: b, hosts: [h-1]}]\n", want: "no host may have members of all groups", code: exit.Failed},
-		{file: "name: x\ncommand: a.py\nhosts: [h-O]\n", want: "run job x: the job is for host h-O, and no SWOP of the swarm is called so", code: exit.NotFound},
-		{file: "name: x\ncommand: a.py\nhosts: [h-1]\n", warns: "swarmctl: host h-1 does not take tasks now: nothing is placed there before it is back\n"},
+		{file: "name: x\ncommand: python3 -m a\nhosts: [h-O]\n", want: "run job x: the job is for host h-O, and no SWOP of the swarm is called so", code: exit.NotFound},
+		{file: "name: x\ncommand: python3 -m a\nhosts: [h-1]\n", warns: "swarmctl: host h-1 does not take tasks now: nothing is placed there before it is back\n"},
 		{file: "name: x\nimage: i:1\nhosts: [h-0]\n", warns: "swarmctl: host h-0 takes no jobs in containers: its SWOP has another --ml-runtime than docker, or is of an older version\n"},
 		{file: aJob, options: "--expires 200h", want: "--expires 200h0m0s is not valid", code: exit.Usage},
 	} {
