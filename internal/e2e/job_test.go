@@ -83,8 +83,8 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.says(0, "get job status alone", "end         member_failed", "exited  -      2 ")
 	w.says(6, "cancel job alone", "it has ended already")
 	w.endsOtherwise()
-	w.endsInTime()
 	w.endsByAFile()
+	w.endsInTime()
 	stop()
 }
 
@@ -140,9 +140,6 @@ func (w *swarm) endsByAFile() {
 	w.says(0, "run job -f "+file, "/node/0: all are here", "/node/2: all are here", "job stops succeeded")
 	w.says(0, "get job status stops", "end         stop_file", "stopped")
 	w.says(1, "run job -f "+w.written("lost", "work_dir: none\n", "print(1)\n"), `it asks for volume "none", and this host has none of that name; add none: {path: /PATH, use: runs} to folders`, "job lost failed: ")
-	w.says(0, "get ledger --out "+w.Path("ledger"))
-	w.says(0, "get bundle --out "+w.Path("founding.pem"))
-	w.says(0, "verify ledger "+w.Path("ledger")+" --bundle "+w.Path("founding.pem"))
 }
 
 // fetched holds what members of a job have left in their file epoch, by HOST/GROUP/RANK.
