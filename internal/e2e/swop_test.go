@@ -156,7 +156,7 @@ func (w *swarm) logs(task string, direct map[*e2etest.Proc]bool) {
 	}
 	for p, want := range direct {
 		p.Sees("a log is handed out by=spiffe://swarm.learning/swarm/swci assignment=")
-		if got := strings.Contains(p.Output(), "follow=false direct=true"); got != want {
+		if got := strings.Contains(p.Output(), "follow=false artifacts=false direct=true"); got != want {
 			w.T.Errorf("directly: %v, want %v:\n%s", got, want, p.Output())
 		}
 	}
