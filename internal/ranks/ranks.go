@@ -46,8 +46,8 @@ type Host struct {
 const (
 	// look is how often the swarm is asked how the other ranks are.
 	look = time.Second
-	// parting is for how long the cause is looked for when rank 0 has failed: the others end of it, or it of them.
-	parting = 3 * time.Second
+	// parting is for how long the cause is looked for when rank 0 has failed: the others end of it, or it of them. A busy host takes a while to say so.
+	parting = 15 * time.Second
 	// leaving bounds what is asked of the swarm by a node that stops.
 	leaving = 10 * time.Second
 )
@@ -139,7 +139,9 @@ func (s *supervised) epoch(ctx context.Context, n int) (exit launch.Exit, again 
 	}
 	s.Log.Info("the other ranks are asked for", "ranks", s.Program.Ranks, "hosts", strings.Join(a.GetHosts(), " "), "assignment", a.GetId(), "rank_0", fmt.Sprintf("%s:%d", s.Address, port.number))
 	exit, again = s.beside(ctx, x, a)
-	s.over(ctx, a.GetId(), exit)
+	if a = s.over(ctx, a.GetId(), exit); again && a.GetEnd() == string(task.EndCancelled) {
+		exit, again = endOf(a) // rank 0 failed of it before that was known here
+	}
 	return exit, again
 }
 
@@ -203,6 +205,7 @@ func (s *supervised) ofRankZero(ctx context.Context, a *swarmv1.Assignment, own 
 		return own, own.ExitCode != 0
 	}
 	exit, again = endOf(a)
+	exit.Reason += fmt.Sprintf(", and rank 0 with exit code %d", own.ExitCode) // which was first the two hosts' clocks don't say
 	exit.Tail = own.Tail
 	return exit, again
 }
@@ -210,12 +213,21 @@ func (s *supervised) ofRankZero(ctx context.Context, a *swarmv1.Assignment, own 
 // endOf is the end of ranks by that of their job, and whether they may be started again.
 func endOf(a *swarmv1.Assignment) (exit launch.Exit, again bool) {
 	again = slices.Contains([]string{string(task.EndMemberFailed), string(task.EndHostLost)}, a.GetEnd())
-	for _, m := range a.GetMembers() {
-		if m.GetState() == string(task.Exited) && m.GetCode() > 0 && m.GetCode() < 256 && again {
-			return launch.Exit{ExitCode: int(m.GetCode()), Reason: fmt.Sprintf("rank %d on host %s ended with exit code %d", m.GetIndex()+1, m.GetNode(), m.GetCode())}, true
-		}
+	if m := firstOf(a); m.GetState() == string(task.Exited) && m.GetCode() > 0 && m.GetCode() < 256 && again {
+		return launch.Exit{ExitCode: int(m.GetCode()), Reason: fmt.Sprintf("rank %d on host %s ended with exit code %d", m.GetIndex()+1, m.GetNode(), m.GetCode())}, true
 	}
 	return withWords("the other ranks: %s: %s", a.GetVerdict(), a.GetReason()), again
+}
+
+// firstOf is the rank that has failed, or whose host was lost, before the others did: they may have failed of it. Nil: none.
+func firstOf(a *swarmv1.Assignment) (first *swarmv1.AssignmentMember) {
+	for _, m := range a.GetMembers() {
+		failed := m.GetState() == string(task.Exited) && m.GetCode() != 0 || m.GetState() == string(task.Lost)
+		if failed && (first == nil || m.GetChangedUnixMs() < first.GetChangedUnixMs()) {
+			first = m
+		}
+	}
+	return first
 }
 
 // on are the hosts of ranks.
@@ -251,8 +263,9 @@ func (s *supervised) await(ctx context.Context, a *swarmv1.Assignment, ok func(*
 	return a, nil
 }
 
-// over ends what is left of ranks. Unless ctx has ended it waits until nothing is.
-func (s *supervised) over(ctx context.Context, id string, exit launch.Exit) {
+// over ends what is left of ranks. Unless ctx has ended it waits until nothing is. It returns how they ended if they had before; nil: they did not, or
+// nobody knows.
+func (s *supervised) over(ctx context.Context, id string, exit launch.Exit) (ended *swarmv1.Assignment) {
 	why := "rank 0: " + exit.String()
 	switch {
 	case ctx.Err() != nil:
@@ -260,15 +273,20 @@ func (s *supervised) over(ctx context.Context, id string, exit launch.Exit) {
 	case exit.ExitCode == 0:
 		why = "rank 0 is done"
 	}
+	why = state.ClipWords(why, task.MaxText)
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
 	defer cancel()
-	a, err := s.api.CancelAssignment(asking, id, state.ClipWords(why, task.MaxText))
+	a, err := s.api.CancelAssignment(asking, id, why)
+	if a.GetReason() != why {
+		ended = a
+	}
 	if err == nil && ctx.Err() == nil && exit.ExitCode != 0 {
 		_, err = s.await(ctx, a, isOver)
 	}
 	if err != nil && ctx.Err() == nil && client.Reason(err) != state.ReasonTaskUnknown {
 		s.Log.Warn("could not end the other ranks; their hosts do when this node is not heard", "err", err)
 	}
+	return ended
 }
 
 // clear ends what a run of this node before has left.

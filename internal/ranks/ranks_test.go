@@ -26,6 +26,9 @@ type swarm struct {
 	nodes []*swarmv1.Node
 	// fate is what becomes of the n-th run, from 0 on, when it has run for a second; empty: it runs on.
 	fate func(n int) (end, reason string)
+	// ends is how the first run has ended before rank 0 does, which looks show from then on alone; nil: it has not.
+	ends *swarmv1.Assignment
+	then time.Time
 
 	mu     sync.Mutex
 	bodies map[string]string // of tasks
@@ -104,6 +107,7 @@ func (s *swarm) CancelAssignment(_ context.Context, id, reason string) (*swarmv1
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.find(id)
+	s.end(a)
 	if a.GetVerdict() == "" {
 		a.Verdict, a.End, a.Reason, a.Phase = "cancelled", "cancelled", reason, "ending"
 	}
@@ -116,6 +120,9 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 	defer s.mu.Unlock()
 	a := s.find(id)
 	s.looks[id]++
+	if time.Now().After(s.then) {
+		s.end(a)
+	}
 	var n int
 	_, _ = fmt.Sscan(id, &n)
 	switch end, reason := s.fate(n - 1); {
@@ -132,6 +139,13 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 		a.Members = []*swarmv1.AssignmentMember{{Index: 1, Node: "h-2", State: "exited", Code: 3}}
 	}
 	return a, nil
+}
+
+// end has the first run end as it is to.
+func (s *swarm) end(a *swarmv1.Assignment) {
+	if e := s.ends; e != nil && a.GetId() == "1" && a.GetVerdict() == "" {
+		a.Verdict, a.End, a.Reason, a.Phase, a.Members = e.GetVerdict(), e.GetEnd(), e.GetReason(), "ending", e.GetMembers()
+	}
 }
 
 func (s *swarm) find(id string) *swarmv1.Assignment {
@@ -235,6 +249,45 @@ func TestRanks(t *testing.T) {
 					if !slices.Contains(env, "RANK=0") || !slices.Contains(env, "WORLD_SIZE=3") || !slices.Contains(env, fmt.Sprintf("SWARM_EPOCH=%d", n)) || !slices.Contains(env, "MASTER_ADDR=10.0.0.9") {
 						t.Errorf("start %d has %q", n, env)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestTheCauseIsLookedFor: rank 0 fails of what the swarm says only later.
+func TestTheCauseIsLookedFor(t *testing.T) {
+	member := func(index uint32, state string, code int32, at int64) *swarmv1.AssignmentMember {
+		return &swarmv1.AssignmentMember{Index: index, Node: fmt.Sprintf("h-%d", index), State: state, Code: code, ChangedUnixMs: at}
+	}
+	failed := func(members ...*swarmv1.AssignmentMember) *swarmv1.Assignment {
+		return &swarmv1.Assignment{Verdict: "failed", End: "member_failed", Reason: "words", Members: members}
+	}
+	for _, tt := range []struct {
+		name  string
+		after time.Duration // rank 0 has failed the swarm says so
+		says  *swarmv1.Assignment
+		want  string
+		runs  int
+	}{
+		{"who failed first", 0, failed(member(0, "exited", 1, 30), member(1, "exited", 137, 20), member(2, "stopped", 0, 10)), "exit code 137: rank 2 on host h-1 ended with exit code 137, and rank 0 with exit code 7", 2},
+		{"a host was lost first", 0, failed(member(0, "exited", 1, 30), member(1, "lost", 0, 20)), "exit code 1: the other ranks: failed: words, and rank 0 with exit code 7", 2},
+		{"a busy host says it late", 12 * time.Second, failed(member(0, "exited", 137, 30)), "exit code 137: rank 1 on host h-0 ended with exit code 137, and rank 0 with exit code 7", 2},
+		{"an operator's end is known late", 20 * time.Second, &swarmv1.Assignment{Verdict: "cancelled", End: "cancelled", Reason: "enough"}, "exit code 1: the other ranks: cancelled: enough", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			synctest.Test(t, func(t *testing.T) {
+				s := newSwarm()
+				s.ends, s.then = tt.says, time.Now().Add(11*time.Second+tt.after)
+				node := &sl{after: func(n int) (time.Duration, int) { return 8 * time.Second, 7 * (1 - n) }} // after two looks
+				exit := newRanks(1).Start(t.Context(), s, node.host()).Wait()
+				got := exit.String()
+				if len(node.failed) > 0 {
+					got = node.failed[0]
+				}
+				if got != tt.want || len(s.runs) != tt.runs {
+					t.Errorf("got %q, %d runs; want %q, %d", got, len(s.runs), tt.want, tt.runs)
 				}
 			})
 		})
