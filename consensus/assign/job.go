@@ -179,11 +179,15 @@ func endBy(m task.Member) task.End {
 	return task.EndMemberFailed
 }
 
-// bereft reports whether the SL is gone that runs rank 0 of a job itself: nobody needs the others any more.
+// bereft reports whether the SL is gone that runs rank 0 of a job itself: nobody needs the others any more. One that is silent for less than a host's lease
+// is not: it may be heard again, and its program runs on. This leader counts from its own beginning, as another's clock is another.
 func (d *decision) bereft(a *task.Assignment) bool {
 	if a.Beside == "" {
 		return false
 	}
 	n := d.in.View.Nodes[a.Beside]
-	return n == nil || !n.Live
+	if n == nil || n.Left() || d.in.View.Banned(n.PeerID) != nil {
+		return true
+	}
+	return !n.Live && d.nowMS()-max(n.LiveSinceMS, d.in.Since.UnixMilli()) >= task.SettleMS
 }

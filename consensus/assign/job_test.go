@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // job hands the job to all hosts: a main program, and workers for it.
@@ -450,4 +451,71 @@ func TestAJobBesideAnSL(t *testing.T) {
 			t.Errorf("beside one that is gone: %+v", a)
 		}
 	})
+}
+
+// TestAnSLIsSilent: its ranks go on when it is heard again before a host's lease would be over, also after a change of leaders, and end after that.
+func TestAnSLIsSilent(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		silent time.Duration
+		change time.Duration // when there is another leader; 0: never
+		gone   bool
+	}{
+		{"for 6 seconds", 6 * time.Second, 0, false},
+		{"for a minute", time.Minute, 0, false},
+		{"for longer", 80 * time.Second, 0, true},
+		{"for longer, but the leader is new", 80 * time.Second, 60 * time.Second, false},
+		{"for much longer", 150 * time.Second, 60 * time.Second, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inSwarm(t, 2, func(s *swarm) {
+				sl := &host{swarm: s, name: "sl-1", rng: s.hosts[0].rng, up: true, linked: true, heard: time.Now(), has: map[key]*program{}}
+				s.do(state.RegisterNode{Node: state.Node{Name: sl.name, Role: naming.RoleSL, PeerID: "key-sl-1"}, TokenHash: strings.Repeat("2", 64), AtMS: time.Now().UnixMilli()})
+				hosts := s.hosts
+				s.hosts = append(s.hosts, sl)
+				for _, h := range hosts {
+					h.fate = hang
+				}
+				s.job("7", 1, func(q *task.Request) { q.Beside, q.Hosts = "sl-1", []string{hosts[0].name, hosts[1].name} })
+				s.run(20 * time.Second)
+				sl.linked = false
+				s.run(tt.change)
+				if tt.change > 0 {
+					s.lead(1)
+				}
+				s.run(tt.silent - tt.change)
+				sl.linked = true
+				s.run(10 * time.Second)
+				a := s.assignment("7")
+				if gone := a.Verdict != ""; gone != tt.gone || gone != (a.Reason == "SL sl-1, which runs rank 0, is gone") || !gone && a.Phase != task.Running {
+					t.Errorf("phase %s, %s: %q", a.Phase, a.End, a.Reason)
+				}
+				s.do(state.CancelAssignment{Assignment: "7", AtMS: time.Now().UnixMilli()})
+				s.over("7", 3*time.Minute)
+			})
+		})
+	}
+}
+
+// TestAnSLLeaves: its ranks end at once when it says that it goes, or is banned.
+func TestAnSLLeaves(t *testing.T) {
+	for name, goes := range map[string]state.Command{
+		"it leaves":    state.LeaveNode{Node: "sl-1", TokenHash: strings.Repeat("2", 64), Reason: "stopped", AtMS: 1},
+		"it is banned": state.BanNode{PeerID: "key-sl-1", Reason: "no", By: operator, AtMS: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSwarm(t, 1, func(s *swarm) {
+				s.do(state.RegisterNode{Node: state.Node{Name: "sl-1", Role: naming.RoleSL, PeerID: "key-sl-1"}, TokenHash: strings.Repeat("2", 64), AtMS: time.Now().UnixMilli()})
+				s.hosts[0].fate = hang
+				s.job("7", 0, func(q *task.Request) { q.Beside = "sl-1"; q.Groups = q.Groups[:1] })
+				s.run(3 * time.Second)
+				s.do(goes)
+				s.run(2 * time.Second)
+				if a := s.assignment("7"); a.End != task.EndHostLost {
+					t.Errorf("phase %s, %s: %q", a.Phase, a.End, a.Reason)
+				}
+				s.over("7", time.Minute)
+			})
+		})
+	}
 }
