@@ -3,6 +3,7 @@ package ranks_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -29,6 +30,8 @@ type swarm struct {
 	// ends is how the first run has ended before rank 0 does, which looks show from then on alone; nil: it has not.
 	ends *swarmv1.Assignment
 	then time.Time
+	// away is until when no SN answers, from when rank 0 has ended on.
+	away time.Time
 
 	mu     sync.Mutex
 	bodies map[string]string // of tasks
@@ -82,6 +85,9 @@ func (s *swarm) DeleteTask(_ context.Context, name string, _ bool) error {
 func (s *swarm) ListTasks(context.Context) (all []*swarmv1.Task, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.answers(); err != nil {
+		return nil, err
+	}
 	for name := range maps.Keys(s.bodies) {
 		all = append(all, &swarmv1.Task{Name: name, Type: "RUN_JOB", By: "spiffe://a.example/swarm/sl/sl-1"})
 	}
@@ -106,6 +112,9 @@ func (s *swarm) AssignTask(_ context.Context, req *swarmv1.AssignTaskRequest) (*
 func (s *swarm) CancelAssignment(_ context.Context, id, reason string) (*swarmv1.Assignment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.answers(); err != nil {
+		return nil, err
+	}
 	a := s.find(id)
 	s.end(a)
 	if a.GetVerdict() == "" {
@@ -118,6 +127,9 @@ func (s *swarm) CancelAssignment(_ context.Context, id, reason string) (*swarmv1
 func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.answers(); err != nil {
+		return nil, err
+	}
 	a := s.find(id)
 	s.looks[id]++
 	if time.Now().After(s.then) {
@@ -139,6 +151,14 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 		a.Members = []*swarmv1.AssignmentMember{{Index: 1, Node: "h-2", State: "exited", Code: 3}}
 	}
 	return a, nil
+}
+
+// answers is an error while no SN does.
+func (s *swarm) answers() error {
+	if time.Now().Before(s.away) {
+		return errors.New("cannot reach SN")
+	}
+	return nil
 }
 
 // end has the first run end as it is to.
@@ -290,6 +310,34 @@ func TestTheCauseIsLookedFor(t *testing.T) {
 					t.Errorf("got %q, %d runs; want %q, %d", got, len(s.runs), tt.want, tt.runs)
 				}
 			})
+		})
+	}
+}
+
+// TestSNsAreAwayAtARestart: it waits for them, and no rank of the start before is left when all are started again; nothing waits once the node stops.
+func TestSNsAreAwayAtARestart(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, stops := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSwarm()
+			node := &sl{after: func(n int) (time.Duration, int) {
+				if n == 0 {
+					s.mu.Lock()
+					s.away = time.Now().Add(time.Minute)
+					s.mu.Unlock()
+				}
+				return 8 * time.Second, 7 * (1 - n)
+			}}
+			running := newRanks(1).Start(t.Context(), s, node.host())
+			runs, want := 2, "exit code 0"
+			if stops {
+				time.Sleep(40 * time.Second)
+				running.Stop(0)
+				runs, want = 1, "exit code 7"
+			}
+			if got := running.Wait().String(); got != want || len(s.runs) != runs || s.open > 1 {
+				t.Errorf("got %q after %d runs, %d at a time; want %q after %d", got, len(s.runs), s.open, want, runs)
+			}
 		})
 	}
 }
