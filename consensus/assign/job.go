@@ -15,7 +15,9 @@ import (
 func (d *decision) placeJob(a *task.Assignment) (places []task.Placement, lack string) {
 	var wants []want
 	for _, g := range a.Groups {
-		wants = append(wants, wantsOf(g)...)
+		for i := range g.Peers {
+			wants = append(wants, wantOf(g, i == 0))
+		}
 	}
 	rooms := d.rooms(a)
 	at, ok := fillRooms(rooms, wants, a.Together)
@@ -111,7 +113,7 @@ func lacked(r room, groups []task.Group) (why string) {
 		if larger(g.Needs, largest.Needs) < 0 {
 			largest = g
 		}
-		if first := wantsOf(g)[0]; !r.takes(first) {
+		if first := wantOf(g, true); !r.takes(first) {
 			return r.lacks(first)
 		}
 	}

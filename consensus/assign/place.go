@@ -20,29 +20,29 @@ type given struct {
 func givenBy(b *task.Board) map[string][]given {
 	by := map[string][]given{}
 	for _, id := range b.LiveIDs() {
-		a, begun := b.Assignments[id], map[string]bool{}
+		a := b.Assignments[id]
+		next := giver(a)
 		for _, m := range a.Members {
-			if !m.Cleaned {
-				by[m.Node] = append(by[m.Node], givenTo(a, m.Group, !begun[m.Group]))
+			if g := next(m.Group); !m.Cleaned {
+				by[m.Node] = append(by[m.Node], g)
 			}
-			begun[m.Group] = true
 		}
 	}
 	return by
 }
 
-// givenTo is what a member of an assignment is given, which may be the first of its group.
-func givenTo(a *task.Assignment, group string, first bool) given {
-	g := given{assignment: a.ID, modest: task.Modest(a)}
-	i := slices.IndexFunc(a.Groups, func(x task.Group) bool { return x.Name == group })
-	if i < 0 {
+// giver returns what says what the members of an assignment are given, by the group of the next one. There may be many of them: what is the same
+// for all is made once.
+func giver(a *task.Assignment) func(group string) given {
+	modest, begun := task.Modest(a), map[string]bool{}
+	return func(group string) given {
+		g := given{assignment: a.ID, modest: modest}
+		if i := slices.IndexFunc(a.Groups, func(x task.Group) bool { return x.Name == group }); i >= 0 {
+			g.want = wantOf(a.Groups[i], !begun[group])
+		}
+		begun[group] = true
 		return g
 	}
-	all := wantsOf(a.Groups[i])
-	if g.want = all[len(all)-1]; first {
-		g.want = all[0]
-	}
-	return g
 }
 
 // taken is the assignment that keeps another from a host; empty: none does. Of what is placed nothing of its own is left.
@@ -68,10 +68,9 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 	switch {
 	case lack == "":
 		m.Do, m.Members = task.Place, places
-		begun := map[string]bool{}
+		next := giver(a)
 		for _, p := range places {
-			d.given[p.Node] = append(d.given[p.Node], givenTo(a, p.Group, !begun[p.Group]))
-			begun[p.Group] = true
+			d.given[p.Node] = append(d.given[p.Node], next(p.Group))
 		}
 	case d.hopeless(a):
 		d.judge(a, m, task.EndRefused, "too few of the hosts that were named can take it: "+a.Wants)

@@ -30,13 +30,12 @@ type port struct {
 	assignment string
 }
 
-// wantsOf are what the members of a group take, in their order.
-func wantsOf(g task.Group) []want {
-	all := slices.Repeat([]want{{g.Needs, g.Ports}}, int(g.Peers))
-	if len(all) > 0 {
-		all[0].ports = slices.Concat(g.Ports, g.FirstPorts)
+// wantOf is what a member of a group takes, which may be the first of it.
+func wantOf(g task.Group, first bool) want {
+	if first && len(g.FirstPorts) > 0 {
+		return want{g.Needs, slices.Concat(g.Ports, g.FirstPorts)}
 	}
-	return all
+	return want{g.Needs, g.Ports}
 }
 
 // roomOf is the room of a host by its offer, of which nothing was given yet.

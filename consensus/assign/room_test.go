@@ -144,3 +144,20 @@ func TestLacks(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestGivenCostsLittle: the leader finds what hosts give at each look, so it makes nothing as large as a group for each member of it.
+func TestGivenCostsLittle(t *testing.T) {
+	g := task.Group{Name: "peers", Peers: task.MaxMembers, Needs: ledger.Needs{MilliCPU: 100}, Ports: []uint32{9000}, FirstPorts: []uint32{9001}}
+	a := &task.Assignment{Request: task.Request{ID: "7", Groups: []task.Group{g}}, Shares: true, Phase: task.Running}
+	for i := range task.MaxMembers {
+		a.Members = append(a.Members, task.Member{Node: fmt.Sprint("h-", i/task.MaxHosted), Group: g.Name, Peers: 1})
+	}
+	b := &task.Board{Assignments: map[string]*task.Assignment{a.ID: a}}
+	if n := testing.AllocsPerRun(5, func() { givenBy(b) }); n > task.MaxMembers/2 {
+		t.Errorf("%v allocations for %d members on %d hosts", n, task.MaxMembers, task.MaxMembers/task.MaxHosted)
+	}
+	by := givenBy(b)
+	if first, other := by["h-0"][0], by["h-0"][1]; len(first.ports) != 2 || len(other.ports) != 1 || !first.modest || first.needs != g.Needs {
+		t.Errorf("the first is given %+v, the second %+v", first, other)
+	}
+}
