@@ -115,6 +115,9 @@ func (r *Rules) Check(view *state.State, who, method string, m proto.Message) er
 	if id, err := identity.ParseIDString(who); err == nil && id.Role() == identity.RoleSL {
 		return checkSL(view, id, method, m)
 	}
+	if err := notBeside(m); err != nil {
+		return err
+	}
 	n, ok := r.needs[method]
 	if view.Rights == nil || !ok {
 		return nil

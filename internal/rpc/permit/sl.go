@@ -1,6 +1,7 @@
 package permit
 
 import (
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -52,7 +53,7 @@ func checkSL(view *state.State, who identity.ID, method string, m proto.Message)
 		switch {
 		case n == nil || n.Role != string(identity.RoleSL) || n.SPIFFEID != by:
 			return denied("it assigns jobs beside itself alone")
-		case b.Assignments[m.GetId()] == nil && hasRanks(b, n.Name):
+		case b.Assignments[m.GetId()] == nil && hasRanks(b, n.Name, by):
 			return denied("a job of it runs already")
 		}
 		return own(m.GetTask())
@@ -84,9 +85,21 @@ func shareOf(view *state.State, id string) (n int) {
 	return n
 }
 
-// hasRanks reports whether a job beside an SL is not over.
-func hasRanks(b *task.Board, sl string) bool {
-	return slices.ContainsFunc(b.LiveIDs(), func(id string) bool { return b.Assignments[id].Beside == sl })
+// hasRanks reports whether a job beside an SL, for which that one has asked, is not over.
+func hasRanks(b *task.Board, sl, by string) bool {
+	return slices.ContainsFunc(b.LiveIDs(), func(id string) bool { a := b.Assignments[id]; return a.Beside == sl && a.By == by })
+}
+
+// notBeside returns why nobody but an SL may have signed a request, or nil: that SL alone assigns jobs beside itself.
+func notBeside(m proto.Message) error {
+	if a, is := m.(*swarmv1.AssignTaskRequest); is && a.GetBeside() != "" {
+		return &state.Error{
+			Reason:  state.ReasonNoRight,
+			Message: fmt.Sprintf("SL %.64q alone may assign a job beside its own program", a.GetBeside()),
+			Remedy:  "start the ranks of that SL with run-sl --ranks, or sign the job without it",
+		}
+	}
+	return nil
 }
 
 func denied(why string) error {
