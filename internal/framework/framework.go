@@ -24,6 +24,13 @@ type Group struct {
 // Serves reports whether the group is to run until the others are done.
 func (g Group) Serves() bool { return g.Least == 0 }
 
+// SecretFiles reports whether members of a group have secrets as files.
+func (w *World) SecretFiles(group string) bool {
+	return slices.ContainsFunc(w.Groups, func(g Group) bool {
+		return g.Name == group && slices.ContainsFunc(g.Secrets, func(s jobfile.Secret) bool { return s.File })
+	})
+}
+
 // World is a job with its members, not placed yet.
 type World struct {
 	Groups   []Group // ranks count through them

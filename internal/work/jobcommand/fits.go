@@ -49,15 +49,20 @@ func standIn(w *framework.World) framework.Placement {
 	if first, is := w.Beside(); is {
 		p.Members = append(p.Members, first)
 	}
-	for range w.Size() {
-		x := framework.Place{Host: "host", Name: framework.NameOf(len(p.Members)), Address: "198.18.0.1", Artifacts: j.Artifacts.Dir}
-		if j.Network == jobfile.Host {
-			x.Interface = "eth0"
+	for _, g := range w.Groups {
+		for range g.Replicas {
+			x := framework.Place{Host: "host", Name: framework.NameOf(len(p.Members)), Address: "198.18.0.1", Artifacts: j.Artifacts.Dir}
+			if j.Network == jobfile.Host {
+				x.Interface = "eth0"
+			}
+			if j.WorkDir != "" {
+				x.WorkDir = "/work"
+			}
+			if w.SecretFiles(g.Name) {
+				x.Secrets = "/secrets"
+			}
+			p.Members = append(p.Members, x)
 		}
-		if j.WorkDir != "" {
-			x.WorkDir = "/work"
-		}
-		p.Members = append(p.Members, x)
 	}
 	return p
 }

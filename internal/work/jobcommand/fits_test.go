@@ -30,6 +30,8 @@ func TestFits(t *testing.T) {
 		{name: "what loads code", job: "command: p.py\nenv: {LD_PRELOAD: /x}", want: `its env sets "LD_PRELOAD"`},
 		{name: "a secret that loads code", job: "command: p.py\nsecrets: [LD_PRELOAD]", want: `its env sets "LD_PRELOAD"`},
 		{name: "a secret as a file", job: "command: p.py\nsecrets: [{name: LD_PRELOAD, as: file}]"},
+		{name: "where a secret's file is", job: "command: 'p.py ${SWARM_SECRETS}/KEY'\nsecrets: [{name: KEY, as: file}]"},
+		{name: "where it is, in a group without one", job: "groups: [{name: r, command: p.py, secrets: [{name: KEY, as: file}]}, {name: s, command: 'p.py ${SWARM_SECRETS}/KEY'}]", want: "group s: command has ${SWARM_SECRETS}, which nothing sets here"},
 		{name: "what loads code in a container", job: "image: i\nenv: {LD_PRELOAD: /x}", container: true},
 		{name: "GPUs", job: "image: i\nenv: {CUDA_VISIBLE_DEVICES: '0'}", container: true, want: "says which GPUs"},
 		{name: "a variable that nothing sets", job: "command: 'p.py ${TYPO}'", want: "command has ${TYPO}, which nothing sets here"},

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/work/secret"
 )
@@ -26,13 +25,6 @@ func asEnv(all []jobfile.Secret) (names []string) {
 		}
 	}
 	return names
-}
-
-// hasFiles reports whether members of a group have secrets as files.
-func hasFiles(w *framework.World, group string) bool {
-	return slices.ContainsFunc(w.Groups, func(g framework.Group) bool {
-		return g.Name == group && slices.ContainsFunc(g.Secrets, func(s jobfile.Secret) bool { return s.File })
-	})
 }
 
 // files are the secrets that a member has as files.

@@ -87,7 +87,7 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 		}
 		if rank == rankOf(j, world) {
 			x.Artifacts = g.artifacts
-			if hasFiles(w, p.Group) {
+			if w.SecretFiles(p.Group) {
 				x.Secrets = g.secrets
 			}
 		}
