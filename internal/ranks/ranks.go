@@ -174,17 +174,24 @@ func (s *supervised) beside(ctx context.Context, x *planned, a *swarmv1.Assignme
 	a, _ = s.await(watched, a, func(a *swarmv1.Assignment) bool {
 		return a.GetVerdict() != "" && a.GetVerdict() != string(task.Succeeded) || isOver(a)
 	})
-	if bad := a.GetVerdict() != "" && a.GetVerdict() != string(task.Succeeded); bad && ctx.Err() == nil {
-		stop() // without the others it trains no more
+	if bad := a.GetVerdict() != "" && a.GetVerdict() != string(task.Succeeded); bad && ctx.Err() == nil && !isDone(program) {
+		stop() // without the others it trains no more, also if it exits with 0 now
 		own := program.Wait()
-		if own.ExitCode == 0 {
-			return own, false
-		}
 		exit, again = endOf(a)
 		exit.Tail = own.Tail
 		return exit, again
 	}
 	return s.ofRankZero(ctx, a, program.Wait())
+}
+
+// isDone reports whether a program has ended by itself.
+func isDone(p Running) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // ofRankZero is what the end of rank 0's program means. One that was done needs no other rank any more, and one that failed may have done so as another did.

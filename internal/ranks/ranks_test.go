@@ -192,6 +192,7 @@ func (p *program) Stop(time.Duration)    {}
 // sl starts the programs of rank 0; the n-th ends as of says, or after an hour with 0.
 type sl struct {
 	after  func(n int) (time.Duration, int)
+	heeds  bool // a stopped program exits with 0, as one with a handler of its own
 	env    [][]string
 	failed []string
 }
@@ -209,7 +210,9 @@ func (s *sl) host() ranks.Host {
 				defer close(p.done)
 				select {
 				case <-ctx.Done():
-					p.exit.ExitCode = 143
+					if !s.heeds {
+						p.exit.ExitCode = 143
+					}
 				case <-time.After(d):
 					p.exit.ExitCode = code
 				}
@@ -340,6 +343,20 @@ func TestSNsAreAwayAtARestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRankZeroHeeds: a program that exits with 0 when it is ended was not done.
+func TestRankZeroHeeds(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		s, node := newSwarm(), &sl{heeds: true}
+		s.fate = func(n int) (string, string) { return []string{"member_failed", "entry_done"}[n], "x" }
+		node.after = func(int) (time.Duration, int) { return time.Minute, 0 }
+		exit := newRanks(1).Start(t.Context(), s, node.host()).Wait()
+		if got := exit.String(); got != "exit code 0" || len(s.runs) != 2 || len(node.failed) != 1 {
+			t.Errorf("got %q after %d runs, of which %q were told; want a second one", got, len(s.runs), node.failed)
+		}
+	})
 }
 
 // TestWhatIsSigned: the hosts that take such jobs, and a body that says where rank 0 is and takes the program's words as they are.
