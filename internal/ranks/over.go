@@ -1,0 +1,85 @@
+package ranks
+
+import (
+	"context"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/pause"
+)
+
+// over ends what is left of ranks. Unless ctx has ended or rank 0 is done it waits until nothing is, however long the swarm does not answer: a start must
+// not meet ranks of the one before. It returns how they ended if they had before; nil: they did not, or nobody knows.
+func (s *supervised) over(ctx context.Context, id string, exit launch.Exit) (ended *swarmv1.Assignment) {
+	why := "rank 0 is done"
+	if exit.ExitCode != 0 && ctx.Err() == nil {
+		why = state.ClipWords("rank 0: "+exit.String(), task.MaxText)
+		a, err := s.end(ctx, id, why)
+		if err == nil && a.GetReason() != why {
+			ended = a
+		}
+		if err == nil {
+			_, err = s.await(ctx, a, isOver)
+		}
+		if ctx.Err() == nil {
+			s.unended(err)
+			return ended
+		}
+	}
+	if ctx.Err() != nil {
+		why = "its SL stops"
+	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+	defer cancel()
+	if _, err := s.api.CancelAssignment(asking, id, why); ctx.Err() == nil {
+		s.unended(err)
+	}
+	return ended
+}
+
+// end ends an assignment, and asks for that until the swarm answers or ctx ends.
+func (s *supervised) end(ctx context.Context, id, why string) (a *swarmv1.Assignment, err error) {
+	for {
+		asking, cancel := context.WithTimeout(ctx, leaving)
+		a, err = s.api.CancelAssignment(asking, id, why)
+		cancel()
+		if reason := client.Reason(err); err == nil || reason == state.ReasonTaskUnknown || reason == state.ReasonNoRight {
+			return a, err
+		}
+		s.silent.Do(func() { s.Log.Warn("the swarm does not say how the other ranks are", "err", err) })
+		if pause.For(ctx, look) != nil {
+			return nil, err
+		}
+	}
+}
+
+// unended says that ranks could not be ended; an assignment that the swarm does not know has none.
+func (s *supervised) unended(err error) {
+	if err != nil && client.Reason(err) != state.ReasonTaskUnknown {
+		s.Log.Warn("could not end the other ranks; their hosts do when this node is not heard", "err", err)
+	}
+}
+
+// clear ends what a run of this node before has left.
+func (s *supervised) clear(ctx context.Context) error {
+	all, err := s.api.ListAssignments(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range all.GetAssignments() {
+		if a.GetBeside() != s.SL || isOver(a) {
+			continue
+		}
+		s.Log.Info("ending the ranks of this node's previous run", "assignment", a.GetId())
+		if a, err = s.api.CancelAssignment(ctx, a.GetId(), "its SL was started again"); err == nil {
+			_, err = s.await(ctx, a, isOver)
+		}
+		if err != nil && client.Reason(err) != state.ReasonTaskUnknown {
+			return err
+		}
+	}
+	return nil
+}
