@@ -53,6 +53,7 @@ type planned struct {
 	body    []byte
 	digest  string
 	request task.Request
+	avoid   []string // hosts that are not asked
 }
 
 // job is what the other ranks are when they are started for the n-th time.

@@ -74,6 +74,7 @@ type supervised struct {
 	done   chan struct{}
 	exit   launch.Exit // set before done is closed
 	silent sync.Once   // that the swarm does not answer is said once
+	avoid  []string    // hosts that have refused
 }
 
 // ID implements Running.
@@ -118,31 +119,69 @@ func (s *supervised) run(ctx context.Context) launch.Exit {
 	}
 }
 
-// epoch starts all ranks once, and returns how they ended, and whether that is a reason to start them again. Nothing of them is left then, unless ctx has
-// ended.
+// epoch starts all ranks once, on hosts that do not refuse, and returns how they ended, and whether that is a reason to start them again. Nothing of them is
+// left then, unless ctx has ended.
 func (s *supervised) epoch(ctx context.Context, n int) (exit launch.Exit, again bool) {
+	for {
+		var ended *swarmv1.Assignment
+		exit, again, ended = s.once(ctx, n)
+		refused := refusing(ended)
+		if len(refused) == 0 || ctx.Err() != nil {
+			return exit, again
+		}
+		s.avoid = append(s.avoid, refused...)
+		if len(s.willing(ended.GetHosts())) == 0 {
+			return exit, again
+		}
+		s.Log.Warn("hosts refuse ranks: the others are asked", "refused", strings.Join(refused, " "), "why", exit.Reason)
+	}
+}
+
+// willing are those of hosts that have not refused.
+func (s *supervised) willing(hosts []string) []string {
+	return slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return slices.Contains(s.avoid, h) })
+}
+
+// refusing are the hosts that have refused ranks, if that has ended them.
+func refusing(a *swarmv1.Assignment) (hosts []string) {
+	if a.GetEnd() != string(task.EndRefused) {
+		return nil
+	}
+	for _, m := range a.GetMembers() {
+		if m.GetState() == string(task.Refused) && !slices.Contains(hosts, m.GetNode()) {
+			hosts = append(hosts, m.GetNode())
+		}
+	}
+	return hosts
+}
+
+// once is epoch for the hosts that have not refused yet. ended is how the other ranks have, if this node did not end them.
+func (s *supervised) once(ctx context.Context, n int) (exit launch.Exit, again bool, ended *swarmv1.Assignment) {
 	port, err := takePort(ctx, s.Port)
 	if err != nil {
-		return withWords("%v", err), false
+		return withWords("%v", err), false, nil
 	}
 	defer port.release()
-	x, err := s.plan(port.number, n)
+	p := s.Program
+	p.Hosts = s.willing(p.Hosts)
+	x, err := p.plan(port.number, n)
 	if err == nil {
+		x.avoid = s.avoid
 		err = x.write(ctx, s.api)
 	}
 	if err != nil {
-		return withWords("make the job of the other ranks: %v", err), false
+		return withWords("make the job of the other ranks: %v", err), false, nil
 	}
 	a, err := x.assign(ctx, s.api, time.Now())
 	if err != nil {
-		return withWords("start the other ranks: %v", err), false
+		return withWords("start the other ranks: %v", err), false, nil
 	}
 	s.Log.Info("the other ranks are asked for", "ranks", s.Program.Ranks, "hosts", strings.Join(a.GetHosts(), " "), "assignment", a.GetId(), "rank_0", fmt.Sprintf("%s:%d", s.Address, port.number))
 	exit, again = s.beside(ctx, x, a)
-	if a = s.over(ctx, a.GetId(), exit); again && a.GetEnd() == string(task.EndCancelled) {
-		exit, again = endOf(a) // rank 0 failed of it before that was known here
+	if ended = s.over(ctx, a.GetId(), exit); again && ended.GetEnd() == string(task.EndCancelled) {
+		exit, again = endOf(ended) // rank 0 failed of it before that was known here
 	}
-	return exit, again
+	return exit, again, ended
 }
 
 // beside runs rank 0 beside the others, once these run.

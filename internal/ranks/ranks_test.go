@@ -141,7 +141,7 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 	case a.GetPhase() == "ending":
 		a.Phase = "over"
 	case s.looks[id] < 2 || a.GetVerdict() != "":
-	case s.looks[id] == 2:
+	case s.looks[id] == 2 && end != "refused":
 		a.Phase = "running"
 	case end != "":
 		a.Verdict, a.End, a.Reason, a.Phase = "failed", end, reason, "ending"
@@ -149,6 +149,9 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 			a.Verdict = "succeeded"
 		}
 		a.Members = []*swarmv1.AssignmentMember{{Index: 1, Node: "h-2", State: "exited", Code: 3}}
+		if end == "refused" {
+			a.Members = []*swarmv1.AssignmentMember{{Node: a.GetHosts()[0], State: "refused"}}
+		}
 	}
 	return a, nil
 }
@@ -248,7 +251,6 @@ func TestRanks(t *testing.T) {
 		{name: "a host is lost once", restarts: 1, fate: func(n int) (string, string) { return []string{"host_lost", "entry_done"}[min(n, 1)], "" }, want: "exit code 0", runs: 2},
 		{name: "rank 0 fails once", restarts: 1, after: func(n int) (time.Duration, int) { return 10 * time.Second, 1 - n }, want: "exit code 0", runs: 2},
 		{name: "rank 0 fails", after: func(int) (time.Duration, int) { return 10 * time.Second, 7 }, want: "exit code 7", runs: 1},
-		{name: "hosts refuse", restarts: 3, fate: func(int) (string, string) { return "refused", "no sentence allows it" }, want: "exit code 1: the other ranks: failed: no sentence allows it", runs: 1},
 		{name: "an operator cancels", restarts: 3, fate: func(int) (string, string) { return "cancelled", "enough" }, want: "exit code 1: the other ranks: failed: enough", runs: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -357,6 +359,48 @@ func TestRankZeroHeeds(t *testing.T) {
 			t.Errorf("got %q after %d runs, of which %q were told; want a second one", got, len(s.runs), node.failed)
 		}
 	})
+}
+
+// TestHostsRefuse: the others are asked, which is no restart, until none is left.
+func TestHostsRefuse(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		named  []string
+		refuse int // hosts that do
+		want   string
+		asked  []string
+	}{
+		{"one", nil, 1, "exit code 0", []string{"h-1 h-2", "h-2"}},
+		{"one that is named", []string{"h-1", "h-2"}, 1, "exit code 0", []string{"h-1 h-2", "h-2"}},
+		{"all", nil, 9, "exit code 1: the other ranks: failed: no sentence allows it", []string{"h-1 h-2", "h-2"}},
+		{"all that are named", []string{"h-1"}, 9, "exit code 1: the other ranks: failed: no sentence allows it", []string{"h-1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			synctest.Test(t, func(t *testing.T) {
+				s, node, r := newSwarm(), &sl{}, newRanks(0)
+				r.Hosts = tt.named
+				s.fate = func(n int) (string, string) {
+					if n < tt.refuse {
+						return "refused", "no sentence allows it"
+					}
+					return "entry_done", ""
+				}
+				exit := r.Start(t.Context(), s, node.host()).Wait()
+				var asked []string
+				for _, a := range s.runs {
+					asked = append(asked, strings.Join(a.GetHosts(), " "))
+				}
+				if got := exit.String(); got != tt.want || !slices.Equal(asked, tt.asked) || s.open > 1 || len(node.failed) > 0 {
+					t.Errorf("got %q, asked %q, %d at a time, told %q; want %q of %q", got, asked, s.open, node.failed, tt.want, tt.asked)
+				}
+				j, err := jobfile.Decode([]byte(s.bodies[s.runs[len(s.runs)-1].GetTask()]))
+				if last := tt.asked[len(tt.asked)-1]; err != nil || tt.named != nil && strings.Join(j.Groups[0].Hosts, " ") != last {
+					t.Errorf("the last job: %+v, %v; want it for %s", j, err, last)
+				}
+			})
+		})
+	}
 }
 
 // TestWhatIsSigned: the hosts that take such jobs, and a body that says where rank 0 is and takes the program's words as they are.

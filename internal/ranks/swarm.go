@@ -149,7 +149,7 @@ func (x *planned) hosts(ctx context.Context, api Swarm) (hosts []string, err err
 			continue
 		case named && !slices.Contains(x.request.Hosts, n.GetName()):
 			continue
-		case !named && (!n.GetLive() || n.GetOffer().GetJobs() != runtime):
+		case !named && (!n.GetLive() || n.GetOffer().GetJobs() != runtime || slices.Contains(x.avoid, n.GetName())):
 			continue
 		}
 		hosts = append(hosts, n.GetName())
