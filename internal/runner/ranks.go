@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch"
@@ -16,15 +18,31 @@ func (r *Runner) Join(api *client.Client) {
 	}
 }
 
+// unsaid leaves out of rank 0's variables the interfaces that the user has named: they were found by an address, and who names one knows better. The other
+// variables must be as the other ranks have them.
+func unsaid(env, said []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return strings.HasSuffix(name, "_SOCKET_IFNAME") && slices.ContainsFunc(said, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+	})
+}
+
 // start starts the program, with the other ranks if it is the first of several.
 func (r *Runner) start(ctx context.Context, engine *session.Engine) (Running, error) {
 	if r.swarm == nil {
 		return r.how.start(ctx, nil)
 	}
-	return r.cfg.Ranks.Start(ctx, r.swarm, ranks.Host{
-		Start: func(ctx context.Context, env []string) (ranks.Running, error) { return r.how.start(ctx, env) },
+	return r.cfg.Ranks.Start(ctx, r.swarm, r.first(engine)), nil
+}
+
+// first is this runner as what starts rank 0.
+func (r *Runner) first(engine *session.Engine) ranks.Host {
+	return ranks.Host{
+		Start: func(ctx context.Context, env []string) (ranks.Running, error) {
+			return r.how.start(ctx, unsaid(env, r.cfg.Env))
+		},
 		Failed: func(ctx context.Context, exit launch.Exit) {
 			r.tell(ctx, engine, status(exit), "program "+r.cfg.Program+": "+exit.String(), exit.Tail)
 		},
-	}), nil
+	}
 }
