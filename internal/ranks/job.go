@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/jobrequest"
+	"github.com/swarmd/swarmd/internal/work/jobcommand"
 )
 
 // most bounds the ranks of an SL.
@@ -82,8 +83,11 @@ func (p *Program) Check() error {
 	if p.Ranks < 2 || p.Ranks > most {
 		return fmt.Errorf("--ranks %d: want 2 to %d, rank 0 among them, which this node runs", p.Ranks, most)
 	}
-	_, err := p.plan(1, 0)
-	return err
+	x, err := p.plan(1, 0)
+	if err != nil {
+		return err
+	}
+	return jobcommand.Fits(x.world, p.Image == "")
 }
 
 func (p *Program) plan(port, n int) (*planned, error) {

@@ -520,4 +520,11 @@ func TestSource(t *testing.T) {
 	if r.Ranks = 1024; r.Check() != nil {
 		t.Error(r.Check())
 	}
+	r.Env = []jobfile.Var{{Name: "LD_PRELOAD", Value: "/tmp/a.so"}}
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), "LD_PRELOAD") {
+		t.Errorf("a variable that no host gives a process: %v", err)
+	}
+	if r.Image = "i:1"; r.Check() != nil {
+		t.Errorf("in a container: %v", r.Check())
+	}
 }
