@@ -21,6 +21,7 @@ const (
 	maxRequest = 4 << 10
 	nonceSize  = 16
 	maxName    = 128
+	maxMembers = 1024
 	maxChain   = 4
 )
 
@@ -80,6 +81,10 @@ func PartOf(o *swarmv1.LogOrder) (*swarmv1.LogPart, error) {
 		return nil, errors.New("its names are out of their bounds")
 	case p.GetArtifacts() && (p.GetAssignment() == "" || p.GetFollow()):
 		return nil, errors.New("it asks for artifacts of no assignment, or to follow them")
+	case (p.GetEpoch() > 0 || len(p.GetMembers()) > 0) && !p.GetArtifacts(), len(p.GetMembers()) > 0 && p.GetEpoch() == 0:
+		return nil, errors.New("it names an epoch, or members, of which it asks for nothing")
+	case len(p.GetMembers()) > maxMembers:
+		return nil, fmt.Errorf("it asks after %d members: at most %d", len(p.GetMembers()), maxMembers)
 	case p.GetTail() > MaxTail:
 		return nil, fmt.Errorf("it asks for the last %d lines: at most %d", p.GetTail(), MaxTail)
 	}

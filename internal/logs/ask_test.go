@@ -41,6 +41,35 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestPartsOfArtifacts: members are named in an epoch, of artifacts alone, as many as a job may have, which fit into a request.
+func TestPartsOfArtifacts(t *testing.T) {
+	many := make([]uint32, 1025)
+	for i := range many {
+		many[i] = uint32(i) //nolint:gosec // small
+	}
+	name := strings.Repeat("n", 128)
+	for _, tt := range []struct {
+		part *swarmv1.LogPart
+		want string
+	}{
+		{&swarmv1.LogPart{Node: name, Assignment: name, Artifacts: true, Epoch: 1 << 31, Members: many[:1024], Key: make([]byte, 1216), ExpiresUnixMs: 1 << 50}, ""},
+		{&swarmv1.LogPart{Node: "h", Assignment: "7", Artifacts: true}, ""},
+		{&swarmv1.LogPart{Node: "h", Assignment: "7", Artifacts: true, Epoch: 2, Members: many}, "at most 1024"},
+		{&swarmv1.LogPart{Node: "h", Assignment: "7", Artifacts: true, Members: many[:1]}, "it names an epoch, or members"},
+		{&swarmv1.LogPart{Node: "h", Assignment: "7", Epoch: 2}, "it names an epoch, or members"},
+		{&swarmv1.LogPart{Node: "h", Assignment: "7", Members: many[:1]}, "it names an epoch, or members"},
+	} {
+		raw, err := proto.Marshal(tt.part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = logs.PartOf(&swarmv1.LogOrder{Request: raw, Nonce: make([]byte, 16)})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%.80v: %v, want %q", tt.part, err, tt.want)
+		}
+	}
+}
+
 // FuzzPartOf holds that what an SN shows as signed is in its bounds if it is taken, and the same for everybody who reads it.
 func FuzzPartOf(f *testing.F) {
 	for _, p := range []*swarmv1.LogPart{{Node: "h-0", Tail: 100, Key: make([]byte, 1216)}, {Node: "h-0", Assignment: "7", Follow: true}, {}, {Node: "h", Tail: logs.MaxTail + 1}} {

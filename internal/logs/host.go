@@ -19,6 +19,8 @@ type Wanted struct {
 	Tail       int    // lines to begin with
 	Follow     bool   // go on with those that come
 	Artifacts  bool   // what members of the assignment have left, as a tar archive, in the place of a log
+	Epoch      uint32 // of the artifacts; 0: the last one
+	Members    []uint32
 }
 
 // Line is one of a log.
@@ -171,7 +173,7 @@ func (h *Host) read(ctx context.Context, part *swarmv1.LogPart, into *queue) (st
 	reading, cancel := context.WithTimeout(ctx, maxLife)
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow(), Artifacts: part.GetArtifacts()}
+		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow(), Artifacts: part.GetArtifacts(), Epoch: part.GetEpoch(), Members: part.GetMembers()}
 		err := h.cfg.Logs.Log(reading, w, func(l Line) error { return into.add(reading, l) })
 		if reading.Err() != nil {
 			err = errLong // or nobody reads it

@@ -17,7 +17,7 @@ func artifactCommands() []*Command {
 	return []*Command{{
 		Pattern: "get artifacts JOB", Group: "Jobs",
 		Summary: "Fetch what members of a job have left in their folder of artifacts",
-		Details: "Of the last run of the job, and of that its last start, each host hands out what its members have left, also those that failed; a member that still runs has none yet. It is put into DIR/HOST/GROUP/RANK, of each host whole or not at all; what is there already is left as it is, and is an error. Links, and files that are none, a host leaves out, and says so; so it does of what it has removed for age, or to make room.\n\n" +
+		Details: "Of the last run of the job, and of that its last start, each host hands out what its members have left, also those that failed. It says which members have left nothing, and which have not ended: these have none yet. It is put into DIR/HOST/GROUP/RANK, of each host whole or not at all; what is there already is left as it is, and is an error. Links, and files that are none, a host leaves out, and says so; so it does of what it has removed for age, or to make room.\n\n" +
 			"It may be data, and goes to those to whom logs of the host go (get logs), over a connection with the host's file server alone (get ports).",
 		Example: "get artifacts mnist-ddp --to results",
 		Flags: []cli.Flag{
@@ -37,7 +37,7 @@ type artifactsJSON struct {
 
 type hostArtifactsJSON struct {
 	Host  string   `json:"host" doc:"its name"`
-	Dir   string   `json:"dir" doc:"where its members' artifacts are"`
+	Dir   string   `json:"dir" doc:"where its members' artifacts are; empty: there are none"`
 	Files int      `json:"files" doc:"how many"`
 	Said  []string `json:"said" doc:"what is not there, as the host says"`
 }
@@ -70,7 +70,11 @@ func getArtifacts(ctx context.Context, s *Session, args Args) error {
 				continue
 			}
 			out.Hosts = append(out.Hosts, hostArtifactsJSON{Host: l.Node.GetName(), Dir: got.Dir, Files: got.Files, Said: append([]string{}, got.Said...)})
-			if !s.JSON {
+			if got.Dir == "" {
+				if !s.JSON {
+					fmt.Fprintf(s.Env.Stdout, "%s: nothing was left\n", host)
+				}
+			} else if !s.JSON {
 				fmt.Fprintf(s.Env.Stdout, "%s: %d files\n", text.Line(got.Dir), got.Files)
 			}
 		}

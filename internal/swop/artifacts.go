@@ -30,14 +30,14 @@ func leftOf(cfg Config) *artifacts.Store {
 	return s
 }
 
-// artifacts hands out what members of an assignment have left: pieces of an archive, what is not in it, and at the end its digest.
-func (l Logs) artifacts(ctx context.Context, assignment string, emit func(logs.Line) error) error {
+// artifacts hands out what members of a start of an assignment have left: pieces of an archive, what is not in it, and at the end its digest.
+func (l Logs) artifacts(ctx context.Context, of artifacts.Of, emit func(logs.Line) error) error {
 	digest := sha256.New()
 	pieces := bufio.NewWriterSize(pieces(emit), 16<<10)
-	err := l.Left.Pack(ctx, assignment, io.MultiWriter(digest, pieces), func(from, words string) error { return emit(logs.Line{From: from, Text: words}) })
+	err := l.Left.Pack(ctx, of, io.MultiWriter(digest, pieces), func(from, words string) error { return emit(logs.Line{From: from, Text: words}) })
 	switch {
 	case errors.Is(err, artifacts.ErrNone):
-		return fmt.Errorf("%s has no artifacts of assignment %.64s: its members have left none, still run, or it was too long ago", l.Node, assignment)
+		return fmt.Errorf("%s knows of no artifacts of assignment %.64s, or not of that start: its members were not started here, or it was too long ago", l.Node, of.Assignment)
 	case err == nil:
 		err = pieces.Flush()
 	}

@@ -44,7 +44,7 @@ func TestArtifactsAreHandedOut(t *testing.T) {
 		t.Errorf("%q, want %q in %d pieces, %v", said, want, pieces, err)
 	}
 	err = host.Log(t.Context(), logs.Wanted{Assignment: "8", Artifacts: true}, func(logs.Line) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "h has no artifacts of assignment 8") {
+	if err == nil || !strings.Contains(err.Error(), "h knows of no artifacts of assignment 8") {
 		t.Error(err)
 	}
 }

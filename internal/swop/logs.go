@@ -39,7 +39,7 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 		return l.Own.Log(ctx, w, emit)
 	}
 	if w.Artifacts {
-		return l.artifacts(ctx, w.Assignment, emit)
+		return l.artifacts(ctx, artifacts.Of{Assignment: w.Assignment, Epoch: w.Epoch, Members: w.Members}, emit)
 	}
 	say := func(from, line string) error { return emit(logs.Line{From: from, Text: line}) }
 	seen := map[work.Label]bool{}

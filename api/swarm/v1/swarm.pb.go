@@ -12182,6 +12182,9 @@ type LogPart struct {
 	Key           []byte                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                                             // the operator's, made for this request: a public key of HPKE's KEM X-Wing (MLKEM768-X25519)
 	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // by the operator's clock; no host begins it later, nor if this is more than 10 minutes away
 	Artifacts     bool                   `protobuf:"varint,7,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                                // what members of the assignment have left on that host, in the place of a log: as a tar archive, directly alone
+	// With artifacts: of which start of the assignment, as its epoch counts them; 0: of the last that the host knows.
+	Epoch         uint32   `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Members       []uint32 `protobuf:"varint,9,rep,packed,name=members,proto3" json:"members,omitempty"` // with an epoch: those that the host has in it, by index, of each of which it says why it hands out nothing: at most 1,024
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12263,6 +12266,20 @@ func (x *LogPart) GetArtifacts() bool {
 		return x.Artifacts
 	}
 	return false
+}
+
+func (x *LogPart) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *LogPart) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
 }
 
 // LogOrder is a LogPart as an operator's SVID has signed it, for the host to verify.
@@ -13921,7 +13938,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
 	"\x05peers\x18\n" +
 	" \x01(\rR\x05peers\x12\x12\n" +
-	"\x04asks\x18\v \x01(\tR\x04asks\"\xc1\x01\n" +
+	"\x04asks\x18\v \x01(\tR\x04asks\"\xf1\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +
@@ -13931,7 +13948,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06follow\x18\x04 \x01(\bR\x06follow\x12\x10\n" +
 	"\x03key\x18\x05 \x01(\fR\x03key\x12&\n" +
 	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\x12\x1c\n" +
-	"\tartifacts\x18\a \x01(\bR\tartifacts\"\x92\x01\n" +
+	"\tartifacts\x18\a \x01(\bR\tartifacts\x12\x14\n" +
+	"\x05epoch\x18\b \x01(\rR\x05epoch\x12\x18\n" +
+	"\amembers\x18\t \x03(\rR\amembers\"\x92\x01\n" +
 	"\bLogOrder\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\"\n" +

@@ -32,15 +32,26 @@ const (
 
 // Fetched is what came from one host.
 type Fetched struct {
-	Dir   string   // where it was put
+	Dir   string   // where it was put; empty: there was nothing
 	Files int      // how many
 	Said  []string // what is not in it, as the host says
+}
+
+// leftBy is the request for what the members of an assignment have left that its host has in the start that was found, and not in an earlier one.
+func leftBy(l Log) *swarmv1.LogPart {
+	part := &swarmv1.LogPart{Assignment: l.Assignment, Artifacts: true, Epoch: l.Of.GetEpoch()}
+	for _, m := range l.Of.GetMembers() {
+		if m.GetNode() == l.Node.GetName() {
+			part.Members = append(part.Members, m.GetIndex())
+		}
+	}
+	return part
 }
 
 // Artifacts fetches what members of an assignment have left on a host into a folder of the host's name in a directory: whole, or not at all.
 func Artifacts(ctx context.Context, direct *client.Direct, l Log, to string) (got Fetched, err error) {
 	name := l.Node.GetName()
-	got.Dir = filepath.Join(to, name)
+	at := filepath.Join(to, name)
 	if err := naming.CheckNode(name); err != nil { // an SN's word, and a folder's name
 		return got, fmt.Errorf("host %.64q: %w", name, err)
 	}
@@ -53,7 +64,7 @@ func Artifacts(ctx context.Context, direct *client.Direct, l Log, to string) (go
 	}
 	defer root.Close()
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return got, exit.New(exit.Conflict, "move it away, or name another directory with --to", "%s is there already", got.Dir)
+		return got, exit.New(exit.Conflict, "move it away, or name another directory with --to", "%s is there already", at)
 	}
 	part := "." + name + ".part"
 	defer func() {
@@ -70,7 +81,7 @@ func Artifacts(ctx context.Context, direct *client.Direct, l Log, to string) (go
 	}
 	defer f.Close()
 	r := &receiver{to: f, hash: sha256.New()}
-	began, err := client.Logs{By: direct.By, Node: name, Role: identity.RoleSWOP}.ReadFrom(ctx, direct, l.Node, &swarmv1.LogPart{Assignment: l.Assignment, Artifacts: true}, r.take)
+	began, err := client.Logs{By: direct.By, Node: name, Role: identity.RoleSWOP}.ReadFrom(ctx, direct, l.Node, leftBy(l), r.take)
 	got.Said = r.said
 	if err != nil && !began {
 		return got, exit.New(exit.Unreachable, "see: swarmctl get ports", "its file server, from which alone artifacts come, does not answer: %v", err)
@@ -81,12 +92,17 @@ func Artifacts(ctx context.Context, direct *client.Direct, l Log, to string) (go
 	if err != nil {
 		return got, err
 	}
-	if got.Files, err = filesIn(f); err != nil {
+	entries := 0
+	if got.Files, entries, err = filesIn(f); err != nil {
 		return got, fmt.Errorf("what %s hands out: %w", name, err)
+	}
+	if entries == 0 { // and no folder is in the way of what may come later
+		return got, nil
 	}
 	if err := unpack.Archive(ctx, root, part, f, &unpack.Budget{Entries: maxFiles, Bytes: r.bytes}); err != nil {
 		return got, fmt.Errorf("unpack what %s hands out: %w", name, err)
 	}
+	got.Dir = at
 	return got, root.Rename(part, name)
 }
 
@@ -127,24 +143,24 @@ func (r *receiver) whole() error {
 	return nil
 }
 
-// filesIn counts the files of an archive, which has files and folders alone: no host hands out anything else.
-func filesIn(f *os.File) (n int, err error) {
+// filesIn counts the files of an archive, and all its entries. It has files and folders alone: no host hands out anything else.
+func filesIn(f *os.File) (n, entries int, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for r, entries := tar.NewReader(f), 0; ; entries++ {
+	for r := tar.NewReader(f); ; entries++ {
 		h, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return n, nil
+			return n, entries, nil
 		case err != nil:
-			return n, fmt.Errorf("bad archive: %w", err)
+			return n, entries, fmt.Errorf("bad archive: %w", err)
 		case entries >= maxFiles:
-			return n, fmt.Errorf("it has more than %d entries", maxFiles)
+			return n, entries, fmt.Errorf("it has more than %d entries", maxFiles)
 		case h.Typeflag == tar.TypeReg:
 			n++
 		case h.Typeflag != tar.TypeDir:
-			return n, fmt.Errorf("%.200q is a link, or no file", h.Name)
+			return n, entries, fmt.Errorf("%.200q is a link, or no file", h.Name)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 )
 
@@ -33,12 +35,28 @@ func TestHostileArchives(t *testing.T) {
 		if err := errors.Join(w.WriteHeader(&tt.header), w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := filesIn(f); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := filesIn(f); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestWhichStartIsAskedFor: the request signs the start that was found, and the host's own members in it.
+func TestWhichStartIsAskedFor(t *testing.T) {
+	a := &swarmv1.Assignment{Id: "7", Epoch: 3, Members: []*swarmv1.AssignmentMember{{Index: 0, Node: "h"}, {Index: 1, Node: "g"}, {Index: 2, Node: "h"}}}
+	all := on(a, map[string]*swarmv1.Node{})
+	if len(all) != 2 {
+		t.Fatal(all)
+	}
+	want := &swarmv1.LogPart{Assignment: "7", Artifacts: true, Epoch: 3, Members: []uint32{0, 2}}
+	if got := leftBy(all[0]); !proto.Equal(got, want) {
+		t.Error(got)
+	}
+	if got := leftBy(Log{Node: unlisted("h"), Assignment: "7"}); !proto.Equal(got, &swarmv1.LogPart{Assignment: "7", Artifacts: true}) {
+		t.Error(got)
 	}
 }
 

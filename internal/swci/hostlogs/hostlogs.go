@@ -43,7 +43,8 @@ type Query struct {
 // Log is one that a node has.
 type Log struct {
 	Node       *swarmv1.Node
-	Assignment string // whose programs have printed it; empty: it is the node's own
+	Assignment string              // whose programs have printed it; empty: it is the node's own
+	Of         *swarmv1.Assignment // as it was found; nil: it was not looked at
 }
 
 // Line is one, as it was printed.
@@ -66,7 +67,7 @@ func Named(ctx context.Context, api client.Operator, name, assignment string) (a
 		nodes[n.GetName()] = n
 	}
 	if n := nodes[name]; n != nil {
-		return []Log{{n, assignment}}, false, nil
+		return []Log{{Node: n, Assignment: assignment}}, false, nil
 	}
 	if listed == nil {
 		a, err := client.Tasks{By: api}.GetAssignment(ctx, assignment)
@@ -116,7 +117,7 @@ func on(a *swarmv1.Assignment, nodes map[string]*swarmv1.Node) (all []Log) {
 			at = unlisted(m.GetNode())
 			nodes[m.GetNode()] = at
 		}
-		if l := (Log{at, a.GetId()}); !slices.Contains(all, l) {
+		if l := (Log{at, a.GetId(), a}); !slices.Contains(all, l) {
 			all = append(all, l)
 		}
 	}
@@ -133,7 +134,7 @@ func onHost(a *swarmv1.Assignment, name string) (Log, error) {
 	if !slices.ContainsFunc(a.GetMembers(), func(m *swarmv1.AssignmentMember) bool { return m.GetNode() == name }) {
 		return Log{}, exit.New(exit.NotFound, "name the task, or one of its hosts; a host that joined it later has an assignment of its own", "assignment %s is of task %s, and %s is none of its hosts", text.Line(a.GetId()), text.Line(a.GetTask()), name)
 	}
-	return Log{unlisted(name), a.GetId()}, nil
+	return Log{unlisted(name), a.GetId(), a}, nil
 }
 
 // isOf reports whether an assignment is of the task or the job of a name.

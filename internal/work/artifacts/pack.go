@@ -10,8 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -23,48 +23,57 @@ const maxName = 900
 // ErrNone says that nothing is kept.
 var ErrNone = errors.New("no artifacts")
 
-// Pack writes what members of the last epoch of an assignment have left as a tar archive, below GROUP/RANK, and says of a member what is not in it.
-func (s *Store) Pack(ctx context.Context, assignment string, to io.Writer, say func(from, words string) error) error {
-	all, err := s.take(assignment)
+// Of is whose artifacts are meant.
+type Of struct {
+	Assignment string
+	Epoch      uint32   // 0: the last one that is known here
+	Members    []uint32 // of each of which it is said why nothing is there; those that are known are meant in any case
+}
+
+// Pack writes what members of an epoch have left as a tar archive, below GROUP/RANK, and says of a member what is not in it, and why. It is ErrNone
+// where no member is known.
+func (s *Store) Pack(ctx context.Context, of Of, to io.Writer, say func(from, words string) error) error {
+	all, err := s.take(of)
 	defer s.leave(all)
 	if err != nil {
 		return err
 	}
+	if len(all) == 0 {
+		return ErrNone
+	}
 	w := tar.NewWriter(to)
-	packed := 0
 	for _, e := range all {
-		_, member, _ := strings.Cut(strings.TrimPrefix(filepath.Base(e.dir), assignment+"_"), "_")
-		rank, err := strconv.Atoi(member)
-		if err != nil {
-			continue // nothing of this store's
-		}
+		rank := strconv.FormatUint(uint64(e.member), 10)
 		if e.why != "" {
-			if err := say(strconv.Itoa(rank), e.why); err != nil {
+			if err := say(rank, e.why); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := packMember(ctx, w, e.dir, strconv.Itoa(rank), say); err != nil {
+		if err := packMember(ctx, w, e.dir, rank, say); err != nil {
 			return err
 		}
-		packed++
 		now := time.Now()
 		_ = os.Chtimes(e.dir, now, now) // it was used
 	}
-	if packed == 0 {
-		return ErrNone
+	for _, member := range of.Members {
+		if !slices.ContainsFunc(all, func(e entry) bool { return e.member == member }) {
+			if err := say(strconv.FormatUint(uint64(member), 10), "its host knows of none: it was not started there, or that was too long ago"); err != nil {
+				return err
+			}
+		}
 	}
 	return w.Close()
 }
 
-// take returns what is kept of the last epoch of an assignment, which stays until leave.
-func (s *Store) take(assignment string) ([]entry, error) {
+// take returns what is known of an epoch's members. What is kept of them stays until leave.
+func (s *Store) take(of Of) ([]entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.forget(); err != nil {
 		return nil, err
 	}
-	all, err := s.last(assignment)
+	all, err := s.members(of)
 	if s.read == nil {
 		s.read = map[string]int{}
 	}

@@ -2,6 +2,7 @@
 package artifacts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,9 +47,27 @@ const (
 	noteTimes = 4    // as long as what is kept
 )
 
+// What is said of members of which nothing can be had.
+const (
+	leftNothing = "it has left nothing"
+	notEnded    = "it has not ended, or its host is not done with it yet: ask again then"
+)
+
 // nameOf is the folder of a member. Those of one assignment are in the order of epochs and members.
 func nameOf(l work.Label) string {
 	return fmt.Sprintf("%s_%010d_%010d", l.Assignment, l.Epoch, l.Member)
+}
+
+// ofName is what a folder of nameOf has the name of; false: it is none.
+func ofName(name string) (assignment string, epoch, member uint32, is bool) {
+	parts := strings.Split(name, "_")
+	if len(parts) < 3 {
+		return "", 0, 0, false
+	}
+	n := len(parts)
+	e, errE := strconv.ParseUint(parts[n-2], 10, 32)
+	m, errM := strconv.ParseUint(parts[n-1], 10, 32)
+	return strings.Join(parts[:n-2], "_"), uint32(e), uint32(m), errE == nil && errM == nil
 }
 
 // Make makes the folder anew in which a member of a group leaves its artifacts, which is a user's; -1: this process's.
@@ -78,14 +97,17 @@ func (s *Store) Keep(l work.Label) error {
 	if err != nil || len(groups) == 0 {
 		return errors.Join(err, wipe(from))
 	}
-	if os.Remove(filepath.Join(from, groups[0].Name())) == nil { // it has left nothing
-		return wipe(from)
+	to := filepath.Join(s.Dir, kept, nameOf(l))
+	if os.Remove(filepath.Join(from, groups[0].Name())) == nil {
+		if err := errors.Join(wipe(to), os.MkdirAll(to, 0o700), atomicfile.Replace(filepath.Join(to, whyFile), []byte(leftNothing), 0o600), wipe(from)); err != nil {
+			return err
+		}
+		return s.forget()
 	}
 	size, err := sizeOf(from)
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(s.Dir, kept, nameOf(l))
 	if err := errors.Join(wipe(to), os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(filepath.Join(from, sizeFile), strconv.AppendInt(nil, size, 10), 0o600), os.Rename(from, to)); err != nil {
 		return err
 	}
@@ -125,7 +147,9 @@ type entry struct {
 	dir  string
 	used time.Time
 	size int64
-	why  string // nothing else is left of it
+	why  string // nothing else can be had of it
+
+	member uint32 // as members says
 }
 
 // entries are those that are kept, the last used first.
@@ -212,21 +236,31 @@ func wipe(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// last are the members of the last epoch of an assignment, in their order.
-func (s *Store) last(assignment string) (all []entry, err error) {
+// members are those of an epoch that are known, in their order, also such as have not ended.
+func (s *Store) members(of Of) (all []entry, err error) {
 	found, err := s.entries()
-	epoch := ""
-	for _, e := range found {
-		rest, is := strings.CutPrefix(filepath.Base(e.dir), assignment+"_")
-		if of, _, whole := strings.Cut(rest, "_"); is && whole {
-			if of > epoch {
-				epoch, all = of, nil
-			}
-			if of == epoch {
-				all = append(all, e)
-			}
-		}
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.dir, b.dir) })
-	return all, err
+	running, err := os.ReadDir(filepath.Join(s.Dir, live))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, d := range running {
+		found = append(found, entry{dir: filepath.Join(s.Dir, live, d.Name()), why: notEnded})
+	}
+	last := of.Epoch
+	for _, e := range found {
+		assignment, epoch, member, is := ofName(filepath.Base(e.dir))
+		if !is || assignment != of.Assignment || epoch < last || of.Epoch > 0 && epoch > last {
+			continue
+		}
+		if epoch > last {
+			last, all = epoch, nil
+		}
+		e.member = member
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.member, b.member) })
+	return all, nil
 }

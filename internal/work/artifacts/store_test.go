@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,9 +52,14 @@ func leave(t *testing.T, s *artifacts.Store, l work.Label, files map[string]stri
 // packed is what is fetched: files by name, and what is said beside.
 func packed(t *testing.T, s *artifacts.Store, assignment string) (all map[string]string, said []string) {
 	t.Helper()
+	return packedOf(t, s, artifacts.Of{Assignment: assignment})
+}
+
+func packedOf(t *testing.T, s *artifacts.Store, of artifacts.Of) (all map[string]string, said []string) {
+	t.Helper()
 	var b bytes.Buffer
 	all = map[string]string{}
-	err := s.Pack(t.Context(), assignment, &b, func(from, words string) error {
+	err := s.Pack(t.Context(), of, &b, func(from, words string) error {
 		said = append(said, from+": "+words)
 		return nil
 	})
@@ -96,7 +102,7 @@ func TestWhatMembersLeave(t *testing.T) {
 		t.Error(err)
 	}
 	got, said := packed(t, s, "7")
-	if d := cmp.Diff(map[string]string{"node/0/model.pt": "weights", "node/0/a/b": "", "node/11/log": "l"}, got); d != "" || len(said) > 0 {
+	if d := cmp.Diff(map[string]string{"node/0/model.pt": "weights", "node/0/a/b": "", "node/11/log": "l"}, got); d != "" || !slices.Equal(said, []string{"12: it has left nothing"}) {
 		t.Error(d, said)
 	}
 	if got, said := packed(t, s, "8"); len(got)+len(said) > 0 {
@@ -119,6 +125,40 @@ func TestWhatMembersLeave(t *testing.T) {
 	got, said = packed(t, s, "9")
 	if d := cmp.Diff(map[string]string{"node/3/shut/f": "in"}, got); d != "" || len(said) != 1 || !strings.HasPrefix(said[0], "node/3: 4 links, files that are none, or") {
 		t.Error(d, said)
+	}
+}
+
+// TestWhichStart: what an earlier start of an assignment has left is never taken for that of a later one, of which each member is accounted for.
+func TestWhichStart(t *testing.T) {
+	s := newStore(t)
+	leave(t, s, label("7", 1, 0), map[string]string{"model": "old"})
+	leave(t, s, label("7", 1, 1), map[string]string{"model": "old"})
+	leave(t, s, label("7", 2, 0), nil)
+	_, err := s.Make(label("7", 2, 1), "node", os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing, runs := "0: it has left nothing", "1: it has not ended, or its host is not done with it yet: ask again then"
+	none := "5: its host knows of none: it was not started there, or that was too long ago"
+	old := map[string]string{"node/0/model": "old", "node/1/model": "old"}
+	for name, tt := range map[string]struct {
+		of   artifacts.Of
+		got  map[string]string
+		said []string
+	}{
+		"last":          {artifacts.Of{}, map[string]string{}, []string{nothing, runs}},
+		"this one":      {artifacts.Of{Epoch: 2, Members: []uint32{0, 1, 5}}, map[string]string{}, []string{nothing, runs, none}},
+		"an earlier":    {artifacts.Of{Epoch: 1, Members: []uint32{0, 1, 5}}, old, []string{none}},
+		"one not known": {artifacts.Of{Epoch: 3, Members: []uint32{0}}, map[string]string{}, nil},
+	} {
+		tt.of.Assignment = "7"
+		got, said := packedOf(t, s, tt.of)
+		if d := cmp.Diff(tt.got, got); d != "" || !slices.Equal(said, tt.said) {
+			t.Errorf("%s: %s, said %q", name, d, said)
+		}
+	}
+	if err := s.Pack(t.Context(), artifacts.Of{Assignment: "7", Epoch: 3}, io.Discard, nil); !errors.Is(err, artifacts.ErrNone) {
+		t.Error(err)
 	}
 }
 
