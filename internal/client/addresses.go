@@ -9,18 +9,24 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/consensus/task/onwire"
 	"github.com/swarmd/swarmd/identity"
 )
 
 // proofsAtOnce is how many nodes' proofs one call asks for.
 const proofsAtOnce = 32
 
-// prove holds addresses to what the hosts that have them have signed, each with its newest SVID: no SN makes one up. Where all members are on one
-// host none is used.
+// prove holds addresses to what the hosts that have them have signed, each with its newest SVID: no SN makes one up. Our own node is where it has
+// registered itself, whatever the SN says: what is on it alone needs no proof. It changes the sites.
 func (h Host) prove(ctx context.Context, sites []task.Site) error {
+	own, at := h.registrar.self()
 	addresses := map[string]string{}
 	var nodes []string
-	for _, s := range sites {
+	for i, s := range sites {
+		if s.Node == own {
+			sites[i].Address = onwire.Address(at)
+			continue
+		}
 		before, known := addresses[s.Node]
 		if known && before != s.Address {
 			return fmt.Errorf("the SN says that host %s is at %.80q and at %.80q", s.Node, before, s.Address)
@@ -28,9 +34,6 @@ func (h Host) prove(ctx context.Context, sites []task.Site) error {
 		if addresses[s.Node] = s.Address; !known {
 			nodes = append(nodes, s.Node)
 		}
-	}
-	if len(nodes) < 2 {
-		return nil
 	}
 	for asked := range slices.Chunk(nodes, proofsAtOnce) {
 		res, err := call(ctx, h.Client, callOptions{asNode: true}, swarmv1connect.NodeServiceClient.GetProofs, &swarmv1.GetProofsRequest{Names: asked})
@@ -48,6 +51,16 @@ func (h Host) prove(ctx context.Context, sites []task.Site) error {
 		}
 	}
 	return nil
+}
+
+// self is our own node's name and where it says that it is reached; empty: none has registered.
+func (r *registrar) self() (name, host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.speaker == nil {
+		return "", ""
+	}
+	return r.speaker.Node.Name, r.speaker.Node.Host
 }
 
 // proveAddress says why it is not proven that a host is at an address.

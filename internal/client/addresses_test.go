@@ -25,13 +25,13 @@ func (s *swarm) hostAt(name, address, sn string) client.Host {
 	return h
 }
 
-// TestAddressesAreSigned: where members on several hosts are, their hosts have signed; an SN that says something else, or nothing of that, is not
-// believed, and one host is told nothing of its own that it would need to prove.
+// TestAddressesAreSigned: where members are, their hosts have signed; an SN that says something else, or nothing of that, is not believed, and a host
+// takes nobody's word for where it is itself.
 func TestAddressesAreSigned(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	a := s.start("sn-0")
 	h := s.hostAt("h-1", "10.0.0.1", a.addr)
-	s.hostAt("h-2", "host-2.lan", a.addr)
+	other := s.hostAt("h-2", "host-2.lan", a.addr)
 	op := client.Tasks{By: client.Operator{Client: s.client("/swarm/swci", nil, a.addr)}}
 	ctx := t.Context()
 	must(op.CreateTask(ctx, &swarmv1.CreateTaskRequest{Name: "x.1", Type: task.RunJob, Author: "me", Prereq: task.Root}))(t)
@@ -49,8 +49,11 @@ func TestAddressesAreSigned(t *testing.T) {
 		must(s.core.Propose(ctx, state.MoveAssignments{AtMS: 5, Moves: []task.Move{{Assignment: id, Do: task.Place, Members: members}}}))(t)
 		return id
 	}
-	if sites := must(h.World(ctx, placed("h-1"), 1))(t); len(sites) != 1 || sites[0].Address != "10.0.0.1" {
-		t.Errorf("one host: %+v", sites)
+	one := placed("h-1")
+	for _, from := range []client.Host{h, other} {
+		if sites := must(from.World(ctx, one, 1))(t); len(sites) != 1 || sites[0].Address != "10.0.0.1" {
+			t.Errorf("one host: %+v", sites)
+		}
 	}
 	two := placed("h-1", "h-2")
 	want := []task.Site{{Node: "h-1", Group: "peers", Address: "10.0.0.1"}, {Node: "h-2", Group: "peers", Address: "host-2.lan"}}
@@ -75,5 +78,14 @@ func TestAddressesAreSigned(t *testing.T) {
 		if sites, err := h.World(t.Context(), two, 1); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, %v, want %s", name, sites, err, tt.want)
 		}
+	}
+	lied := own // all members are on one host, by an SN that has made up where
+	lied.Host = "10.6.6.6"
+	must(s.core.Propose(ctx, state.RegisterNode{Node: lied, TokenHash: own.TokenHashes[0], AtMS: 9, Signature: own.Proof.Signature, Chain: own.Proof.Chain, Address: own.Proof.Address, KeepProof: true}))(t)
+	if sites := must(h.World(ctx, one, 1))(t); len(sites) != 1 || sites[0].Address != "10.0.0.1" {
+		t.Errorf("a host believes an SN of where it is itself: %+v", sites)
+	}
+	if sites, err := other.World(ctx, one, 1); err == nil || !strings.Contains(err.Error(), `has not signed for the address "10.6.6.6"`) {
+		t.Errorf("one host, another asks: %+v, %v", sites, err)
 	}
 }

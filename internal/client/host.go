@@ -44,8 +44,8 @@ func (h Host) CheckForward(ctx context.Context, assignment, by string) error {
 	return err
 }
 
-// World returns where all members of an epoch of an assignment are, by index, each at an address that its host has signed. It fails while the SN
-// that leads shows another epoch.
+// World returns where all members of an epoch of an assignment are, by index, our own node where it has registered, and each other
+// at an address that its host has signed. It fails while the SN that leads shows another epoch.
 func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, error) {
 	res, err := call(ctx, h.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetAssignment, &swarmv1.GetAssignmentRequest{Id: id})
 	if err != nil {

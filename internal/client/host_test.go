@@ -171,7 +171,7 @@ func TestAHostAsksWhereMembersAre(t *testing.T) {
 	op := client.Tasks{By: client.Operator{Client: s.client("/swarm/swci", nil, a.addr)}}
 	id := s.assigned(op, "h").GetId()
 	sites := must(h.World(t.Context(), id, 1))(t)
-	if d := cmp.Diff([]task.Site{{Node: "h", Group: "peers"}}, sites); d != "" {
+	if d := cmp.Diff([]task.Site{{Node: "h", Group: "peers", Address: "127.0.0.1"}}, sites); d != "" {
 		t.Error(d)
 	}
 	if _, err := h.World(t.Context(), id, 2); err == nil || err.Error() != "assignment "+id+" is in epoch 1, not in 2" {

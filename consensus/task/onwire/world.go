@@ -21,10 +21,14 @@ func World(a *swarmv1.Assignment, id string, epoch uint32) (sites []task.Site, i
 	if len(a.GetMembers()) == 0 {
 		return nil, false, fmt.Errorf("%w: epoch %d of assignment %.20q has no members", errBounds, epoch, id)
 	}
+	on := map[string]int{}
 	for i, m := range a.GetMembers() {
 		p := task.Site{Node: m.GetNode(), Group: m.GetGroup(), Address: m.GetAddress()}
 		if uint64(m.GetIndex()) != uint64(i) || !naming.ValidNode(p.Node) || !naming.ValidNode(p.Group) || !validAddress(p.Address) { //nolint:gosec // at most MaxMembers
 			return nil, false, fmt.Errorf("%w: member %d of assignment %.20q on %.64q in group %.64q at %.80q", errBounds, i, id, p.Node, p.Group, p.Address)
+		}
+		if on[p.Node]++; on[p.Node] > task.MaxHosted {
+			return nil, false, fmt.Errorf("%w: assignment %.20q has more than %d members on host %s", errBounds, id, task.MaxHosted, p.Node)
 		}
 		sites = append(sites, p)
 	}

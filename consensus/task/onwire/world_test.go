@@ -19,12 +19,25 @@ func placed() *swarmv1.Assignment {
 	}}
 }
 
+// members are some on one host.
+func members(n int) (all []*swarmv1.AssignmentMember) {
+	for i := range n {
+		all = append(all, &swarmv1.AssignmentMember{Index: uint32(i), Node: "h-0", Group: "main"})
+	}
+	return all
+}
+
 // TestWhereMembersAre: hosts are told it of the epoch that they ask for, and of no other.
 func TestWhereMembersAre(t *testing.T) {
 	got, is, err := onwire.World(placed(), "7", 2)
 	want := []task.Site{{Node: "h-0", Group: "main", Address: "10.0.0.1"}, {Node: "h-1", Group: "worker", Address: "fe80::1%eth0"}, {Node: "h-1", Group: "worker"}}
 	if d := cmp.Diff(want, got); d != "" || !is || err != nil {
 		t.Errorf("%v: %v\n%s", is, err, d)
+	}
+	most := placed()
+	most.Members = members(task.MaxHosted)
+	if got, is, err := onwire.World(most, "7", 2); len(got) != task.MaxHosted || !is || err != nil {
+		t.Errorf("as many on a host as may be: %d, %v: %v", len(got), is, err)
 	}
 	for _, epoch := range []uint32{1, 3} {
 		if got, is, err := onwire.World(placed(), "7", epoch); got != nil || is || err != nil {
@@ -35,6 +48,7 @@ func TestWhereMembersAre(t *testing.T) {
 		"another assignment":   func(a *swarmv1.Assignment) { a.Id = "8" },
 		"nobody":               func(a *swarmv1.Assignment) { a.Members = nil },
 		"too many":             func(a *swarmv1.Assignment) { a.Members = make([]*swarmv1.AssignmentMember, task.MaxMembers+1) },
+		"too many on a host":   func(a *swarmv1.Assignment) { a.Members = members(task.MaxHosted + 1) },
 		"no order":             func(a *swarmv1.Assignment) { a.Members[0], a.Members[1] = a.Members[1], a.Members[0] },
 		"a path as a host":     func(a *swarmv1.Assignment) { a.Members[1].Node = "../h" },
 		"no group":             func(a *swarmv1.Assignment) { a.Members[1].Group = "" },
