@@ -104,6 +104,8 @@ type Type struct {
 type Passing struct {
 	Words string // one line with its remedy, for the swarm: an engine's own words may tell of the host
 	Err   error  // for the host's log
+	// Refuses has the host refuse a member of which nothing was prepared, when it has not passed: nothing of the member has failed there.
+	Refuses bool
 }
 
 // Error implements error.

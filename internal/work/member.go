@@ -363,13 +363,17 @@ func (h *Host) inVain(m *member, what string, err error, now time.Time) (again b
 	if !again || first {
 		h.cfg.Log.Warn("can't do this host's part of an assignment", "to_be", what, "assignment", m.label.Assignment, "epoch", m.label.Epoch, "task", m.hosted.Task, "tried_again", again, "err", err)
 	}
+	end := func(words string) { m.exit(-1, words) }
+	if passing != nil && passing.Refuses {
+		end = m.refuse
+	}
 	switch {
 	case again:
 		m.text = clipped(fmt.Sprintf("not %s yet, and tried again for %v: %s", what, vainLimit, passing.Words))
 	case passing != nil && m.due.long >= longLimit:
-		m.exit(-1, fmt.Sprintf("it could not be %s, and %d tries took long: %s", what, m.due.long, passing.Words))
+		end(fmt.Sprintf("it could not be %s, and %d tries took long: %s", what, m.due.long, passing.Words))
 	case passing != nil:
-		m.exit(-1, fmt.Sprintf("it could not be %s for %v: %s", what, vainLimit, passing.Words))
+		end(fmt.Sprintf("it could not be %s for %v: %s", what, vainLimit, passing.Words))
 	case lasts:
 		m.exit(-1, lasting.Words)
 	default:

@@ -40,7 +40,7 @@ func locate(ctx context.Context, h *Host, m *member) {
 				m.due.done()
 				return
 			}
-			h.inVain(m, "prepared", &Passing{Words: "its host can't get to know where the other members are: " + Explained(err), Err: err}, now)
+			h.inVain(m, "prepared", &Passing{Words: "its host can't get to know where the other members are: " + Explained(err), Err: err, Refuses: true}, now)
 		}
 	})
 	m.worker.locates = true

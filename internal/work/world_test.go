@@ -126,7 +126,7 @@ func TestAMemberIsDoneOnce(t *testing.T) {
 	})
 }
 
-// TestAHostThatNeverHearsWhereMembersAre ends its members after a while, with words.
+// TestAHostThatNeverHearsWhereMembersAre refuses its members after a while, with words: nothing of them has failed there.
 func TestAHostThatNeverHearsWhereMembersAre(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.ends()
@@ -135,7 +135,7 @@ func TestAHostThatNeverHearsWhereMembersAre(t *testing.T) {
 		l.start()
 		l.shows(1, task.HostedMember{State: task.Placed})
 		l.beat(5 * time.Minute)
-		const want = "exited -1 it could not be prepared for 2m0s: its host can't get to know where the other members are: no leader cleaned"
+		const want = "refused 0 it could not be prepared for 2m0s: its host can't get to know where the other members are: no leader cleaned"
 		if len(l.said) == 0 || l.said[len(l.said)-1] != want {
 			t.Errorf("said %q", l.said)
 		}
