@@ -74,6 +74,8 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		}
 	case d.orphaned(a):
 		d.judge(a, m, task.EndMemberFailed, "assignment "+a.Joins+", which it joined, has ended")
+	case d.bereft(a) && a.Met(): // done it stays, and nobody needs those any more who still run
+		d.judge(a, m, task.EndEntryDone, "")
 	case d.bereft(a):
 		d.judge(a, m, task.EndHostLost, "SL "+a.Beside+", which runs rank 0, is gone")
 	case task.Outlived(a, d.nowMS()):

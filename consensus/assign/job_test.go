@@ -519,3 +519,39 @@ func TestAnSLLeaves(t *testing.T) {
 		})
 	}
 }
+
+// TestAJobIsDoneThoughItsSLIsGone: as many have succeeded as must when that is seen, and one goes on that would do so too.
+func TestAJobIsDoneThoughItsSLIsGone(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		ends := false
+		for _, h := range s.hosts {
+			h.fate = func(h *host, k key, p *program) {
+				if k.member == 0 && !ends || k.member == 1 {
+					hang(h, k, p)
+				}
+			}
+		}
+		s.do(state.RegisterNode{Node: state.Node{Name: "sl-1", Role: naming.RoleSL, PeerID: "key-sl-1"}, TokenHash: strings.Repeat("2", 64), AtMS: time.Now().UnixMilli()})
+		s.job("7", 1, func(q *task.Request) {
+			q.Beside, q.Groups = "sl-1", []task.Group{{Name: "rank", Peers: 2, Least: 1}}
+		})
+		live := func(seconds int) {
+			for range seconds {
+				s.alive.Touch("sl-1", time.Now())
+				s.run(time.Second)
+			}
+		}
+		live(30)
+		if a := s.assignment("7"); a.Phase != task.Running || a.Met() {
+			t.Fatalf("not under way: %+v", a)
+		}
+		ends = true
+		live(10)
+		if a := s.assignment("7"); !a.Met() || a.Verdict != "" {
+			t.Fatalf("one has not succeeded while the other is awaited: %+v", a)
+		}
+		if a := s.over("7", 2*time.Minute); a.Verdict != task.Succeeded || a.End != task.EndEntryDone {
+			t.Errorf("%s by %s: %s", a.Verdict, a.End, a.Reason)
+		}
+	})
+}
