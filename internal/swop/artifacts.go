@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/logs"
+	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/artifacts"
 )
 
@@ -28,6 +32,48 @@ func leftOf(cfg Config) *artifacts.Store {
 		cfg.Log.Warn("can't remove old artifacts of jobs", "err", err)
 	}
 	return s
+}
+
+// sweepEvery is how often artifacts are looked through for those that were not kept, or are too old.
+const sweepEvery = time.Hour
+
+// sweepLeft keeps what members have left that are not hosted any more, once the swarm has shown what is, and from then on, until ctx ends.
+func sweepLeft(ctx context.Context, l Logs, log *slog.Logger) error {
+	for ctx.Err() == nil {
+		changed := l.View.Changed()
+		if _, known := l.View.Hosted(); !known {
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			}
+			continue
+		}
+		if err := l.Left.Sweep(func() ([]work.Label, error) { return l.labels(ctx) }); err != nil && ctx.Err() == nil {
+			log.Warn("can't look through the artifacts of members that have ended; it is tried again", "after", sweepEvery, "err", err)
+		}
+		_ = pause.For(ctx, sweepEvery)
+	}
+	return nil
+}
+
+// labels are the members that the swarm shows as this host's, and those of which there is something here.
+func (l Logs) labels(ctx context.Context) (all []work.Label, err error) {
+	hosted, _ := l.View.Hosted()
+	for _, h := range hosted {
+		for _, m := range h.Members {
+			all = append(all, work.Label{Swarm: l.SwarmID(), Node: l.Node, Assignment: h.ID, Epoch: h.Epoch, Member: m.Index})
+		}
+	}
+	for _, t := range l.Types {
+		found, err := t.Executor.Find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			all = append(all, f.Label)
+		}
+	}
+	return all, nil
 }
 
 // artifacts hands out what members of a start of an assignment have left: pieces of an archive, what is not in it, and at the end its digest.

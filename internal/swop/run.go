@@ -73,9 +73,10 @@ func Run(ctx context.Context, cfg Config) error {
 	host := work.New(work.Config{
 		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, World: swarm.World, Log: cfg.Log,
 	})
+	shows := Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept, Left: left}
 	printed := logs.NewHost(logs.Config{
 		Verifier: logs.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, SwarmID: cfg.SwarmID}, Allow: cfg.Policy.LogsTo, Rights: Rights{swarm}.Deny,
-		Logs: Logs{Node: cfg.Name, SwarmID: cfg.SwarmID, Own: cfg.OwnLog, View: view, Types: executors, Kept: kept, Left: left}, Send: cfg.API.SendLogs, Log: cfg.Log,
+		Logs: shows, Send: cfg.API.SendLogs, Log: cfg.Log,
 	})
 	cfg.Files.handOut(printed, cfg)
 	cfg.Files.forwardTo(Forwards{Node: cfg.Name, SwarmID: cfg.SwarmID, View: view, Host: host, Types: executors}, swarm, cfg)
@@ -89,6 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	parts.Go(func() error { return beats.Run(work) })
 	parts.Go(func() error { return printed.Run(work) })
+	parts.Go(func() error { return sweepLeft(work, shows, cfg.Log) })
 	parts.Go(func() error { return host.Run(work) })
 	cfg.Health.Ready()
 	lines.Ready()

@@ -89,57 +89,52 @@ func (s *Store) Make(l work.Label, group string, uid, gid int) (string, error) {
 func (s *Store) Keep(l work.Label) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := filepath.Join(s.Dir, live, nameOf(l))
-	groups, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || len(groups) == 0 {
-		return errors.Join(err, wipe(from))
-	}
-	to := filepath.Join(s.Dir, kept, nameOf(l))
-	if os.Remove(filepath.Join(from, groups[0].Name())) == nil {
-		if err := errors.Join(wipe(to), os.MkdirAll(to, 0o700), atomicfile.Replace(filepath.Join(to, whyFile), []byte(leftNothing), 0o600), wipe(from)); err != nil {
-			return err
-		}
-		return s.forget()
-	}
-	size, err := sizeOf(from)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(wipe(to), os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(filepath.Join(from, sizeFile), strconv.AppendInt(nil, size, 10), 0o600), os.Rename(from, to)); err != nil {
-		return err
-	}
-	if size > s.Most {
-		s.Log.Warn("artifacts of a member are not kept", "assignment", l.Assignment, "member", l.Member, "bytes", size, "limit", s.Most)
-		return s.lose(to, fmt.Sprintf("they had %d bytes, and their host keeps %d in all (artifacts under limits in its policy)", size, s.Most))
-	}
-	return s.forget()
+	return errors.Join(s.keep(nameOf(l)), s.forget())
 }
 
-// sizeOf is how many bytes the files of a folder have. Folders that a program has closed are opened.
-func sizeOf(dir string) (all int64, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return 0, err
+// keep takes the folder of a member from those that run to those that are kept. That comes first, and needs no room on the disk: whatever fails
+// behind it, what is there counts, and is told of. The caller holds mu.
+func (s *Store) keep(name string) error {
+	from, to := filepath.Join(s.Dir, live, name), filepath.Join(s.Dir, kept, name)
+	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	now := time.Now()
+	if err := errors.Join(
+		wipe(filepath.Join(from, sizeFile)), wipe(filepath.Join(from, whyFile)), // this host alone writes them
+		wipe(to), os.MkdirAll(filepath.Dir(to), 0o700), os.Chtimes(from, now, now), os.Rename(from, to),
+	); err != nil {
+		return err
+	}
+	_, _, err := s.settle(to)
+	return err
+}
+
+// Sweep keeps what members have left that are not hosted any more, and were not kept at their end, and removes what is too old.
+func (s *Store) Sweep(hosted func() ([]work.Label, error)) error {
+	found, err := os.ReadDir(filepath.Join(s.Dir, live)) // first: what is made from now on is not meant
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	stay := map[string]bool{}
+	if len(found) > 0 {
+		labels, err := hosted()
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			_ = root.Chmod(name, 0o700) // before it is read: what can't be read says so
-			return nil
+		for _, l := range labels {
+			stay[nameOf(l)] = true
 		}
-		info, err := d.Info()
-		if err == nil && info.Mode().IsRegular() {
-			all += info.Size()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, d := range found {
+		if !stay[d.Name()] {
+			errs = append(errs, s.keep(d.Name()))
 		}
-		return err
-	})
-	return all, err
+	}
+	return errors.Join(append(errs, s.forget())...)
 }
 
 // entry is a member of which something is kept.
@@ -152,7 +147,7 @@ type entry struct {
 	member uint32 // as members says
 }
 
-// entries are those that are kept, the last used first.
+// entries are those that are kept, the last used first. The caller holds mu.
 func (s *Store) entries() (all []entry, err error) {
 	dirs, err := os.ReadDir(filepath.Join(s.Dir, kept))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,6 +163,10 @@ func (s *Store) entries() (all []entry, err error) {
 		}
 		if raw, err := os.ReadFile(filepath.Join(e.dir, sizeFile)); err == nil {
 			e.size, _ = strconv.ParseInt(string(raw), 10, 64) // it is this host's own
+		} else if e.why == "" {
+			if e.size, e.why, err = s.settle(e.dir); err != nil { // no reason to have none of the others
+				s.Log.Warn("can't keep the artifacts of a member", "member", d.Name(), "err", err)
+			}
 		}
 		all = append(all, e)
 	}
@@ -209,13 +208,20 @@ func (s *Store) forget() error {
 // lose removes what is kept of a member, and says why. The caller holds mu.
 func (s *Store) lose(dir, why string) error {
 	s.Log.Info("artifacts of a member are removed", "member", filepath.Base(dir), "why", why)
+	note := func() error { return atomicfile.Replace(filepath.Join(dir, whyFile), []byte(why), 0o600) }
 	entries, err := os.ReadDir(dir)
-	if err := errors.Join(err, atomicfile.Replace(filepath.Join(dir, whyFile), []byte(why), 0o600)); err != nil {
+	if err != nil {
 		return err
 	}
+	noted := note() // first: a host that is cut off here hands out no half
 	var errs []error
 	for _, e := range entries {
 		errs = append(errs, wipe(filepath.Join(dir, e.Name())))
+	}
+	if noted != nil { // the disk was full, and has room now
+		if noted = note(); noted != nil {
+			errs = append(errs, noted, wipe(dir)) // nothing at all rather than what seems to be empty
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -162,6 +162,59 @@ func TestWhichStart(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotNoted: what is kept counts also where the disk had no room for the note of how large it is, and gets it later.
+func TestWhatIsNotNoted(t *testing.T) {
+	s := newStore(t)
+	sixty := strings.Repeat("x", 60)
+	leave(t, s, label("1", 1, 0), map[string]string{"f": sixty})
+	at := filepath.Join(s.Dir, "kept", "1_0000000001_0000000000")
+	ago := time.Now().Add(-time.Minute)
+	if err := errors.Join(os.Remove(filepath.Join(at, "size.txt")), os.Chtimes(at, ago, ago), s.Forget()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(at); err != nil || !info.ModTime().Equal(ago) {
+		t.Error("to measure it is a use of it:", err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(at, "size.txt")); err != nil || string(raw) != "60" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(at, "size.txt")), os.Chtimes(at, ago, ago)); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, s, label("2", 1, 0), map[string]string{"f": sixty})
+	if got, said := packed(t, s, "1"); len(got) > 0 || len(said) != 1 || !strings.HasPrefix(said[0], "0: their host has made room") {
+		t.Error(got, said)
+	}
+}
+
+// TestWhatWasNotKeptAtItsEnd: it is kept when it is seen that nothing of its member is hosted any more, and not before.
+func TestWhatWasNotKeptAtItsEnd(t *testing.T) {
+	s := newStore(t)
+	runs, lost, failed := label("7", 1, 0), label("7", 1, 1), errors.New("no engine")
+	for _, l := range []work.Label{runs, lost} {
+		dir, err := s.Make(l, "node", os.Geteuid(), os.Getegid())
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "model"), []byte("m"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Sweep(func() ([]work.Label, error) { return nil, failed }); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	if got, _ := packed(t, s, "7"); len(got) > 0 {
+		t.Error("nobody knows what is hosted:", got)
+	}
+	if err := s.Sweep(func() ([]work.Label, error) { return []work.Label{runs}, nil }); err != nil {
+		t.Error(err)
+	}
+	got, said := packed(t, s, "7")
+	if d := cmp.Diff(map[string]string{"node/1/model": "m"}, got); d != "" || len(said) != 1 || !strings.HasPrefix(said[0], "0: it has not ended") {
+		t.Error(d, said)
+	}
+	if left, err := os.ReadDir(filepath.Join(s.Dir, "live")); err != nil || len(left) != 1 {
+		t.Error(left, err)
+	}
+}
+
 // TestWhatIsNotKept: too much, too old, and what was not used for longest goes; and it is said.
 func TestWhatIsNotKept(t *testing.T) {
 	s := newStore(t)

@@ -36,7 +36,8 @@ func (c *Containers) leaves(s *container.Spec, j work.Job, job *jobfile.Job) err
 	return err
 }
 
-// keepLeft keeps the artifacts of a member that has ended. What can't be kept is no reason to leave something running.
+// keepLeft keeps the artifacts of a member that has ended. What can't be kept is no reason to leave something
+// running: the store's Sweep tries it again.
 func keepLeft(s *artifacts.Store, l work.Label, log *slog.Logger) {
 	if s == nil {
 		return

@@ -60,6 +60,13 @@ func TestArtifactsOfProcesses(t *testing.T) {
 	p := h.processes()
 	p.Left = storeIn(h.dir)
 	j := one(python("import os", "open(os.environ['SWARM_ARTIFACTS'] + '/model', 'w').write('weights')", "raise SystemExit(3)"), "artifacts: {dir: /opt/ml}", "command: train.py")
+	if _, err := p.Left.Make(j.Label, j.Group, os.Geteuid(), os.Getegid()); err != nil { // and that was all that could be made
+		t.Fatal(err)
+	}
+	clean(t, p, j.Label)
+	if live, err := os.ReadDir(filepath.Join(p.Left.Dir, "live")); err != nil || len(live) > 0 {
+		t.Error(live, err)
+	}
 	if err := p.Prepare(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}

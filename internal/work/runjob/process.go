@@ -324,6 +324,7 @@ func begun(dir string) bool {
 func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	dir := p.memberDir(l)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		keepLeft(p.Left, l, p.Log) // its folder is made first
 		return nil
 	}
 	grace := jobfile.DefaultGrace
