@@ -153,6 +153,7 @@ func (k *tasks) cancelled(e ledger.EndedAssignment, a ledger.Assigned) {
 		if id := cancel.GetId(); id != e.Assignment && (id == "" || id != a.Joins) {
 			k.bad("order", "the operator cancelled assignment %.20q", id)
 		}
+		k.ofItsOwn(e.Order, a.By)
 		k.because(e.Reason, cancel.GetReason())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 )
@@ -17,8 +18,8 @@ func signers(request proto.Message) []identity.Role {
 	return nil
 }
 
-// mayAsk reports whether whoever signed a request may ask for that: jobs beside an SL are that one's, and it has no others. Whether what it ends and
-// deletes is its own is not held here.
+// mayAsk reports whether whoever signed a request may ask for that: jobs beside an SL are that one's, and it has no others. Whether what it finalises,
+// deletes or ends is its own ofItsOwn holds.
 func mayAsk(by identity.ID, request proto.Message) bool {
 	sl := by.Role() == identity.RoleSL
 	switch r := request.(type) {
@@ -28,4 +29,11 @@ func mayAsk(by identity.ID, request proto.Message) bool {
 		return !sl || r.GetType() == task.RunJob
 	}
 	return true
+}
+
+// ofItsOwn holds what an SL finalises, deletes or ends to who made it or asked for it. A ledger that begins late may lack that.
+func (k *tasks) ofItsOwn(o *ledger.Order, by string) {
+	if id, err := identity.ParseIDString(o.By); err == nil && id.Role() == identity.RoleSL && by != "" && by != o.By {
+		k.bad("order.by", "SL %.160s asked for this, and it is of %.160s", o.By, by)
+	}
 }

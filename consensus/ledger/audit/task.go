@@ -14,6 +14,7 @@ type tasks struct {
 	members  *members
 	digest   map[string]string // by task: of one that is finalised; empty: it is not
 	types    map[string]string // by task: what it was made as last
+	by       map[string]string // by task: who made it
 	open     map[string]open   // by ID
 	verdict  map[string]string // by ID of assignments that are not open any more
 	lastUse  map[string]uint64 // by ID: the record of the assignment that had it last
@@ -24,7 +25,7 @@ type tasks struct {
 }
 
 func newTasks(f *findings, o *orders, m *members) *tasks {
-	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, types: map[string]string{}, verdict: map[string]string{}, lastUse: map[string]uint64{}, open: map[string]open{}, busy: map[string]int{}}
+	return &tasks{findings: f, orders: o, members: m, digest: map[string]string{}, types: map[string]string{}, by: map[string]string{}, verdict: map[string]string{}, lastUse: map[string]uint64{}, open: map[string]open{}, busy: map[string]int{}}
 }
 
 // judge is auditor.judge for records of tasks.
@@ -58,7 +59,7 @@ func (k *tasks) made(t ledger.Task) {
 	if _, there := k.digest[t.Task]; there {
 		k.bad("task", "task %.160q was made before, and not deleted", t.Task)
 	}
-	k.digest[t.Task], k.types[t.Task] = "", t.Type
+	k.digest[t.Task], k.types[t.Task], k.by[t.Task] = "", t.Type, t.By
 	asked := &swarmv1.CreateTaskRequest{}
 	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
 		return
@@ -77,6 +78,7 @@ func (k *tasks) final(t ledger.FinalTask) {
 	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
 		return
 	}
+	k.ofItsOwn(t.Order, k.by[t.Task])
 	if asked.GetName() != t.Task || asked.GetDigest() != "" && asked.GetDigest() != t.Digest {
 		k.bad("digest", "the operator asked to finalise task %.160q with digest %.64q; an empty one is any", asked.GetName(), asked.GetDigest())
 	}
@@ -86,11 +88,14 @@ func (k *tasks) deleted(t ledger.DeletedTask) {
 	if k.known(t.Task) && k.digest[t.Task] != t.Digest {
 		k.bad("digest", "task %.160q had another digest", t.Task)
 	}
+	by := k.by[t.Task]
 	delete(k.digest, t.Task)
+	delete(k.by, t.Task)
 	asked := &swarmv1.DeleteTaskRequest{}
 	if !k.ordered(t.Order) || !k.orders.asked(t.Order, asked) {
 		return
 	}
+	k.ofItsOwn(t.Order, by)
 	if asked.GetName() != t.Task || t.Digest != "" && !asked.GetForce() {
 		k.bad("task", "the operator asked to delete task %.160q, by force: %t", asked.GetName(), asked.GetForce())
 	}

@@ -126,6 +126,25 @@ func TestRecordsOfTasks(t *testing.T) {
 		"a job, made by an SL": {"", func(b *builder) {
 			b.add(ledger.Task{Task: "x", Type: "RUN_JOB", By: sl.id, Order: sl.asks(b, &swarmv1.CreateTaskRequest{Name: "x", Type: "RUN_JOB"})})
 		}},
+		"finalised by an SL that made it not": {"it is of spiffe://", func(b *builder) {
+			b.add(ledger.FinalTask{Task: "pull", Digest: digest, Order: sl.asks(b, &swarmv1.FinaliseTaskRequest{Name: "pull"})})
+		}},
+		"deleted by an SL that made it not": {"it is of spiffe://", func(b *builder) {
+			b.add(ledger.DeletedTask{Task: "pull", Order: sl.asks(b, &swarmv1.DeleteTaskRequest{Name: "pull"})})
+		}},
+		"cancelled by an SL that asked not for it": {"it is of spiffe://", func(b *builder) {
+			b.add(final(b, "pull", ""))
+			b.add(asked(b, "7", nil))
+			b.add(ledger.EndedAssignment{Assignment: "7", Task: "pull", Digest: digest, Verdict: "cancelled", Order: sl.asks(b, &swarmv1.CancelAssignmentRequest{Id: "7"})})
+		}},
+		"an SL finalises, cancels and deletes its own": {"", func(b *builder) {
+			b.add(ledger.Task{Task: "x", Type: "RUN_JOB", By: sl.id, Order: sl.asks(b, &swarmv1.CreateTaskRequest{Name: "x", Type: "RUN_JOB"})})
+			b.add(ledger.FinalTask{Task: "x", Digest: digest, Order: sl.asks(b, &swarmv1.FinaliseTaskRequest{Name: "x"})})
+			r := &swarmv1.AssignTaskRequest{Id: "7", Task: "x", Digest: digest, Hosts: []string{"h-0"}, Beside: "sl-1"}
+			b.add(ledger.Assigned{Assignment: "7", Task: "x", Digest: digest, Hosts: r.GetHosts(), By: sl.id, JobTerms: ledger.JobTerms{Beside: "sl-1"}, Order: sl.asks(b, r)})
+			b.add(ledger.EndedAssignment{Assignment: "7", Task: "x", Digest: digest, Verdict: "cancelled", End: "cancelled", Order: sl.asks(b, &swarmv1.CancelAssignmentRequest{Id: "7"})})
+			b.add(ledger.DeletedTask{Task: "x", Digest: digest, Order: sl.asks(b, &swarmv1.DeleteTaskRequest{Name: "x", Force: true})})
+		}},
 		"assigned as a job": {"", func(b *builder) { b.add(final(b, "pull", "")); b.add(job(b, nil)) }},
 		"assigned as a job of none": {"asked for a job with", func(b *builder) {
 			b.add(final(b, "pull", ""))
