@@ -53,7 +53,7 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	} else if job.Network != jobfile.Private {
 		r.Networks = []string{job.Network}
 	}
-	return asked{all: []policy.Request{r}, images: len(images) > 0, names: images}, nil
+	return asked{all: []policy.Request{r}, images: len(images) > 0, names: images, homes: homesOf(h, w)}, nil
 }
 
 // errLeftAfar is of a job whose members would leave artifacts where this host can't keep them.
@@ -105,4 +105,18 @@ func secretsFor(h *task.Hosted, w *framework.World) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// homesOf are, by secret, the images of those of the host's members of a job that have it.
+func homesOf(h *task.Hosted, w *framework.World) map[string][]string {
+	homes := map[string][]string{}
+	for _, g := range w.Groups {
+		if !slices.ContainsFunc(h.Members, func(m task.HostedMember) bool { return m.Group == g.Name }) {
+			continue
+		}
+		for _, s := range g.Secrets {
+			homes[s.Name] = append(homes[s.Name], g.Image)
+		}
+	}
+	return homes
 }

@@ -36,6 +36,10 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const gives = "\n- Allow " + ann + " to use secret where any {secret.name=KEY, image.reference='i:1'}"
+	if err := os.WriteFile(filepath.Join(secrets, "OWN"), []byte("hunter3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := func(h *task.Hosted) { h.Members = append(h.Members, task.HostedMember{Index: 1, Group: "s"}) }
 	sum := func(c rune) string { return "sha256:" + strings.Repeat(string(c), 64) }
 	image := &policy.Image{Name: "i:1", ID: sum('a')}
 	two, err := policy.NewImages(&policy.Image{Name: "i:2", ID: sum('b')}, image)
@@ -79,6 +83,11 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "one that no sentence gives", job: "command: python3 -m a\nsecrets: [KEY]", process: true, want: "asks for the secret \"KEY\", which this host does not give to it"},
 		{name: "one of another group than this host's", policy: "", job: "command: python3 -m a\nnetwork: host\ngroups: [{name: r}, {name: s, secrets: [KEY]}]", process: true},
 		{name: "one that the host lacks", policy: gives, job: "image: i:1\nsecrets: [{name: NONE, as: file}]", want: "this host has no secret \"NONE\": its owner puts a file of that name"},
+		{name: "two images, a secret of one of them", policy: gives, job: "groups: [{name: r, image: i:1, secrets: [OWN]}, {name: s, image: i:2}]"},
+		{name: "two images, a secret of the other", policy: gives, job: "groups: [{name: r, image: i:1}, {name: s, image: i:2, secrets: [OWN]}]", change: all, want: "asks for the secret \"OWN\", which this host does not give to it"},
+		{name: "two images, a secret of the other, which another host has", policy: gives + "\nlimits: {networks: [host]}", job: "network: host\ngroups: [{name: r, image: i:1}, {name: s, image: i:2, secrets: [OWN]}]"},
+		{name: "two images, a secret of both", policy: gives, job: "secrets: [OWN]\ngroups: [{name: r, image: i:1}, {name: s, image: i:2}]", change: all, want: "asks for the secret \"OWN\", which this host does not give to it"},
+		{name: "two images, of which one was found, a secret of the other", policy: gives, job: "groups: [{name: r, image: i:1}, {name: s, image: i:3, secrets: [OWN]}]", change: all, want: "asks for the secret \"OWN\", which this host does not give to it"},
 		{name: "a program of the host", job: "command: rm -rf /", process: true, want: "group node: it runs \"rm\", and a process runs Python"},
 		{name: "code of another", job: "command: python3 -m a\nenv: {LD_PRELOAD: /x}", process: true, want: "its env sets \"LD_PRELOAD\""},
 		{name: "another job", job: "command: python3 -m a", process: true, change: func(h *task.Hosted) { h.Retries++ }, want: "what was signed is not the job"},

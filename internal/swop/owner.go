@@ -77,10 +77,11 @@ func (o Owner) Hopes(by string, h *task.Hosted, t *task.Task) consent.Verdict {
 
 // asked is what a policy is asked about a task.
 type asked struct {
-	all    []policy.Request // of which the one counts that it lets least through
-	paths  []string         // of the host, as the task names them
-	images bool             // the task has images, which somebody finds
-	names  []string         // of them, where the task says it
+	all    []policy.Request    // of which the one counts that it lets least through
+	paths  []string            // of the host, as the task names them
+	images bool                // the task has images, which somebody finds
+	names  []string            // of them, where the task says it
+	homes  map[string][]string // by secret: the images of those that have it here
 }
 
 // hoped is the image of which only the name is known, if at all.
@@ -94,16 +95,32 @@ func (a *asked) hoped() (all []policy.Image) {
 	return all
 }
 
-// image has each of the task's images judged.
+// image has each of the task's images judged, with the secrets that it has.
 func (a *asked) image(images []policy.Image, hoped bool) {
 	var all []policy.Request
 	for _, r := range a.all {
 		for _, i := range images {
-			r.Image, r.AnyImage = i, hoped
-			all = append(all, r)
+			with := r
+			with.Image, with.AnyImage, with.Secrets = i, hoped, a.secretsIn(i, r.Secrets, images)
+			all = append(all, with)
 		}
 	}
 	a.all = all
+}
+
+// secretsIn are those of secrets that are judged with an image, one of all. One that another image alone has is not. Where an image that has it
+// is not among them it is judged with each.
+func (a *asked) secretsIn(image policy.Image, secrets []string, all []policy.Image) (in []string) {
+	for _, name := range secrets {
+		homes := a.homes[name]
+		missing := func(home string) bool {
+			return !slices.ContainsFunc(all, func(i policy.Image) bool { return i.Name == home })
+		}
+		if slices.Contains(homes, image.Name) || len(homes) == 0 || slices.ContainsFunc(homes, missing) {
+			in = append(in, name)
+		}
+	}
+	return in
 }
 
 // asked reads a task.
