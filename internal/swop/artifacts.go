@@ -18,10 +18,15 @@ import (
 	"github.com/swarmd/swarmd/internal/work/artifacts"
 )
 
-// leftOf keeps what members of jobs leave on a host, as much of it and as long as its owner has said.
-func leftOf(cfg Config) *artifacts.Store {
+// leftOf keeps what members of jobs leave on a host, as much of it and as long as its owner has said. Members have working directories of their own,
+// and an engine takes a name without a slash for a volume's: the folder is named in full.
+func leftOf(cfg Config) (*artifacts.Store, error) {
+	dir, err := filepath.Abs(filepath.Join(cfg.StateDir, "artifacts"))
+	if err != nil {
+		return nil, err
+	}
 	terms := cfg.Policy.Terms()
-	s := &artifacts.Store{Dir: filepath.Join(cfg.StateDir, "artifacts"), Most: artifacts.Most, Age: artifacts.Age, Log: cfg.Log}
+	s := &artifacts.Store{Dir: dir, Most: artifacts.Most, Age: artifacts.Age, Log: cfg.Log}
 	if terms.Artifacts > 0 {
 		s.Most = terms.Artifacts
 	}
@@ -31,7 +36,7 @@ func leftOf(cfg Config) *artifacts.Store {
 	if err := s.Forget(); err != nil {
 		cfg.Log.Warn("can't remove old artifacts of jobs", "err", err)
 	}
-	return s
+	return s, nil
 }
 
 // sweepEvery is how often artifacts are looked through for those that were not kept, or are too old.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/artifacts"
 )
@@ -43,4 +44,24 @@ func TestArtifactsAreSwept(t *testing.T) {
 		time.Sleep(sweepEvery)
 		live(0)
 	})
+}
+
+// TestArtifactsOfARelativeStateDir: members, which have other working directories, are told where their folder is from the root on.
+func TestArtifactsOfARelativeStateDir(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s, err := leftOf(Config{StateDir: "state", Policy: &policy.Policy{}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := s.Make(work.Label{Assignment: "7", Epoch: 1}, "node", os.Geteuid(), os.Getegid())
+	if err != nil || !filepath.IsAbs(dir) {
+		t.Fatalf("%q, %v", dir, err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from, err := filepath.Rel(filepath.Join(here, "state"), dir); err != nil || !filepath.IsLocal(from) {
+		t.Errorf("%q is not in %q", dir, here)
+	}
 }

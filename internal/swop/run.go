@@ -54,7 +54,10 @@ func Run(ctx context.Context, cfg Config) error {
 	owner := Owner{Policy: cfg.Policy, SwarmID: cfg.SwarmID, Place: cfg.Place, Recent: &hostpaths.Recent{Of: cfg.Paths}, Earlier: earlierOn(view, journal.Received)}
 	tasks := Tasks{Get: client.Tasks{By: client.Operator{Client: cfg.API}}.GetTask}
 	lines, types := &Lines{Log: cfg.Log}, map[string]work.Type{}
-	left := leftOf(cfg)
+	left, err := leftOf(cfg)
+	if err != nil {
+		return err
+	}
 	given := owner.givenTo(tasks, func(assignment string) string {
 		e, _ := journal.Find(assignment)
 		return e.By
