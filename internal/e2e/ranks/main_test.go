@@ -20,6 +20,7 @@ type swarm struct {
 	*e2etest.Swarm
 	examples, data string
 	sls            []*e2etest.Proc
+	first          []*e2etest.Proc // the SN, and the authority before it, which all others need
 }
 
 // newSwarm starts them, with the digits divided among the peers. The first round waits for all, however slow one starts; nobody waits
@@ -52,8 +53,8 @@ func withoutSLs(t *testing.T, peers int) *swarm {
 	if out, err := split.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	e2etest.Start(t, "authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca"))
-	w.SN(1, "--full-quorum-wait", "60s")
+	authority := e2etest.Start(t, "authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca"))
+	w.first = []*e2etest.Proc{w.SN(1, "--full-quorum-wait", "60s"), authority}
 	return w
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,6 +123,16 @@ func TestRanksOfAnSL(t *testing.T) {
 	if got := strings.Count(peer.Output(), "swarm.SL : INFO : session opened"); got != 2 {
 		t.Errorf("sl-1 opened %d sessions, want one for each start: rank 0 alone speaks for its peer", got)
 	}
+	w.stop()
+}
+
+// stop ends all nodes whose SLs have ended, and wants nothing to be left: no rank on a host either.
+func (w *ofSLs) stop() {
+	w.T.Helper()
+	for _, p := range slices.Concat(w.swops, w.first) {
+		p.Stop()
+	}
+	w.LeavesNothing()
 }
 
 // agree holds that all ranks of all peers have ended with one model, which is as good as that of peers of one process. said is what each peer has said, and
@@ -162,6 +173,7 @@ func TestPeersOfSLsForMinutes(t *testing.T) {
 			said = append(said, text)
 		}
 		w.agree(said, ranks, ranks, ranks)
+		w.stop()
 		accuracy[ranks] = results(t, said[0], ranks)[0].accuracy
 	}
 	t.Logf("final test accuracy: %.4f of peers of two ranks, %.4f of peers of one", accuracy[2], accuracy[1])
