@@ -55,6 +55,7 @@ type policy struct {
 	best    consent.Decision                          // at best; empty: Allowed
 	judging func(id string)                           // called before the verdict is given; nil: nothing is
 	soon    func(image *owners.Image) consent.Verdict // the verdict by the image; nil: that of all
+	keeps   *consent.Verdict                          // the verdict on what runs; nil: that of all
 }
 
 // Decide implements consent.Policy.
@@ -71,6 +72,14 @@ func (p *policy) Decide(_ context.Context, _ string, h *task.Hosted, _ *task.Tas
 		return p.soon(image)
 	}
 	return p.Verdict
+}
+
+// Keeps implements consent.Policy.
+func (p *policy) Keeps(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *owners.Image) consent.Verdict {
+	if p.keeps != nil {
+		return *p.keeps
+	}
+	return p.Decide(ctx, by, h, t, image)
 }
 
 // Hopes implements consent.Policy.
@@ -631,6 +640,9 @@ func TestWhatRunsStays(t *testing.T) {
 		w.policy.Decision = consent.Asked
 		stays("")
 		w.policy.Verdict = consent.Verdict{Decision: consent.Refused, Sentence: "no more"}
+		w.policy.keeps = &consent.Verdict{Decision: consent.Allowed}
+		stays("")
+		w.policy.keeps = nil
 		stays("swop-0 refuses it to spiffe://a.example/swarm/swci/ann: no more")
 		if e, _ := w.journal.Find("7"); e.Decision != consent.Refused || e.EndedMS != 0 {
 			t.Errorf("the journal has %+v", e)

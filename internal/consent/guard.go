@@ -22,6 +22,8 @@ type Policy interface {
 	// Decide judges a task, whose definition is the one that was asked for, by who asked, a SPIFFE ID. It may look at the host, and is asked
 	// about several assignments at a time. image is what the task runs or fetches; nil: it has none.
 	Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) Verdict
+	// Keeps is Decide for a task that runs, and has what it was given.
+	Keeps(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) Verdict
 	// Hopes says what Decide would let through at best, whatever the image: nobody is asked for the image of what is refused. It looks at nothing.
 	Hopes(by string, h *task.Hosted, t *task.Task) Verdict
 	// Approves returns why somebody may not approve or refuse what somebody has asked for; nil if it may. Both are SPIFFE IDs.

@@ -18,7 +18,7 @@ func (g *Guard) Stays(ctx context.Context, h *task.Hosted, t *task.Task) Answer 
 	if err != nil {
 		return Answer{Decision: Refused, Words: line(err.Error())}
 	}
-	v := g.cfg.Policy.Decide(ctx, e.By, h, t, e.Image) // may take long: others do not wait
+	v := g.cfg.Policy.Keeps(ctx, e.By, h, t, e.Image) // may take long: others do not wait
 	if ctx.Err() != nil {
 		return Answer{Decision: Later, Words: "its host was not asked to the end"}
 	}

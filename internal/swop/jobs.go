@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/consent"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
+	"github.com/swarmd/swarmd/internal/work/secret"
 )
 
 // unfit is why a job is none for this host, whatever its owner says.
@@ -70,14 +72,18 @@ func secretsOf(g framework.Group) (names []string) {
 	return names
 }
 
-// hasSecrets says why the host can't give the secrets that a task asks for; nil: it can. Only who may have them is told.
-func (o Owner) hasSecrets(a asked) error {
+// hasSecrets says why the host can't give the secrets that a task asks for; Allowed: it can. Only who may have them is told.
+func (o Owner) hasSecrets(a asked) consent.Verdict {
 	for _, r := range a.all {
-		if err := o.Secrets.Has(r.Secrets); err != nil {
-			return err
+		err := o.Secrets.Has(r.Secrets)
+		switch {
+		case secret.Passes(err):
+			return consent.Verdict{Decision: consent.Later, Sentence: err.Error()}
+		case err != nil:
+			return consent.Verdict{Decision: consent.Refused, Sentence: err.Error()}
 		}
 	}
-	return nil
+	return consent.Verdict{Decision: consent.Allowed}
 }
 
 // imagesOf are the images of a job's containers; none: it runs as processes, which process says this host's tasks do.

@@ -141,3 +141,36 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatRunsHasItsSecrets: what becomes of their files is no reason to end it. What has yet to begin waits where their folder is away for now.
+func TestWhatRunsHasItsSecrets(t *testing.T) {
+	p, err := policy.Parse("p.yaml", []byte("sentences:\n- Allow "+ann+" to use host\n- Allow "+ann+" to use secret where secret.name=KEY\n"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := jobfile.Read("f", []byte("name: x\ncommand: python3 -m a\nsecrets: [KEY]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := framework.WorldOf(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := j.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := task.Hosted{Request: jobrequest.Request(w), Members: []task.HostedMember{{Group: w.Groups[0].Name}}}
+	h.Hosts = []string{"swop-1"}
+	the := &task.Task{Name: "x.1", Type: task.RunJob, Definition: body}
+	there := t.TempDir()
+	for dir, want := range map[string]consent.Decision{there: consent.Refused, filepath.Join(there, "away"): consent.Later} {
+		o := swop.Owner{Policy: p, SwarmID: func() string { return "s" }, Place: swop.Place{Secrets: secret.Dir(dir), Process: true, Profile: &taskfile.Profile{}}}
+		if v := o.Decide(t.Context(), ann, &h, the, nil); v.Decision != want || !strings.Contains(v.Sentence, `secret "KEY"`) {
+			t.Errorf("before it begins: %+v, want %s", v, want)
+		}
+		if v := o.Keeps(t.Context(), ann, &h, the, nil); v.Decision != consent.Allowed {
+			t.Errorf("while it runs: %+v", v)
+		}
+	}
+}

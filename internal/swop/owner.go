@@ -49,18 +49,33 @@ func (o Owner) Words() string {
 // Decide implements consent.Policy. Where somebody may soon know which image it is, that is waited for before the task is refused for it, or
 // somebody is asked without it.
 func (o Owner) Decide(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
-	asked, err := o.asked(by, h, t)
-	if err != nil {
-		return unreadable(err)
+	v, asked := o.keeps(ctx, by, h, t, image)
+	if v.Decision == consent.Allowed || v.Decision == consent.Asked {
+		if no := o.hasSecrets(asked); no.Decision != consent.Allowed {
+			v = no
+		}
 	}
-	if image != nil {
-		asked.image(image.Each(), false)
-	}
-	v := o.shared(ctx, asked)
 	if image != nil && image.Passes && (v.Decision == consent.Asked || v.Decision == consent.Refused && o.Hopes(by, h, t).Decision != consent.Refused) {
 		v.Soon = "image " + image.String()
 	}
 	return v
+}
+
+// Keeps implements consent.Policy. What runs has its secrets: it goes on whatever has become of their files since.
+func (o Owner) Keeps(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
+	v, _ := o.keeps(ctx, by, h, t, image)
+	return v
+}
+
+func (o Owner) keeps(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) (v consent.Verdict, a asked) {
+	a, err := o.asked(by, h, t)
+	if err != nil {
+		return unreadable(err), a
+	}
+	if image != nil {
+		a.image(image.Each(), false)
+	}
+	return o.shared(ctx, a), a
 }
 
 // Hopes implements consent.Policy. The name of an image that is to be fetched is known.

@@ -148,6 +148,11 @@ func (o *owned) Decide(_ context.Context, by string, h *task.Hosted, t *task.Tas
 	}
 }
 
+// Keeps implements consent.Policy.
+func (o *owned) Keeps(ctx context.Context, by string, h *task.Hosted, t *task.Task, image *policy.Image) consent.Verdict {
+	return o.Decide(ctx, by, h, t, image)
+}
+
 // Hopes implements consent.Policy. Its tasks have no image that somebody finds.
 func (o *owned) Hopes(by string, h *task.Hosted, t *task.Task) consent.Verdict {
 	return o.Decide(o.t.Context(), by, h, t, nil)

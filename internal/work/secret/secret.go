@@ -99,13 +99,30 @@ func (d Dir) Value(name string) ([]byte, error) {
 	return value, nil
 }
 
-// unread is an error without the words of the system, in which paths of the host are.
+// unread is an error without the words of the system, in which paths of the host are. It passes by itself unless the SWOP may not read the file, or
+// a link leads out of the folder, which is no error of the system.
 func unread(name string, err error) error {
-	why := "its owner is to look whether its SWOP may"
+	why, passes := "its owner is to look whether its SWOP may", true
 	if p, is := errors.AsType[*fs.PathError](err); is {
 		why = p.Err.Error() + ": " + why
+		_, system := errors.AsType[syscall.Errno](p.Err)
+		passes = system && !errors.Is(err, fs.ErrPermission)
 	}
-	return fmt.Errorf("this host can't read secret %.64q: %s", name, why)
+	return &unreadError{fmt.Sprintf("this host can't read secret %.64q: %s", name, why), passes}
+}
+
+// unreadError is of a file that can't be read.
+type unreadError struct {
+	words  string
+	passes bool
+}
+
+func (e *unreadError) Error() string { return e.words }
+
+// Passes reports whether what an error of a secret says may pass without anybody's doing, as what a disk has.
+func Passes(err error) bool {
+	e, is := errors.AsType[*unreadError](err)
+	return is && e.passes
 }
 
 // Variable is the value of a secret as one of the environment: without the line break at the end that editors write.

@@ -49,6 +49,8 @@ func TestSecretsOfAFolder(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"`+name+`"`) || len(value) > 0):
 			t.Errorf("%s: %v, want %q", name, err, want)
+		case secret.Passes(err):
+			t.Errorf("%s: %v passes by itself", name, err)
 		case err != nil && (strings.Contains(err.Error(), dir) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%s: what others read says too much: %v", name, err)
 		}
@@ -71,6 +73,9 @@ func TestSecretsOfAFolder(t *testing.T) {
 	}
 	if err := d.Has(many); err == nil || !strings.Contains(err.Error(), "together") {
 		t.Error(err)
+	}
+	if _, err := secret.Dir(filepath.Join(dir, "GONE")).Value("KEY"); !secret.Passes(err) {
+		t.Errorf("of a folder that is away, as its disk may be: %v", err)
 	}
 	if _, err := secret.Dir("").Value("KEY"); err == nil || !strings.Contains(err.Error(), "--secrets-dir") {
 		t.Error(err)
