@@ -34,13 +34,34 @@ func (o Owner) beside(r *policy.Request, h *task.Hosted) error {
 	if o.Earlier == nil {
 		return nil
 	}
+	limits := o.Policy.Terms().Limits
 	for _, other := range o.Earlier(h) {
 		if !modest(h) || !modest(&other) {
 			return fmt.Errorf("this host has members of assignment %s, and one of the two does not say what it takes of its host, or is no job: assign it again when that is over", other.ID)
 		}
+		if kind := unsaid(h, limits); kind != "" {
+			return fmt.Errorf("it does not say how much %s its members take, which this host's policy limits, and this host has members of assignment %s: say %[1]s under resources, or assign it again when that is over", kind, other.ID)
+		}
+		if kind := unsaid(&other, limits); kind != "" {
+			return fmt.Errorf("this host has members of assignment %s, which does not say how much %s they take: they may take all that this host gives: assign it again when that is over", other.ID, kind)
+		}
 		take(r, &other)
 	}
 	return nil
+}
+
+// unsaid is what a host limits and members of a job on it do not say: such members are held to their part of the whole limit, so that nothing of it is
+// left for others; empty: they say all.
+func unsaid(h *task.Hosted, limits policy.Limits) string {
+	for _, m := range h.Members {
+		switch n := needsOf(h, m.Group); {
+		case limits.CPUs > 0 && n.MilliCPU == 0:
+			return "cpu"
+		case limits.Memory > 0 && n.Memory == 0:
+			return "memory"
+		}
+	}
+	return ""
 }
 
 // modest reports whether a job says what its members take of their hosts.
