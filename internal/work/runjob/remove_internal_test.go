@@ -33,7 +33,8 @@ func TestFoldersWithoutRightsAreRemoved(t *testing.T) {
 	parent := t.TempDir()
 	dir, other := filepath.Join(parent, "7-1-0"), filepath.Join(parent, "other")
 	deep := filepath.Join(dir, "source", "out", "deep")
-	err := errors.Join(os.MkdirAll(deep, 0o700), os.Mkdir(other, 0o700), os.WriteFile(filepath.Join(deep, "x"), nil, 0), os.WriteFile(filepath.Join(other, "y"), nil, 0o400),
+	odd := filepath.Join(dir, "source", "\xff", "odd\xfe")
+	err := errors.Join(os.MkdirAll(odd, 0o700), os.WriteFile(filepath.Join(odd, "\xff"), nil, 0), os.Chmod(odd, 0o500), os.MkdirAll(deep, 0o700), os.Mkdir(other, 0o700), os.WriteFile(filepath.Join(deep, "x"), nil, 0), os.WriteFile(filepath.Join(other, "y"), nil, 0o400),
 		os.Symlink(other, filepath.Join(deep, "link")), os.Chmod(other, 0o500), os.Chmod(deep, 0o500), os.Chmod(filepath.Dir(deep), 0), os.Chmod(dir, 0o500))
 	if err != nil {
 		t.Fatal(err)
