@@ -120,7 +120,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	var offer task.Offer
 	if len(wrong) == 0 {
-		offer, err = swop.OfferOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName, Jobs: ml, GPUs: uint32(len(taskenv.GPUs(e.Getenv)))}, profile.Peers(), o.Labels)
+		offer, err = swop.OfferOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName, Jobs: ml, GPUs: uint32(len(taskenv.GPUs(os.LookupEnv)))}, profile.Peers(), o.Labels)
 		wrong.add(err)
 	}
 	if len(wrong) > 0 {

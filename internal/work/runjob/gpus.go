@@ -18,8 +18,13 @@ import (
 )
 
 // freeGPUs are the first GPUs of a host that no member has. A leader gives a host no more members than it has GPUs for, unless it offered others
-// before its SWOP was restarted.
+// before its SWOP was restarted. One that a member has by a name that is none now may be any of them.
 func freeGPUs(all, taken []string, n int) ([]string, error) {
+	for _, g := range taken {
+		if g != "" && !slices.Contains(all, g) {
+			return nil, fmt.Errorf("it needs GPUs, and another member has GPU %.120s, which this host's SWOP, started anew, sees no more or by another name: start the SWOP with the CUDA_VISIBLE_DEVICES that it had, or run the job again when that member has ended", g)
+		}
+	}
 	free := slices.DeleteFunc(slices.Clone(all), func(g string) bool { return slices.Contains(taken, g) })
 	if len(free) < n {
 		return nil, fmt.Errorf("it needs %d GPUs, and this host has %d left of %d, as its SWOP sees them: run the job again, and see on the host: nvidia-smi -L", n, len(free), len(all))
