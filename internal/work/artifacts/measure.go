@@ -56,26 +56,43 @@ func isEmpty(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// sizeOf is how many bytes the files of a folder have. Folders that a program has closed are opened.
+// sizeOf is how many bytes the files of a folder have. Folders that a program has closed are opened, whatever their names are: an fs.FS knows none that
+// is not UTF-8.
 func sizeOf(dir string) (all int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	var errs []error
+	for left := []string{"."}; len(left) > 0; {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		_ = root.Chmod(name, 0o700) // before it is read: what can't be read says so
+		entries, err := entriesOf(root, name)
+		if err != nil && len(errs) < maxErrors {
+			errs = append(errs, err) // the others are opened all the same
 		}
-		if d.IsDir() {
-			_ = root.Chmod(name, 0o700) // before it is read: what can't be read says so
-			return nil
+		for _, d := range entries {
+			if d.IsDir() {
+				left = append(left, filepath.Join(name, d.Name()))
+			} else if info, err := d.Info(); err == nil && info.Mode().IsRegular() { // else it is gone
+				all += info.Size()
+			}
 		}
-		info, err := d.Info()
-		if err == nil && info.Mode().IsRegular() {
-			all += info.Size()
-		}
-		return err
-	})
-	return all, err
+	}
+	return all, errors.Join(errs...)
+}
+
+// maxErrors bounds what is said of folders that can't be read.
+const maxErrors = 3
+
+// entriesOf are what is in a folder, as far as it can be read.
+func entriesOf(root *os.Root, name string) ([]fs.DirEntry, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
 }

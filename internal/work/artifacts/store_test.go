@@ -256,3 +256,17 @@ func TestWhatIsNotKept(t *testing.T) {
 		t.Error("what was forgotten for long is still told:", got, said)
 	}
 }
+
+// TestArtifactsWithOddNames: what a member has left is kept and counted, whatever it has called its folders.
+func TestArtifactsWithOddNames(t *testing.T) {
+	s := newStore(t)
+	leave(t, s, label("7", 1, 0), map[string]string{"f": "x", "\xff/deep/g": "y"})
+	all, said := packed(t, s, "7")
+	if diff := cmp.Diff(all, map[string]string{"node/0/f": "x"}); diff != "" || len(said) != 1 || !strings.Contains(said[0], "node/0: 1 links, files that are none, or with names that are too long or no text") {
+		t.Error(diff, said)
+	}
+	leave(t, s, label("8", 1, 0), map[string]string{"\xff/h": strings.Repeat("x", 101)})
+	if all, said := packed(t, s, "8"); len(all) > 0 || len(said) != 1 || !strings.Contains(said[0], "they had 101 bytes") {
+		t.Error(all, said)
+	}
+}
