@@ -21,7 +21,7 @@ func givenBy(b *task.Board) map[string][]given {
 	by := map[string][]given{}
 	for _, id := range b.LiveIDs() {
 		a := b.Assignments[id]
-		next := giver(a)
+		next := givenInTurn(a)
 		for _, m := range a.Members {
 			if g := next(m.Group); !m.Cleaned {
 				by[m.Node] = append(by[m.Node], g)
@@ -31,9 +31,9 @@ func givenBy(b *task.Board) map[string][]given {
 	return by
 }
 
-// giver returns what says what the members of an assignment are given, by the group of the next one. There may be many of them: what is the same
+// givenInTurn returns what says what the members of an assignment are given, by the group of the next one. There may be many of them: what is the same
 // for all is made once.
-func giver(a *task.Assignment) func(group string) given {
+func givenInTurn(a *task.Assignment) func(group string) given {
 	modest, begun := task.Modest(a), map[string]bool{}
 	return func(group string) given {
 		g := given{assignment: a.ID, modest: modest}
@@ -68,7 +68,7 @@ func (d *decision) begin(a *task.Assignment, m *task.Move) {
 	switch {
 	case lack == "":
 		m.Do, m.Members = task.Place, places
-		next := giver(a)
+		next := givenInTurn(a)
 		for _, p := range places {
 			d.given[p.Node] = append(d.given[p.Node], next(p.Group))
 		}

@@ -21,7 +21,9 @@ func TestFreeGPUs(t *testing.T) {
 		n          int
 		want       string
 	}{
-		{[]string{"0", "1", "2"}, []string{"1", ""}, 2, "[0 2] <nil>"}, {[]string{"0"}, nil, 0, "[] <nil>"}, {[]string{"0", "1"}, []string{"0"}, 2, "[] it needs 2 GPUs, and this host has 1 left of 2"},
+		{[]string{"0", "1", "2"}, []string{"1", ""}, 2, "[0 2] <nil>"},
+		{[]string{"0"}, nil, 0, "[] <nil>"},
+		{[]string{"0", "1"}, []string{"0"}, 2, "[] it needs 2 GPUs, and this host has 1 left of 2"},
 		{[]string{"GPU-1", "GPU-2"}, []string{"0"}, 1, "[] it needs GPUs, and another member has GPU 0, which this host's SWOP, started anew, sees no more or by another name"},
 	} {
 		if got, err := freeGPUs(tt.all, tt.taken, tt.n); !strings.HasPrefix(fmt.Sprint(got, " ", err), tt.want) {
