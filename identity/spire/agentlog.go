@@ -71,7 +71,8 @@ func (a *agentState) heard(msg string, at slog.Level, fields map[string]string) 
 		default:
 		}
 	}
-	return !a.up && !asked
+	gaveUp := statusCode(a.complaint) == codes.Canceled // the agent itself, as it ends
+	return (!a.up || gaveUp) && !asked
 }
 
 // maxSelectors bounds what is kept of the agent's log.
