@@ -74,7 +74,7 @@ def run(swarm: RealSwarm, work: pathlib.Path, method: str) -> tuple[float, float
     digests = {swarm.bridge(peer, "GET", "/v1/status")["digest"] for peer in range(PEERS)}
     assert digests == {status["committed"]["digest"]}, method
     test = DataLoader(EXAMPLE["dataset"](shards / "test.npz"), 256)
-    accuracy = EXAMPLE["accuracy"](models[0], test)
+    accuracy = EXAMPLE["accuracy"](models[0], test, "cpu")
     print(f"{method}: {ends[0]['rounds']} rounds, {used} bytes, accuracy {accuracy:.4f}")
     return accuracy, used / ends[0]["rounds"]
 
