@@ -2,6 +2,7 @@ package swop
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -48,14 +49,15 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 		return a, &unfit{err}
 	}
 	take(&r, h)
-	r.Secrets = secretsFor(h, w)
+	homes := homesOf(h, w)
+	r.Secrets = slices.Sorted(maps.Keys(homes))
 	r.Held, r.Folders = !o.Process, foldersOf(w)
 	if o.Process {
 		r.Runtime = policy.Process
 	} else if job.Network != jobfile.Private {
 		r.Networks = []string{job.Network}
 	}
-	return asked{all: []policy.Request{r}, images: len(images) > 0, names: images, homes: homesOf(h, w)}, nil
+	return asked{all: []policy.Request{r}, images: len(images) > 0, names: images, homes: homes}, nil
 }
 
 // errLeftAfar is of a job whose members would leave artifacts where this host can't keep them.
@@ -63,14 +65,6 @@ var errLeftAfar = errors.New("it has artifacts, which this host's SWOP keeps on 
 
 // errAfar is of a job for whose runs this host can make no folders.
 var errAfar = errors.New("it has a work_dir, in which this host's SWOP makes a folder for each run, and it sees no files of its engine's host: run the SWOP there, and not in a container")
-
-// secretsOf are the names of a group's secrets.
-func secretsOf(g framework.Group) (names []string) {
-	for _, s := range g.Secrets {
-		names = append(names, s.Name)
-	}
-	return names
-}
 
 // hasSecrets says why the host can't give the secrets that a task asks for; Allowed: it can. Only who may have them is told.
 func (o Owner) hasSecrets(a asked) consent.Verdict {
@@ -98,19 +92,6 @@ func imagesOf(w *framework.World, process bool) ([]string, error) {
 		return nil, errors.New("it has no image, and this host runs jobs in containers: name one, or start this SWOP with --ml-runtime process")
 	}
 	return images, nil
-}
-
-// secretsFor are the names of the secrets that the host's members of a job have.
-func secretsFor(h *task.Hosted, w *framework.World) (names []string) {
-	for _, m := range h.Members {
-		for _, g := range w.Groups {
-			if g.Name == m.Group {
-				names = append(names, secretsOf(g)...)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // homesOf are, by secret, the images of those of the host's members of a job that have it.
