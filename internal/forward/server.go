@@ -49,15 +49,15 @@ var ErrGone = errors.New("it does not run")
 type server struct {
 	cfg Config
 
+	taken bucket.Places[string] // streams, by SPIFFE ID
+
 	mu    sync.Mutex
-	busy  int
-	perID map[string]int
 	asked bucket.Set[string] // by SPIFFE ID
 }
 
 // ServeMembers forwards connections of operators on a host.
 func ServeMembers(host p2p.Network, cfg Config) {
-	v := &server{cfg: cfg, perID: map[string]int{}}
+	v := &server{cfg: cfg}
 	host.Handle(Protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, v.serve)
 }
 
@@ -109,26 +109,18 @@ func (v *server) enter(who string) (leave func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	wait, known := v.asked.Take(time.Now(), maxIDs, who, bucket.Rate{Burst: askBurst, Each: askEach}, 1)
-	switch {
-	case wait > 0 || !known:
+	if wait > 0 || !known {
 		return nil, fmt.Errorf("%s is asked for connections too often: ask again in %v", v.cfg.Node, max(wait, time.Second).Round(time.Second))
-	case v.perID[who] >= maxPerID:
+	}
+	leave, free := v.taken.Take(who, maxPerID)
+	if !free {
 		return nil, fmt.Errorf("%s has %d connections to members forwarded for %s already: end one of them first", v.cfg.Node, maxPerID, who)
-	case v.busy >= maxStreams:
+	}
+	if v.taken.Taken() > maxStreams {
+		leave()
 		return nil, fmt.Errorf("%s forwards %d connections already: try again in a moment", v.cfg.Node, maxStreams)
 	}
-	v.perID[who]++
-	v.busy++
-	return func() { v.leave(who) }, nil
-}
-
-func (v *server) leave(who string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.busy--
-	if v.perID[who]--; v.perID[who] == 0 {
-		delete(v.perID, who)
-	}
+	return leave, nil
 }
 
 // errUnknown says that nobody knows whether an operator may.

@@ -42,22 +42,22 @@ type server struct {
 	node string
 	log  *slog.Logger
 
+	taken bucket.Places[string] // streams, by SPIFFE ID
+
 	mu    sync.Mutex
-	busy  int
-	perID map[string]int
 	asked bucket.Set[string] // by SPIFFE ID
 }
 
 // HandOut serves the logs of a node, which has this name, to operators on its host.
 func HandOut(host p2p.Network, from *logs.Host, node string, log *slog.Logger) {
-	v := &server{logs: from, node: node, log: log, perID: map[string]int{}}
+	v := &server{logs: from, node: node, log: log}
 	host.Handle(Protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, v.serve)
 }
 
 // serve serves one stream, and ends it.
 func (v *server) serve(ctx context.Context, s p2p.Conn) {
 	who := s.Peer().Identity.String()
-	err := v.enter(who)
+	leave, err := v.enter(who)
 	if err != nil {
 		v.log.Debug("a log is not handed out", "by", text.Line(who), "err", err)
 		_ = s.SetDeadline(time.Now().Add(refuseLimit))
@@ -69,7 +69,7 @@ func (v *server) serve(ctx context.Context, s p2p.Conn) {
 		_ = s.Close()
 		return
 	}
-	defer v.leave(who)
+	defer leave()
 	if err := v.answer(ctx, s); err != nil {
 		_ = s.Reset()
 		v.log.Info("a log is not read to its end", "by", text.Line(who), "err", text.Line(err.Error()))
@@ -79,30 +79,22 @@ func (v *server) serve(ctx context.Context, s p2p.Conn) {
 }
 
 // enter takes a stream in, unless there are too many.
-func (v *server) enter(who string) error {
+func (v *server) enter(who string) (leave func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	wait, known := v.asked.Take(time.Now(), maxIDs, who, bucket.Rate{Burst: askBurst, Each: askEach}, 1)
-	switch {
-	case wait > 0 || !known:
-		return fmt.Errorf("%s is asked for logs too often: ask again in %v", v.node, max(wait, time.Second).Round(time.Second))
-	case v.perID[who] >= maxPerID:
-		return fmt.Errorf("%s hands out %d logs to %s already: end one of them first", v.node, maxPerID, who)
-	case v.busy >= maxStreams:
-		return fmt.Errorf("%s hands out %d logs already: ask again in a moment", v.node, maxStreams)
+	if wait > 0 || !known {
+		return nil, fmt.Errorf("%s is asked for logs too often: ask again in %v", v.node, max(wait, time.Second).Round(time.Second))
 	}
-	v.perID[who]++
-	v.busy++
-	return nil
-}
-
-func (v *server) leave(who string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.busy--
-	if v.perID[who]--; v.perID[who] == 0 {
-		delete(v.perID, who)
+	leave, free := v.taken.Take(who, maxPerID)
+	if !free {
+		return nil, fmt.Errorf("%s hands out %d logs to %s already: end one of them first", v.node, maxPerID, who)
 	}
+	if v.taken.Taken() > maxStreams {
+		leave()
+		return nil, fmt.Errorf("%s hands out %d logs already: ask again in a moment", v.node, maxStreams)
+	}
+	return leave, nil
 }
 
 // answer reads the request, and hands out the log for as long as it is read.
