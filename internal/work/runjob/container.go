@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/jobrequest"
@@ -194,7 +195,7 @@ func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, j
 		return g, network, work.OfEngine(err)
 	case jobfile.Host:
 		if g.addresses, err = resolved(ctx, world, c.Lookup); err == nil {
-			g.device = deviceOf(g.addresses[rankOf(j, world)])
+			g.device = address.Device(g.addresses[rankOf(j, world)])
 		}
 		return g, jobfile.Host, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -88,7 +88,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	}
 	m, err := memberOf(j, job, w, ground{
 		artifacts: left,
-		addresses: addresses, device: deviceOf(addresses[rankOf(j, world)]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
+		addresses: addresses, device: address.Device(addresses[rankOf(j, world)]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
 	})
 	if err == nil {
 		err = run.make(ctx, p.Paths)
@@ -366,23 +366,3 @@ func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bo
 
 // memberDir keeps what there is of a member.
 func (p *Processes) memberDir(l work.Label) string { return filepath.Join(p.Dir, detached.DirName(l)) }
-
-// deviceOf is the interface of this host that has an address; empty: none.
-func deviceOf(a netip.Addr) string {
-	all, err := net.Interfaces()
-	if err != nil {
-		return ""
-	}
-	for _, dev := range all {
-		addresses, err := dev.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, has := range addresses {
-			if n, is := has.(*net.IPNet); is && n.IP.Equal(a.AsSlice()) {
-				return dev.Name
-			}
-		}
-	}
-	return ""
-}

@@ -104,8 +104,8 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 	return m, jobrequest.Served(w)
 }
 
-// address reads where a node is reached. names are what resolvers said of those that are names.
-func address(p task.Site, names map[string]netip.Addr) (netip.Addr, error) {
+// reachedAt reads where a node is reached. names are what resolvers said of those that are names.
+func reachedAt(p task.Site, names map[string]netip.Addr) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(p.Address); err == nil {
 		return a.Unmap().WithZone(""), nil
 	}
@@ -123,7 +123,7 @@ const maxSaid = 160
 func resolved(ctx context.Context, world []task.Site, lookup func(ctx context.Context, host string) ([]netip.Addr, error)) (all []netip.Addr, err error) {
 	names := map[string]netip.Addr{}
 	for _, p := range world {
-		if _, err := address(p, names); err == nil || p.Address == "" {
+		if _, err := reachedAt(p, names); err == nil || p.Address == "" {
 			continue
 		}
 		if found, err := lookup(ctx, p.Address); err == nil && len(found) > 0 {
@@ -131,7 +131,7 @@ func resolved(ctx context.Context, world []task.Site, lookup func(ctx context.Co
 		}
 	}
 	for _, p := range world {
-		a, err := address(p, names)
+		a, err := reachedAt(p, names)
 		if err != nil {
 			return nil, err
 		}

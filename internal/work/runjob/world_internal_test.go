@@ -127,12 +127,12 @@ func TestWhatNoHostGives(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	names := map[string]netip.Addr{"b.example": three[1]}
 	for said, want := range map[string]string{"10.0.0.1": "10.0.0.1", "b.example": "10.0.0.2", "::ffff:10.0.0.1": "10.0.0.1", "fe80::1%eth0": "fe80::1"} {
-		if a, err := address(task.Site{Address: said}, names); err != nil || a.String() != want {
+		if a, err := reachedAt(task.Site{Address: said}, names); err != nil || a.String() != want {
 			t.Errorf("%s: %v, %v", said, a, err)
 		}
 	}
 	for _, said := range []string{"", "none.example", "10.0.0.1:80", strings.Repeat("a\n", 1000)} {
-		if a, err := address(task.Site{Node: "b", Address: said}, names); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 600 {
+		if a, err := reachedAt(task.Site{Node: "b", Address: said}, names); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 600 {
 			t.Errorf("%q: %v, %v", said, a, err)
 		}
 	}
