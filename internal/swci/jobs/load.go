@@ -4,19 +4,19 @@ package jobs
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/tasks"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Load reads a job file and the folder of its source, which the file names from where it is itself.
 func Load(path string) (*jobfile.Job, error) {
-	raw, err := contents(path)
+	raw, err := tasks.Contents(path, jobfile.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -36,18 +36,6 @@ func Load(path string) (*jobfile.Job, error) {
 	}
 	j.Folder = ""
 	return j, nil
-}
-
-func contents(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.New(exit.NotFound, "", "%w", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, jobfile.MaxBody+1)) // its error says that it reads, and what
 }
 
 // packed reads a folder, out of which nothing leads.

@@ -13,8 +13,8 @@ import (
 	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
-// contents returns the bytes of a file: one more than may be in one at most.
-func contents(path string) ([]byte, error) {
+// Contents returns the bytes of a file that has so many at most, and one more of one that has more: whoever reads them says so, and what it is.
+func Contents(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.New(exit.NotFound, "", "%w", err)
@@ -23,7 +23,7 @@ func contents(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, yamlfile.MaxFile+1)) // its error says that it reads, and what
+	return io.ReadAll(io.LimitReader(f, most+1)) // its error says that it reads, and what
 }
 
 // Linted is what lint says of files.
@@ -49,7 +49,7 @@ type Finding struct {
 func Lint(paths []string, lint func(file string, data []byte) []*yamlfile.Finding) (Linted, error) {
 	l := Linted{Valid: true, Files: []LintedFile{}}
 	for _, path := range paths {
-		raw, err := contents(path)
+		raw, err := Contents(path, yamlfile.MaxFile)
 		if err != nil {
 			return l, err
 		}

@@ -16,7 +16,7 @@ import (
 
 // Read reads a task file of which a task is to be made. warned is what is odd in it. A file that still has placeholders is refused.
 func Read(path string) (task *taskfile.Task, warned []*yamlfile.Finding, err error) {
-	raw, err := contents(path)
+	raw, err := Contents(path, yamlfile.MaxFile)
 	if err != nil {
 		return nil, nil, err
 	}
