@@ -53,7 +53,12 @@ func Keep(args []string) int {
 	case o.Watch != nil:
 		code, err = 0, o.watch(end)
 	default:
-		code, err = keep(o, filepath.Dir(file), end)
+		var remove func()
+		// Whoever started it does so too, and may have been killed. It stands there until its exit code is noted: a host that sees neither takes it for killed.
+		if remove, err = registry.Add(registry.Entry{Role: role, Name: o.Name, StateDir: filepath.Dir(file), Scope: os.Getenv(scopeVariable)}); err == nil {
+			defer remove()
+			code, err = keep(o, filepath.Dir(file), end)
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "swarmd: %v\n", err)
@@ -72,12 +77,6 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return notStarted, fmt.Errorf("take over processes without a parent: %w", err)
 	}
-	// Whoever started it does so too, and may have been killed.
-	remove, err := registry.Add(registry.Entry{Role: role, Name: o.Name, StateDir: dir, Scope: os.Getenv(scopeVariable)})
-	if err != nil {
-		return notStarted, err
-	}
-	defer remove()
 	l, err := newLease(o.Lease)
 	if err != nil {
 		return notStarted, err
