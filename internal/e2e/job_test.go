@@ -66,6 +66,7 @@ func (w *swarm) begun(name, framework, lines string) string {
 // TestJobsOfProcesses is what a new user does: begins a job, reads what it would be, runs it on one host and on three, and sees how it ended.
 func TestJobsOfProcesses(t *testing.T) {
 	t.Parallel()
+	needsRclone(t)
 	w := newSwarm(t)
 	_, stop := w.hostsOf(3)
 	file := w.begun("primes", "none", "")
@@ -85,6 +86,7 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.endsOtherwise()
 	w.endsByAFile()
 	w.endsInTime()
+	w.copiesArtifacts()
 	stop()
 }
 

@@ -29,7 +29,7 @@ func (w *swarm) swop(i int) *e2etest.Proc {
 			"      privatedata: { src: %s, mType: BIND }\n      slenvvars: null\n      usrenvvars: [SEED: %d, SWARM_METRICS_FILE: %s]\n", idx, w.Addr(10+n), w.Path("private"), n, w.Metrics(n))
 	}
 	dir := w.Path(fmt.Sprintf("usr%d", i))
-	for name, text := range map[string]string{"profile.yaml": profile, "policy.yaml": "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='process'}\nfolders: {runs: {path: " + w.Path("runs") + ", use: runs}}\nforwards: [spiffe://swarm.learning/swarm/swci]\n"} {
+	for name, text := range map[string]string{"profile.yaml": profile, "policy.yaml": targets + "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {runtime='process'}\nfolders: {runs: {path: " + w.Path("runs") + ", use: runs}}\nforwards: [spiffe://swarm.learning/swarm/swci]\n"} {
 		if err := errorOf(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/"+name, []byte(text), 0o600)); err != nil {
 			w.T.Fatal(err)
 		}

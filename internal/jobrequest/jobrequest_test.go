@@ -105,7 +105,6 @@ func TestHoldRefuses(t *testing.T) {
 		{"no job", "nam: x\n", nil, "the task's job can't be read: line 1: unknown field nam: did you mean name?"},
 		{"nothing to run", "name: x\n", nil, "the task's job can't be run: group node has neither a command nor an image whose own it runs: write command"},
 		{"no common host", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [a]}, {name: s, hosts: [b]}]\n", nil, "no host may have members of all groups"},
-		{"artifacts", "name: x\ncommand: a\nartifacts: {dir: /a, to: b}\n", nil, "no host carries out the task's job: it asks for to under artifacts, which"},
 		{"a secret and a variable", "name: x\ncommand: a\nenv: {K: 1}\ngroups: [{name: r}, {name: s, secrets: [K]}]\n", nil, "group s has K under env and under secrets: leave one out"},
 		{"disk", "name: x\ncommand: a\nresources: {disk: 1GB}\n", nil, "it asks for disk under resources, which"},
 		{"an overlay", "name: x\nimage: i\nnetwork: lab\n", nil, "it asks for the network lab, and this version of swarmd gives members private and host alone"},

@@ -43,7 +43,7 @@ func Parse(file string, data []byte, domain string) (*Policy, error) {
 	r := reader{file: file}
 	p := &Policy{
 		file: file, approvers: operators(domain, "*"), logs: operators(domain, "**"),
-		limits: limits{gpus: -1, at: map[string]Source{}}, folders: map[string]folder{},
+		limits: limits{gpus: -1, at: map[string]Source{}}, folders: map[string]folder{}, targets: map[string]string{},
 	}
 	if root != nil {
 		r.policy(p, root)
@@ -134,6 +134,7 @@ func (r *reader) policy(p *Policy, root *yaml.Node) {
 		approversKey: func(v *yaml.Node) { p.approvers, p.named = r.patterns(approversKey, v), true },
 		limitsKey:    func(v *yaml.Node) { r.limits(&p.limits, v) },
 		foldersKey:   func(v *yaml.Node) { r.folders(p, v) },
+		targetsKey:   func(v *yaml.Node) { r.targets(p, v) },
 		logsKey:      func(v *yaml.Node) { r.logs(p, v) },
 		forwardsKey:  func(v *yaml.Node) { r.forwards(p, v) },
 	})

@@ -74,6 +74,9 @@ func (p *Policy) exceeds(r Request) *Decision {
 	if lacks := p.lacks(r); lacks != nil {
 		return lacks
 	}
+	if aims := p.aims(r); aims != nil {
+		return aims
+	}
 	for _, s := range r.Volumes {
 		if strings.HasPrefix(s, ownVolumes) {
 			return &Decision{

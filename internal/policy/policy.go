@@ -24,6 +24,7 @@ type Policy struct {
 	rules     []rule
 	limits    limits
 	folders   map[string]folder // by name
+	targets   map[string]string // likewise: REMOTE:PATH
 	approvers pattern.List
 	named     bool // the owner named the approvers
 	logs      pattern.List

@@ -48,6 +48,7 @@ type Request struct {
 	Paths     []string // of the host, without symbolic links
 	Folders   []Folder // of the host, by the names that its policy has for them
 	Networks  []string
+	Targets   []string // of artifacts, likewise
 	Isolation []string // what is to be opened: OPTION or OPTION=VALUE, as the engine's options are named
 	Secrets   []string // names of values that this host has
 }
@@ -55,8 +56,8 @@ type Request struct {
 // runs reports whether the task has the host run a program of somebody else's.
 func (r Request) runs() bool { return r.Type != "PULL_IMAGE" && r.Type != "MAKE_SWARM_USER_CONTENT" }
 
-// holds reports whether what the task runs is held to a limit. Whatever runs too long the host itself ends, and only a program without a
-// container sees GPUs that nobody has given it.
+// holds reports whether what the task runs is held to a limit, or to none by any host. Whatever runs too long the host itself ends, and only a program
+// without a container sees GPUs that nobody has given it.
 func (r Request) holds(limit string) bool {
 	return r.Held || !r.runs() || limit == hoursLimit || limit == gpusLimit && r.Runtime != Process
 }

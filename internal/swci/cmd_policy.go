@@ -47,6 +47,7 @@ func policyCommands() []*Command {
 				&cli.StringSliceFlag{Name: "volume", Usage: "volume `NAME` that it names; repeatable"},
 				&cli.StringSliceFlag{Name: "path", Usage: "`PATH` of the host that it names; repeatable"},
 				&cli.StringSliceFlag{Name: "secret", Usage: "secret `NAME` that it asks for; repeatable"},
+				&cli.StringSliceFlag{Name: "target", Usage: "target `NAME` to which it asks to have artifacts copied; repeatable"},
 			},
 			JSON: explainedPolicyJSON{},
 			Run:  explainPolicy,
@@ -123,6 +124,7 @@ func explainPolicy(_ context.Context, s *Session, args Args) error {
 		Submitter: o.String("by"), Task: o.String("task"), Type: o.String("task-type"), Digest: o.String("task-digest"),
 		Outcome: o.String("task-outcome"), Image: image, Runtime: o.String("runtime"),
 		Held: o.String("runtime") != policy.Process, CPUs: o.Float64("cpus"), GPUs: o.Int("gpus"), Hours: o.Float64("hours"), Volumes: o.StringSlice("volume"), Paths: o.StringSlice("path"), Secrets: o.StringSlice("secret"),
+		Targets: o.StringSlice("target"),
 	})
 	switch {
 	case s.JSON:

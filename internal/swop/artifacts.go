@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/artifacts"
+	"github.com/swarmd/swarmd/internal/work/upload"
 )
 
 // leftOf keeps what members of jobs leave on a host, as much of it and as long as its owner has said. Members have working directories of their own,
@@ -33,7 +34,7 @@ func leftOf(cfg Config) (*artifacts.Store, error) {
 	if terms.ArtifactsAge > 0 {
 		s.Age = terms.ArtifactsAge
 	}
-	if err := s.Forget(); err != nil {
+	if err := errors.Join(s.DropAll(), s.Forget()); err != nil {
 		cfg.Log.Warn("can't remove old artifacts of jobs", "err", err)
 	}
 	return s, nil
@@ -79,6 +80,11 @@ func (l Logs) labels(ctx context.Context) (all []work.Label, err error) {
 		}
 	}
 	return all, nil
+}
+
+// copiesOf copies what members of jobs leave to the targets that the host's owner names.
+func copiesOf(cfg Config, left *artifacts.Store) *upload.Copier {
+	return &upload.Copier{Dir: filepath.Join(cfg.StateDir, "uploads"), Left: left, Target: cfg.Policy.Target, Log: cfg.Log}
 }
 
 // artifacts hands out what members of a start of an assignment have left: pieces of an archive, what is not in it, and at the end its digest.

@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/taskfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/artifacts"
+	"github.com/swarmd/swarmd/internal/work/upload"
 )
 
 // Given is what executors are given of their host.
@@ -20,6 +21,7 @@ type Given struct {
 	Terms   policy.Terms // of the host's owner
 	SwarmID func() string
 	Left    *artifacts.Store
+	Copies  *upload.Copier // of what members of jobs leave
 	// Fetches reports whether an image may be fetched for a job.
 	Fetches func(j work.Job, image string) bool
 }

@@ -52,6 +52,9 @@ func (o Owner) running(r policy.Request, h *task.Hosted, t *task.Task) (a asked,
 	homes := homesOf(h, w)
 	r.Secrets = slices.Sorted(maps.Keys(homes))
 	r.Held, r.Folders = !o.Process, foldersOf(w)
+	if job.Artifacts.To != "" {
+		r.Targets = []string{job.Artifacts.To}
+	}
 	if o.Process {
 		r.Runtime = policy.Process
 	} else if job.Network != jobfile.Private {

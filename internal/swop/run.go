@@ -62,7 +62,7 @@ func Run(ctx context.Context, cfg Config) error {
 		e, _ := journal.Find(assignment)
 		return e.By
 	})
-	given.Left = left
+	given.Left, given.Copies = left, copiesOf(cfg, left)
 	executors := cfg.Types(given)
 	kept := &Kept{Dir: filepath.Join(cfg.StateDir, "logs"), Log: cfg.Log}
 	for name, t := range executors {

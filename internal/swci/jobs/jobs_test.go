@@ -310,7 +310,6 @@ func TestAPlanIsOfWhatHostsRun(t *testing.T) {
 	for file, want := range map[string]string{
 		"command: [a, '${TYPO}']":                                "group node: command has ${TYPO}, which nothing sets here",
 		"replicas: 2\ncommand: [a, '${SWARM_WORK_DIR}']":         "group node: command has ${SWARM_WORK_DIR}, which nothing sets here",
-		"command: python3 -m a\nartifacts: {dir: /a, to: b}":     "it asks for to under artifacts, which",
 		"command: rm -rf /":                                      "group node: it runs \"rm\", and a process runs",
 		"command: python3 -m a\nenv: {LD_PRELOAD: /x}":           "group node: its env sets \"LD_PRELOAD\"",
 		"groups: [{name: r, image: i:1}, {name: s, command: a}]": "some of its groups have an image and others none",

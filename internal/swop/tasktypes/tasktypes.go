@@ -107,14 +107,14 @@ func (t *Config) asProcesses(given swop.Given) work.Type {
 func (t *Config) jobs(given swop.Given) work.Type {
 	p := &runjob.Processes{
 		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Paths: t.Paths,
-		Secrets: t.Secrets, Left: given.Left, GPUs: taskenv.GPUs(os.LookupEnv), Log: t.Log,
+		Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: taskenv.GPUs(os.LookupEnv), Log: t.Log,
 	}
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: p, Lease: p.Lease}
 }
 
 func (t *Config) jobsInContainers(given swop.Given) work.Type {
 	w := &runjob.Watch{Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Engine: t.getenv("DOCKER_HOST"), Node: t.Name, Scope: engine.Scope(t.getenv), Log: t.Log}
-	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left}, GPUs: taskenv.GPUs(os.LookupEnv), Watch: w, Log: t.Log}
+	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: taskenv.GPUs(os.LookupEnv), Watch: w, Log: t.Log}
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: c, Image: c.Image, Lease: w.Lease}
 }
 

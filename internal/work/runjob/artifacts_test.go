@@ -58,34 +58,34 @@ func left(t *testing.T, s *artifacts.Store, assignment string) map[string]string
 func TestArtifactsOfProcesses(t *testing.T) {
 	h := newHost(t)
 	p := h.processes()
-	p.Left = storeIn(h.dir)
+	p.Goods.Left = storeIn(h.dir)
 	j := one(python("import os", "open(os.environ['SWARM_ARTIFACTS'] + '/model', 'w').write('weights')", "raise SystemExit(3)"), "artifacts: {dir: /opt/ml}", "command: train.py")
-	if _, err := p.Left.Make(j.Label, j.Group, os.Geteuid(), os.Getegid()); err != nil { // and that was all that could be made
+	if _, err := p.Goods.Left.Make(j.Label, j.Group, os.Geteuid(), os.Getegid()); err != nil { // and that was all that could be made
 		t.Fatal(err)
 	}
 	clean(t, p, j.Label)
-	if live, err := os.ReadDir(filepath.Join(p.Left.Dir, "live")); err != nil || len(live) > 0 {
+	if live, err := os.ReadDir(filepath.Join(p.Goods.Left.Dir, "live")); err != nil || len(live) > 0 {
 		t.Error(live, err)
 	}
 	if err := p.Prepare(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
 	clean(t, p, j.Label)
-	if got := left(t, p.Left, "7"); len(got) > 0 {
+	if got := left(t, p.Goods.Left, "7"); len(got) > 0 {
 		t.Errorf("of one that was not started: %v", got)
 	}
 	started(t, p, j)
 	if found := await(t, p, exited); found.Code != 3 {
 		t.Errorf("%+v", found)
 	}
-	if got := left(t, p.Left, "7"); len(got) > 0 {
+	if got := left(t, p.Goods.Left, "7"); len(got) > 0 {
 		t.Errorf("before it is cleaned up: %v", got)
 	}
 	clean(t, p, j.Label)
-	if d := cmp.Diff(map[string]string{"node/0/model": "weights"}, left(t, p.Left, "7")); d != "" {
+	if d := cmp.Diff(map[string]string{"node/0/model": "weights"}, left(t, p.Goods.Left, "7")); d != "" {
 		t.Error(d)
 	}
-	if live, err := os.ReadDir(filepath.Join(p.Left.Dir, "live")); err != nil || len(live) > 0 {
+	if live, err := os.ReadDir(filepath.Join(p.Goods.Left.Dir, "live")); err != nil || len(live) > 0 {
 		t.Error(live, err)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
 	"github.com/swarmd/swarmd/internal/work/localimage"
 	"github.com/swarmd/swarmd/internal/work/secret"
+	"github.com/swarmd/swarmd/internal/work/upload"
 	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
@@ -42,6 +43,7 @@ const (
 type Goods struct {
 	Secrets secret.Dir
 	Left    *artifacts.Store // their artifacts
+	Copies  *upload.Copier   // of these
 }
 
 // Containers runs members as containers. What has become of them the engine tells, which has all of a member by its labels.
@@ -154,7 +156,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		err = c.folders(ctx, &spec, m, j, run)
 	}
 	if err == nil {
-		err = c.leaves(&spec, j, job)
+		err = errors.Join(c.leaves(&spec, j, job), orderCopies(c.Goods.Copies, m, j))
 	}
 	var secrets []jobfile.File
 	if err == nil {

@@ -106,9 +106,12 @@ func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
 	for l, x := range found {
 		f := &all[i]
 		i++
-		looks.Go(func() (err error) {
+		looks.Go(func() error {
 			f.Label = l
-			f.Status, err = c.status(ctx, e, l, x)
+			s, err := c.status(ctx, e, l, x)
+			if err == nil {
+				f.Status = c.Goods.Copies.Status(l, s)
+			}
 			return err
 		})
 	}
@@ -221,8 +224,12 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 	if err := c.stopped(ctx, e, l); err != nil {
 		return err
 	}
-	keepLeft(c.Goods.Left, l, c.Log) // before its container goes, by which it is found again
-	if err := c.remove(ctx, e, l); err != nil {
+	// Both before its container goes, by which it is found again.
+	if err := c.Goods.Copies.Finish(ctx, l); err != nil {
+		return err
+	}
+	keepLeft(c.Goods.Left, l, c.Log)
+	if err := errors.Join(c.remove(ctx, e, l), c.Goods.Copies.Forget(l)); err != nil {
 		return err
 	}
 	others, err := c.list(ctx, e) // now: they are cleaned at the same time as this one, and whoever is last sees none

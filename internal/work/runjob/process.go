@@ -22,11 +22,9 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
-	"github.com/swarmd/swarmd/internal/work/artifacts"
 	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
-	"github.com/swarmd/swarmd/internal/work/secret"
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 	"github.com/swarmd/swarmd/python"
 )
@@ -46,12 +44,11 @@ type Processes struct {
 	Scope   string // of what runs
 	Getenv  func(string) string
 	// Lookup finds the addresses of hosts that are known by names.
-	Lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
-	Paths   hostpaths.Resolver
-	GPUs    []string   // of this host, as CUDA_VISIBLE_DEVICES names them
-	Secrets secret.Dir // of this host
-	Left    *artifacts.Store
-	Log     *slog.Logger
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	Paths  hostpaths.Resolver
+	GPUs   []string // of this host, as CUDA_VISIBLE_DEVICES names them
+	Goods  Goods
+	Log    *slog.Logger
 
 	giving   sync.Mutex // of GPUs: one at a time
 	children detached.Children
@@ -82,7 +79,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err != nil {
 		return err
 	}
-	left, err := makeLeft(p.Left, j, job, os.Geteuid(), os.Getegid())
+	left, err := makeLeft(p.Goods.Left, j, job, os.Geteuid(), os.Getegid())
 	if err != nil {
 		return err
 	}
@@ -92,6 +89,9 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	})
 	if err == nil {
 		err = run.make(ctx, p.Paths)
+	}
+	if err == nil {
+		err = orderCopies(p.Goods.Copies, m, j)
 	}
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err := unpack(filepath.Join(dir, sourceDir), job.Source); err != nil {
 		return fmt.Errorf("write the source of job %s: %w", job.Name, err)
 	}
-	if err := giveFiles(dir, p.Secrets, m.group.Secrets); err != nil {
+	if err := giveFiles(dir, p.Goods.Secrets, m.group.Secrets); err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
 	nodes, err := metadata(m.placed, groupsOf(world))
@@ -140,7 +140,7 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	source := filepath.Join(dir, sourceDir)
 	o = order{
 		Name: fmt.Sprintf("job %s, group %s, rank %d", m.job.Name, m.group.Name, m.program.Rank), Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
-		Lease: filepath.Join(p.Dir, leaseFile), Secrets: p.Secrets, AsEnv: asEnv(m.group.Secrets),
+		Lease: filepath.Join(p.Dir, leaseFile), Secrets: p.Goods.Secrets, AsEnv: asEnv(m.group.Secrets),
 	}
 	if _, err := o.environ(); err != nil { // the keeper reads them again: they are in no file but the owner's
 		return o, err
@@ -277,7 +277,7 @@ func (p *Processes) Find(ctx context.Context) ([]work.Found, error) {
 	var asked errgroup.Group
 	for i := range all {
 		asked.Go(func() error {
-			all[i].Status = p.status(ctx, live, all[i].Label)
+			all[i].Status = p.Goods.Copies.Status(all[i].Label, p.status(ctx, live, all[i].Label))
 			return nil
 		})
 	}
@@ -324,8 +324,8 @@ func begun(dir string) bool {
 func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	dir := p.memberDir(l)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		keepLeft(p.Left, l, p.Log) // its folder is made first
-		return nil
+		keepLeft(p.Goods.Left, l, p.Log) // its folder is made first
+		return p.Goods.Copies.Forget(l)
 	}
 	grace := jobfile.DefaultGrace
 	if o, err := orderIn(dir); err == nil {
@@ -347,8 +347,14 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	p.prober.forget(l)
-	keepLeft(p.Left, l, p.Log)
-	return removeAll(dir)
+	if err := p.Goods.Copies.Finish(ctx, l); err != nil {
+		return err
+	}
+	keepLeft(p.Goods.Left, l, p.Log)
+	if err := removeAll(dir); err != nil {
+		return err
+	}
+	return p.Goods.Copies.Forget(l)
 }
 
 // Print implements work.Printer. What is followed may not have started yet, as where groups start in order.

@@ -45,7 +45,7 @@ const asksForSecrets = "secrets: [KEY, {name: cert, as: file}]"
 func TestSecretsOfProcesses(t *testing.T) {
 	h := newHost(t)
 	p := h.processes()
-	p.Secrets = secrets(t)
+	p.Goods.Secrets = secrets(t)
 	j := one(python(told...), "command: train.py", asksForSecrets)
 	started(t, p, j)
 	dir := filepath.Join(h.dir, "jobs")
@@ -74,7 +74,7 @@ func TestSecretsOfProcesses(t *testing.T) {
 // TestReadyCommandsHaveSecrets holds that how a member is asked has the environment that its program has.
 func TestReadyCommandsHaveSecrets(t *testing.T) {
 	p := newHost(t).processes()
-	p.Secrets = secrets(t)
+	p.Goods.Secrets = secrets(t)
 	j := one(map[string]string{"ask": "#!/bin/sh\ntest \"$KEY\" = hunter2-hunter2\n"}, "command: ./ask", "ready: {command: ./ask}", "secrets: [KEY]")
 	started(t, p, j)
 	if found := await(t, p, exited); found.Code != 0 {
@@ -85,7 +85,7 @@ func TestReadyCommandsHaveSecrets(t *testing.T) {
 // TestSecretsThatAHostLacks: a member is not prepared, and the words name the secret.
 func TestSecretsThatAHostLacks(t *testing.T) {
 	p := newHost(t).processes()
-	p.Secrets = secrets(t)
+	p.Goods.Secrets = secrets(t)
 	for lines, want := range map[string]string{
 		"secrets: [NONE]":                   `job x, group node: this host has no secret "NONE"`,
 		"secrets: [{name: NONE, as: file}]": `job x, group node: this host has no secret "NONE"`,

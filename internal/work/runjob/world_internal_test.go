@@ -110,8 +110,7 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 
 func TestWhatNoHostGives(t *testing.T) {
 	for line, want := range map[string]string{
-		"artifacts: {dir: /a, to: b}": "to under artifacts",
-		"resources: {disk: 10GB}":     "disk",
+		"resources: {disk: 10GB}": "disk",
 	} {
 		j := jobWith("replicas: 3", "network: host", "command: train.py", line)
 		job, w, err := jobOf(j)

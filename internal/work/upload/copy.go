@@ -1,0 +1,145 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+// failure is why a copy has failed.
+type failure struct {
+	words string // tell nothing of the host
+	said  string // may: what rclone said last
+}
+
+// Error implements error.
+func (f *failure) Error() string {
+	if f.said == "" {
+		return f.words
+	}
+	return f.words + ": " + f.said
+}
+
+// errLate is why copies are broken off.
+var errLate = &failure{words: fmt.Sprintf("it was not done within %v", limit)}
+
+// copyAll copies what a member leaves, while it runs and for the last time when it has ended, and notes what has become of it.
+func (c *Copier) copyAll(ctx context.Context, l work.Label, m *member) {
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-own.Done():
+		case <-m.ended:
+			_ = pause.For(own, limit)
+			cancel(errLate)
+		}
+	}()
+	err := c.whileRunning(own, l, m)
+	if err == nil {
+		err = c.lastly(own, l, m.Order)
+	}
+	if ctx.Err() != nil {
+		return // it was forgotten
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.Done = err == nil
+	if err != nil {
+		f := asFailure(err)
+		m.Failed, m.Said = f.words, f.said
+		c.Log.Warn("gave up copying artifacts of a member", "target", m.Target, "to", m.Under, "assignment", l.Assignment, "member", l.Member, "err", err)
+	}
+	if err := m.write(c.file(l)); err != nil { // another process copies once more
+		c.Log.Warn("can't note that the artifacts of a member were copied", "assignment", l.Assignment, "member", l.Member, "err", err)
+	}
+}
+
+// whileRunning copies again and again until the member's program has ended. An error is that this is in vain: from the beginning, or for too long.
+func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) error {
+	well, inVain, since := false, 0, time.Time{}
+	for {
+		select {
+		case <-m.ended:
+			return nil
+		default:
+		}
+		began, wait := time.Now(), m.Every
+		err := c.once(ctx, l, m.Order, true)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			well, inVain = true, 0
+		default:
+			if inVain++; inVain == 1 {
+				since = began
+				c.Log.Warn("can't copy artifacts of a member, and try again", "target", m.Target, "to", m.Under, "assignment", l.Assignment, "member", l.Member, "err", err)
+			}
+			if !well && inVain >= tries || time.Since(since) >= limit {
+				return err
+			}
+			wait = min(wait, pauseFor)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-m.ended:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// lastly makes the last copy.
+func (c *Copier) lastly(ctx context.Context, l work.Label, o Order) (err error) {
+	for try := range tries {
+		if try > 0 && pause.For(ctx, pauseFor) != nil {
+			break
+		}
+		if err = c.once(ctx, l, o, false); err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// once makes one copy. Where nothing was left the target is only tried.
+func (c *Copier) once(ctx context.Context, l work.Label, o Order, try bool) error {
+	target := c.Target(o.Target)
+	if target == "" {
+		return &failure{words: "the policy of its host has no target of that name any more: add it to targets there"}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
+	defer cancel()
+	dir, files, err := c.Left.Snapshot(ctx, l)
+	switch run := c.Run; {
+	case !try && files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)): // as of a member that was not started
+		err = nil
+	case err != nil:
+	case run == nil:
+		err = rclone(ctx, dir, placeAt(target, o.Under))
+	default:
+		err = run(ctx, dir, placeAt(target, o.Under))
+	}
+	return errors.Join(err, c.Left.Drop(l))
+}
+
+// asFailure is an error in words for the swarm, and in those that are for this host's owner, and for whom logs go to.
+func asFailure(err error) *failure {
+	if f, is := errors.AsType[*failure](err); is {
+		return f
+	}
+	return &failure{words: "its host can't read what it has left: see its SWOP's log", said: work.LastLines([]string{err.Error()})}
+}

@@ -1,0 +1,71 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/child"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+const (
+	program   = "rclone"
+	killAfter = 5 * time.Second // that it has between the request to end and the end
+	maxSaid   = 16 << 10        // bytes of what it prints that are looked at for its last words
+)
+
+// options are the same for each copy. What differs from host to host is in rclone's own configuration, and in the variables of the SWOP. A file that is
+// written to meanwhile, such as a log, is copied as long as it was at the beginning.
+var options = []string{"copy", "--ask-password=false", "--stats=0", "--local-no-check-updated", "--"}
+
+// rclone copies a folder to a target. It is ended, with all that it has started, when ctx does, and when this process does, however.
+func rclone(ctx context.Context, dir, to string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return &failure{words: "its host has no " + program + " in the PATH of its SWOP: install it there, such as by apt-get install " + program, said: err.Error()}
+	}
+	cmd := exec.Command(path, append(options[:len(options):len(options)], dir, to)...) //nolint:noctx // it is ended below
+	said, code := "", 0
+	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { said = lastWords(r) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
+	if err != nil {
+		return &failure{words: "its host can't start " + program + ": see its SWOP's log", said: err.Error()}
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Stop(killAfter)
+		return context.Cause(ctx)
+	}
+	if code != 0 {
+		return &failure{words: fmt.Sprintf("%s ended with code %d: see its SWOP's log, and try %s there", program, code, program), said: said}
+	}
+	return nil
+}
+
+// stamp begins a line of rclone's.
+var stamp = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?:[A-Z]+ *: )?`)
+
+// lastWords reads what a program prints, and returns the last line of it.
+func lastWords(r io.Reader) string {
+	var last []byte
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := r.Read(buf)
+		if last = append(last, buf[:n]...); len(last) > maxSaid {
+			last = append([]byte(nil), last[len(last)-maxSaid:]...)
+		}
+		if err != nil {
+			break
+		}
+	}
+	lines := bytes.Split(bytes.TrimSpace(last), []byte("\n"))
+	line := strings.TrimSpace(string(lines[len(lines)-1]))
+	return work.LastLines([]string{stamp.ReplaceAllString(line, "")})
+}

@@ -1,0 +1,198 @@
+// Package upload has rclone copy what members of jobs leave to where their hosts' owners say, while they run and when they have ended. A member has ended
+// for the swarm when the last copy is made, or was given up: then it has failed.
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+const (
+	// limit bounds the last copy, from the end of the program on, and any other; and for how long copies fail in a row before they are given up.
+	limit = time.Hour
+	// tries is how often the first copy and the last one are tried: what is wrong with a target is seen at the first.
+	tries    = 3
+	pauseFor = 5 * time.Second // between two tries
+)
+
+// failed is the exit code of a member that has failed for its artifacts.
+const failed = -1
+
+// Copier copies what members leave. It is safe for concurrent use; nil copies nothing.
+type Copier struct {
+	Dir  string // keeps what is to be copied, so that another process goes on
+	Left Left
+	// Target is what rclone calls the target of a name, by the host's owner; empty: there is none.
+	Target func(name string) string
+	Log    *slog.Logger
+	// Run copies a folder to a target; nil: rclone does.
+	Run func(ctx context.Context, dir, to string) error
+
+	mu  sync.Mutex
+	all map[work.Label]*member
+}
+
+// Left has what members leave.
+type Left interface {
+	// Snapshot makes a folder with the files that a member has left, and counts them.
+	Snapshot(ctx context.Context, l work.Label) (dir string, files int, err error)
+	// Drop removes that folder.
+	Drop(l work.Label) error
+}
+
+// member is one whose artifacts are copied. The Copier's mu guards it.
+type member struct {
+	note
+
+	stop  context.CancelFunc
+	over  chan struct{} // closed when no copy follows; nil: none has begun
+	ended chan struct{} // closed when its program has ended
+	at    time.Time     // when that was; zero: it runs
+}
+
+// Begin notes what is to be copied of a member that is about to start.
+func (c *Copier) Begin(l work.Label, o Order) error {
+	if c == nil {
+		return errors.New("this host copies no artifacts")
+	}
+	if err := errors.Join(c.Forget(l), atomicfile.Sweep(c.Dir, sweepAfter)); err != nil {
+		return err
+	}
+	return note{Order: o}.write(c.file(l))
+}
+
+// Forget ends what copies a member's artifacts, and forgets it.
+func (c *Copier) Forget(l work.Label) error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	m := c.all[l]
+	delete(c.all, l)
+	c.mu.Unlock()
+	if m != nil && m.over != nil {
+		m.stop()
+		<-m.over
+	}
+	return removed(c.file(l))
+}
+
+// Status is what has become of a member whose program has come to s: it runs on until the last copy is made.
+func (c *Copier) Status(l work.Label, s work.Status) work.Status {
+	if c == nil {
+		return s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.member(l)
+	if m == nil || s.State != task.Started && s.State != task.Ready && s.State != task.Exited {
+		return s
+	}
+	if s.State == task.Exited {
+		m.end()
+	}
+	if m.Failed == "" {
+		c.goOn(l, m)
+	}
+	switch {
+	case s.State == task.Exited && s.Code != 0: // which says more
+		return s
+	case m.Failed != "":
+		return work.Status{State: task.Exited, Code: failed, Text: m.words(s.State == task.Exited), Said: m.Said}
+	case s.State != task.Exited:
+		return s
+	case m.Done && (!m.Serves || time.Since(m.at) >= limit):
+		return s
+	}
+	return work.Status{State: task.Ready, Text: "its program has ended with code 0, and what it has left is copied to target " + m.Target}
+}
+
+// Finish makes the last copy of what a member has left, whose program has ended, unless it is made. It blocks until then: an error is that ctx ended
+// before, and the copy goes on.
+func (c *Copier) Finish(ctx context.Context, l work.Label) error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	m := c.member(l)
+	if m == nil || m.Done || m.Failed != "" {
+		c.mu.Unlock()
+		return nil
+	}
+	m.end()
+	c.goOn(l, m)
+	c.mu.Unlock()
+	select {
+	case <-m.over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("what it has left is still copied to target %s: %w", m.Target, ctx.Err())
+	}
+}
+
+// member is one that is known, or was noted by a process before; nil: nothing of it is copied.
+func (c *Copier) member(l work.Label) *member {
+	if m := c.all[l]; m != nil {
+		return m
+	}
+	n, err := noteIn(c.file(l))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		c.Log.Warn("what was noted of artifacts that are to be copied can't be read: see the disk", "err", err)
+		n.Failed = "what its host noted of them can't be read: see its SWOP's log"
+	}
+	m := &member{note: n, ended: make(chan struct{})}
+	if c.all == nil {
+		c.all = map[work.Label]*member{}
+	}
+	c.all[l] = m
+	return m
+}
+
+// end says that the member's program has ended.
+func (m *member) end() {
+	if m.at.IsZero() {
+		m.at = time.Now()
+		close(m.ended)
+	}
+}
+
+// words say why a member has failed for its artifacts.
+func (m *member) words(ended bool) string {
+	s := fmt.Sprintf("what it has left could not be copied to target %s: %s", m.Target, m.Failed)
+	if ended {
+		s = "its program has ended with code 0, and " + s
+	}
+	return s
+}
+
+// goOn has a member's artifacts copied, unless they are.
+func (c *Copier) goOn(l work.Label, m *member) {
+	if m.over != nil || m.Done {
+		return
+	}
+	var ctx context.Context
+	ctx, m.stop = context.WithCancel(context.Background()) // until it is forgotten
+	m.over = make(chan struct{})
+	go func() {
+		defer close(m.over)
+		c.copyAll(ctx, l, m)
+	}()
+}
+
+// file has the note of a member.
+func (c *Copier) file(l work.Label) string {
+	return filepath.Join(c.Dir, fmt.Sprintf("%s_%010d_%010d.json", l.Assignment, l.Epoch, l.Member))
+}

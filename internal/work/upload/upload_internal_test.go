@@ -1,0 +1,269 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/work"
+)
+
+var label = work.Label{Swarm: "s", Node: "h", Assignment: "7", Epoch: 1}
+
+// shelf is what members leave: so many files.
+type shelf struct {
+	files int
+	err   error
+}
+
+func (s shelf) Snapshot(context.Context, work.Label) (string, int, error) {
+	return "/snapshot", s.files, s.err
+}
+
+func (shelf) Drop(work.Label) error { return nil }
+
+// remote is where copies go to. It notes when each began.
+type remote struct {
+	began time.Time
+	fails func(copied int) error // of the copy so many came before; nil: none fails
+	takes time.Duration          // as long as ctx lets it
+
+	mu    sync.Mutex
+	times []string
+}
+
+func (r *remote) copy(ctx context.Context, dir, to string) error {
+	r.mu.Lock()
+	n := len(r.times)
+	r.times = append(r.times, fmt.Sprintf("%v %s %s", time.Since(r.began), dir, to))
+	r.mu.Unlock()
+	if r.takes > 0 {
+		select {
+		case <-time.After(r.takes):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if r.fails != nil {
+		return r.fails(n)
+	}
+	return nil
+}
+
+func (r *remote) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.times)
+}
+
+// begun is a Copier with a member that was started now.
+func begun(t *testing.T, r *remote, change ...func(*Order)) *Copier {
+	t.Helper()
+	r.began = time.Now()
+	c := &Copier{
+		Dir: t.TempDir(), Left: shelf{files: 1}, Log: slog.New(slog.DiscardHandler), Run: r.copy,
+		Target: func(name string) string { return map[string]string{"bucket": "lab:models", "nas": "nas:"}[name] },
+	}
+	o := Order{Target: "bucket", Under: "x-7/0/node/0", Every: time.Minute}
+	for _, f := range change {
+		f(&o)
+	}
+	if err := c.Begin(label, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Forget(label); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+var (
+	runs = work.Status{State: task.Started, Text: "not ready"}
+	well = work.Status{State: task.Exited}
+)
+
+// is holds what a member's status comes to when all that can be done now is.
+func is(t *testing.T, c *Copier, s work.Status, want string) {
+	t.Helper()
+	c.Status(label, s)
+	synctest.Wait()
+	got := c.Status(label, s)
+	if words := strings.TrimSpace(fmt.Sprintf("%s %d %s | %s", got.State, got.Code, got.Text, got.Said)); words != want {
+		t.Errorf("%q, want %q", words, want)
+	}
+}
+
+// TestCopiesUntilTheEnd: at the start, each time that was asked for, and once more when the program has ended, which is waited for.
+func TestCopiesUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{}
+		c := begun(t, r, func(o *Order) { o.Target = "nas" })
+		is(t, c, work.Status{State: task.Prepared}, "prepared 0  |")
+		if r.count() > 0 {
+			t.Error("it was copied before it has started")
+		}
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(150 * time.Second)
+		r.takes = 20 * time.Second
+		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target nas |")
+		time.Sleep(21 * time.Second)
+		is(t, c, well, "exited 0  |")
+		if err := c.Finish(t.Context(), label); err != nil {
+			t.Error(err)
+		}
+		const to = " /snapshot nas:x-7/0/node/0"
+		if got, want := strings.Join(r.times, ","), "0s"+to+",1m0s"+to+",2m0s"+to+",2m30s"+to; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if err := c.Forget(label); err != nil {
+			t.Error(err)
+		}
+		is(t, c, well, "exited 0  |")
+		if left, err := os.ReadDir(c.Dir); len(left) > 0 || err != nil {
+			t.Error(left, err)
+		}
+	})
+}
+
+// TestCopiesThatFail end the member with their reason: at once where none has succeeded, else after a while, and at the end.
+func TestCopiesThatFail(t *testing.T) {
+	why := &failure{words: "rclone ended with code 1", said: "wrong key"}
+	const ends = "what it has left could not be copied to target bucket: rclone ended with code 1 | wrong key"
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{fails: func(int) error { return why }}
+		c := begun(t, r)
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(11 * time.Second)
+		is(t, c, runs, "exited -1 "+ends)
+		is(t, c, work.Status{State: task.Exited, Code: 3, Text: "its own"}, "exited 3 its own |")
+		if err := c.Finish(t.Context(), label); err != nil || r.count() != 3 {
+			t.Errorf("%d tries, %v", r.count(), err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{fails: func(n int) error {
+			if n == 0 {
+				return nil
+			}
+			return why
+		}}
+		c := begun(t, r)
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(60 * time.Minute)
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(2 * time.Minute)
+		is(t, c, runs, "exited -1 "+ends)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{fails: func(n int) error { return map[bool]error{true: why}[n > 0] }}
+		c := begun(t, r)
+		is(t, c, runs, "started 0 not ready |")
+		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
+		time.Sleep(11 * time.Second)
+		is(t, c, well, "exited -1 its program has ended with code 0, and "+ends)
+		again := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: c.Run, Target: c.Target} // a SWOP that was restarted
+		is(t, again, well, "exited -1 its program has ended with code 0, and "+ends)
+		if r.count() != 4 {
+			t.Errorf("copied %d times", r.count())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{}
+		c := begun(t, r, func(o *Order) { o.Target = "gone" })
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(time.Minute)
+		is(t, c, runs, "exited -1 what it has left could not be copied to target gone: the policy of its host has no target of that name any more: add it to targets there |")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{}
+		c := begun(t, r)
+		c.Left = shelf{err: errors.New("link model: too many links")}
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(time.Minute)
+		is(t, c, runs, "exited -1 what it has left could not be copied to target bucket: its host can't read what it has left: see its SWOP's log | link model: too many links")
+	})
+}
+
+// TestTheLastCopyHasItsTime: it is broken off after that, and Finish waits for it as long as it may.
+func TestTheLastCopyHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{takes: 100 * time.Hour}
+		c := begun(t, r)
+		fails := work.Status{State: task.Exited, Code: 3}
+		is(t, c, fails, "exited 3  |")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		if err := c.Finish(ctx, label); err == nil || !strings.Contains(err.Error(), "what it has left is still copied to target bucket") {
+			t.Error(err)
+		}
+		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
+		if err := c.Finish(t.Context(), label); err != nil || time.Since(r.began) != time.Hour {
+			t.Errorf("after %v: %v", time.Since(r.began), err)
+		}
+		is(t, c, well, "exited -1 its program has ended with code 0, and what it has left could not be copied to target bucket: it was not done within 1h0m0s |")
+	})
+}
+
+// TestAnotherProcessGoesOn with what a killed one has begun.
+func TestAnotherProcessGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{takes: 30 * time.Minute}
+		c := begun(t, r)
+		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
+		again := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: (&remote{}).copy, Target: c.Target}
+		is(t, again, well, "exited 0  |")
+	})
+}
+
+// TestAMemberThatServesOthers is told to have ended when no last copy of any goes on: it may have been ended by a program that has ended too.
+func TestAMemberThatServesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begun(t, &remote{}, func(o *Order) { o.Serves = true })
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(time.Minute)
+		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
+		if err := c.Finish(t.Context(), label); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		is(t, c, well, "exited 0  |")
+		is(t, c, work.Status{State: task.Exited, Code: 1}, "exited 1  |")
+	})
+}
+
+// TestNothingIsCopied of members without an order, or that have left nothing; and a damaged note says so.
+func TestNothingIsCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{}
+		c := begun(t, r)
+		c.Left = shelf{err: os.ErrNotExist}
+		if err := c.Finish(t.Context(), label); err != nil || r.count() > 0 {
+			t.Error(r.times, err)
+		}
+		var none *Copier
+		if got := none.Status(label, well); got != well || none.Finish(t.Context(), label) != nil || none.Forget(label) != nil || none.Begin(label, Order{}) == nil {
+			t.Error(got)
+		}
+		other := label
+		other.Member = 1
+		if got := c.Status(other, well); got != well {
+			t.Error(got)
+		}
+		if err := os.WriteFile(c.file(other), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Status(other, runs); got.Code != failed || !strings.Contains(got.Text, "what its host noted of them can't be read") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
