@@ -42,7 +42,7 @@ func wantOf(g task.Group, first bool) want {
 func roomOf(host string, o *task.Offer) room {
 	r := room{host: host, members: task.MaxHosted}
 	if o != nil {
-		r.offers = ledger.Needs{MilliCPU: o.CPUs * 1000, Memory: o.MemoryBytes, GPUs: o.GPUs}
+		r.offers = ledger.Needs{MilliCPU: o.CPUs * 1000, Memory: o.MemoryBytes, GPUs: o.GPUs, Disk: o.DiskBytes}
 	}
 	r.left = r.offers
 	return r

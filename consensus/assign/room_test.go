@@ -12,7 +12,7 @@ import (
 
 // some are needs of few different kinds, so that rooms are often just full.
 func some(r *rand.Rand) want {
-	w := want{needs: ledger.Needs{MilliCPU: r.Uint32N(3) * 500, Memory: r.Uint64N(3) << 30, GPUs: r.Uint32N(3)}}
+	w := want{needs: ledger.Needs{MilliCPU: r.Uint32N(3) * 500, Memory: r.Uint64N(3) << 30, GPUs: r.Uint32N(3), Disk: r.Uint64N(3) << 30}}
 	if r.IntN(4) == 0 {
 		w.ports = []uint32{9000 + r.Uint32N(2)}
 	}
@@ -34,7 +34,7 @@ func TestFill(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 19))
 		rooms := make([]room, 1+r.IntN(5))
 		for i := range rooms {
-			rooms[i] = roomOf("h", &task.Offer{CPUs: r.Uint32N(5), MemoryBytes: r.Uint64N(6) << 30, GPUs: r.Uint32N(5)})
+			rooms[i] = roomOf("h", &task.Offer{CPUs: r.Uint32N(5), MemoryBytes: r.Uint64N(6) << 30, GPUs: r.Uint32N(5), DiskBytes: r.Uint64N(6) << 30})
 			for range r.IntN(3) { // others are there, perhaps by an offer that was larger
 				rooms[i].give(some(r), "6")
 			}
@@ -115,8 +115,8 @@ func TestFillTakesTurns(t *testing.T) {
 
 // TestLacks: who waits is told what a host has, and whether it could ever be enough.
 func TestLacks(t *testing.T) {
-	r := roomOf("h", &task.Offer{CPUs: 4, MemoryBytes: 8e9, GPUs: 2})
-	r.give(want{ledger.Needs{MilliCPU: 1500, Memory: 6e9, GPUs: 1}, []uint32{29400}}, "6")
+	r := roomOf("h", &task.Offer{CPUs: 4, MemoryBytes: 8e9, GPUs: 2, DiskBytes: 50e9})
+	r.give(want{ledger.Needs{MilliCPU: 1500, Memory: 6e9, GPUs: 1, Disk: 20e9}, []uint32{29400}}, "6")
 	full := r
 	full.members = 0
 	for _, tt := range []struct {
@@ -128,7 +128,8 @@ func TestLacks(t *testing.T) {
 		{r, ledger.Needs{GPUs: 2}, "has 1 GPU left of 2 GPUs"},
 		{r, ledger.Needs{MilliCPU: 2600}, "has 2.5 CPUs left of 4 CPUs"},
 		{r, ledger.Needs{MilliCPU: 1000, Memory: 3e9}, "has 2 GB of memory left of 8 GB of memory"},
-		{r, ledger.Needs{Disk: 1}, "offers no disk"},
+		{r, ledger.Needs{Disk: 40e9}, "has 30 GB of disk left of 50 GB of disk"},
+		{roomOf("h", &task.Offer{CPUs: 4}), ledger.Needs{Disk: 1}, "offers no disk"}, // as hosts of before
 		{roomOf("h", nil), ledger.Needs{GPUs: 1}, "offers no GPU"},
 		{r, ledger.Needs{MilliCPU: 1000}, "has room for 2"},
 		{full, ledger.Needs{MilliCPU: 1000}, "has 64 members already"},

@@ -19,7 +19,8 @@ type Offer struct {
 	CPUs        uint32   `json:"cpus,omitempty"`         // 0: not known
 	MemoryBytes uint64   `json:"memory_bytes,omitempty"` // 0: not known
 	GPUs        uint32   `json:"gpus,omitempty"`
-	Labels      []string `json:"labels,omitempty"` // K=V, sorted, each K once
+	DiskBytes   uint64   `json:"disk_bytes,omitempty"` // free for members of jobs when it was registered; 0: not known
+	Labels      []string `json:"labels,omitempty"`     // K=V, sorted, each K once
 }
 
 // How hosts run members of jobs.
@@ -41,7 +42,7 @@ const (
 
 // Valid reports whether an offer keeps its bounds.
 func (o Offer) Valid() bool {
-	if !naming.ValidContract(o.Taskrunner) || o.Group != "" && !naming.ValidContract(o.Group) || o.Peers == 0 || o.Peers > MaxMembers || o.CPUs > maxCPUs || o.GPUs > maxGPUs || o.MemoryBytes > maxMemoryBytes || len(o.Labels) > MaxLabels {
+	if !naming.ValidContract(o.Taskrunner) || o.Group != "" && !naming.ValidContract(o.Group) || o.Peers == 0 || o.Peers > MaxMembers || o.CPUs > maxCPUs || o.GPUs > maxGPUs || max(o.MemoryBytes, o.DiskBytes) > maxMemoryBytes || len(o.Labels) > MaxLabels {
 		return false
 	}
 	if o.Jobs != "" && o.Jobs != JobsAsProcesses && o.Jobs != JobsInContainers {

@@ -20,7 +20,7 @@ func TestOfferKeepsItsBounds(t *testing.T) {
 	}{
 		"bare": {func(*task.Offer) {}, true},
 		"all": {func(o *task.Offer) {
-			o.CPUs, o.MemoryBytes, o.GPUs, o.Labels = 64, 1<<39, 8, []string{"gpu=h100", "site=b/2"}
+			o.CPUs, o.MemoryBytes, o.GPUs, o.DiskBytes, o.Labels = 64, 1<<39, 8, 1<<50, []string{"gpu=h100", "site=b/2"}
 		}, true},
 		"many labels":      {func(o *task.Offer) { o.Labels = many }, true},
 		"one too many":     {func(o *task.Offer) { o.Labels = append(many, "z=v") }, false},
@@ -36,6 +36,7 @@ func TestOfferKeepsItsBounds(t *testing.T) {
 		"more CPUs":        {func(o *task.Offer) { o.CPUs = 1 << 20 }, false},
 		"more GPUs":        {func(o *task.Offer) { o.GPUs = 1 << 20 }, false},
 		"more memory":      {func(o *task.Offer) { o.MemoryBytes = 1 << 60 }, false},
+		"more disk":        {func(o *task.Offer) { o.DiskBytes = 1<<50 + 1 }, false},
 		"jobs":             {func(o *task.Offer) { o.Jobs = task.JobsAsProcesses }, true},
 		"other jobs":       {func(o *task.Offer) { o.Jobs = "vm" }, false},
 		"no peers":         {func(o *task.Offer) { o.Peers = 0 }, false},

@@ -152,6 +152,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 		Options: o, Getenv: e.Getenv, Name: base.Name, StateDir: base.StateDir, Profile: profile, SNs: sns, Own: image, Paths: paths, Swarmd: swarmd, Dir: dir,
 		Process: ml == start.Process, Secrets: secrets, Log: base.Log,
 	}
+	offer.DiskBytes = types.Disk(c.Context)
 	return o, node.SWOPConfig{
 		Common: base, SNs: sns, Runtime: runtime, Place: place,
 		Offer: offer, Files: swop.FilePort{Number: int(o.FSPort.Or(start.SWOPFSPort)), Named: o.FSPort != nil},

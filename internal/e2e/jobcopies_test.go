@@ -26,7 +26,7 @@ func (w *swarm) copiesArtifacts() {
 		w.T.Fatal(err)
 	}
 	const program = "import os\nopen(os.environ['SWARM_ARTIFACTS'] + '/epoch', 'w').write(os.environ['SWARM_NODE_RANK'])\n"
-	copied := w.written("copied", "replicas: 2\nartifacts: {dir: /opt/out, to: lab, every: 5s}\n", program)
+	copied := w.written("copied", "replicas: 2\nresources: {cpu: 0.1, disk: 1MB}\nartifacts: {dir: /opt/out, to: lab, every: 5s}\n", program)
 	w.says(0, "run job -f "+copied, "job copied succeeded")
 	for _, rank := range []string{"0", "1"} {
 		found, err := filepath.Glob(w.Path("bucket/models/copied-*/0/node", rank, "epoch"))
@@ -41,5 +41,7 @@ func (w *swarm) copiesArtifacts() {
 	w.says(1, "run job -f "+w.written("uncopied", "artifacts: {dir: /opt/out, to: broken}\n", program),
 		"didn't find section in config file", "what it has left could not be copied to target broken: rclone ended with code 1", "job uncopied failed")
 	w.says(0, "get job status uncopied", "end         member_failed")
+	w.says(0, "run job --resources disk=900TB "+copied, "no host that may have it offers what a member of group node needs")
+	w.says(0, "cancel job copied")
 	w.says(1, "run job -f "+w.written("nowhere", "artifacts: {dir: /opt/out, to: labs}\n", program), `it asks to have artifacts copied to "labs", and this host has no target of that name`)
 }

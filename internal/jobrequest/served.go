@@ -30,9 +30,6 @@ func Served(w *framework.World) error {
 	if j.Network != jobfile.Private && j.Network != jobfile.Host {
 		return fmt.Errorf("it asks for the network %s, and this version of swarmd gives members private and host alone", j.Network)
 	}
-	if slices.ContainsFunc(w.Groups, func(g framework.Group) bool { return g.Resources.Disk > 0 }) {
-		return errors.New("it asks for disk under resources, which this version of swarmd gives to no member: leave it out, and name hosts that have the room")
-	}
 	_, err := Images(w)
 	return err
 }

@@ -256,6 +256,7 @@ func (r *reader) limits(l *limits, n *yaml.Node) {
 		gpusLimit:          numbers(gpusLimit, 0, maxGPUs, parseCount, func(f float64) { l.gpus = int(f) }),
 		artifactsLimit:     numbers(artifactsLimit, 1, maxMemory, parseMemory, func(f float64) { l.artifacts = int64(f) }),
 		artifactsDaysLimit: numbers(artifactsDaysLimit, 1, maxDays, parseCount, func(f float64) { l.artifactsAge = time.Duration(f) * 24 * time.Hour }),
+		diskLimit:          numbers(diskLimit, 1, maxMemory, parseMemory, func(f float64) { l.disk = int64(f) }),
 		hoursLimit:         numbers(hoursLimit, minHours, maxHours, parseNumber, func(f float64) { l.held.Hours = f }),
 		volumesLimit:       names(volumesLimit, &l.volumes, checkEngineName),
 		pathsLimit:         names(pathsLimit, &l.paths, checkPath),

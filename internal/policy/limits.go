@@ -23,7 +23,8 @@ type Limits struct {
 // limits are those of a policy: numbers that a task must not exceed, and what of the host it may name.
 type limits struct {
 	held Limits
-	gpus int // -1: no limit
+	gpus int   // -1: no limit
+	disk int64 // bytes of members of jobs; 0: no limit
 
 	artifacts    int64 // bytes that are kept; 0: the policy does not say, as of the age
 	artifactsAge time.Duration
@@ -38,6 +39,9 @@ const (
 	volumesLimit, pathsLimit, networksLimit, isolationLimit         = "volumes", "paths", "networks", "isolation"
 	maxCPUs, maxGPUs, maxHours, maxMemory                   float64 = 1 << 16, 1 << 16, 1 << 16, 1 << 50
 )
+
+// diskLimit is of what members of jobs write. They are placed by it, and nothing holds them to it.
+const diskLimit = "disk"
 
 // The limits of what members of jobs leave.
 const artifactsLimit, artifactsDaysLimit = "artifacts", "artifacts_days"
@@ -94,6 +98,7 @@ func (p *Policy) exceeds(r Request) *Decision {
 		{memoryLimit, float64(r.Memory), float64(l.held.Memory), l.held.Memory > 0},
 		{gpusLimit, float64(r.GPUs), float64(l.gpus), p.kind == written && l.gpus >= 0},
 		{hoursLimit, r.Hours, l.held.Hours, l.held.Hours > 0},
+		{diskLimit, float64(r.Disk), float64(l.disk), l.disk > 0},
 	} {
 		if n.set && !r.holds(n.name) {
 			return p.over(n.name, fmt.Sprintf("this host can't hold what it runs to %s %s", plainNumber(n.limit), unit(n.name)), "run tasks in containers, or take out "+n.name)
@@ -142,7 +147,7 @@ func (p *Policy) over(limit, reason, remedy string) *Decision {
 func plainNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func unit(limit string) string {
-	return map[string]string{cpusLimit: "CPUs", memoryLimit: "bytes of memory", artifactsLimit: "bytes", artifactsDaysLimit: "days", gpusLimit: "GPUs", hoursLimit: "hours"}[limit]
+	return map[string]string{cpusLimit: "CPUs", memoryLimit: "bytes of memory", diskLimit: "bytes of disk", artifactsLimit: "bytes", artifactsDaysLimit: "days", gpusLimit: "GPUs", hoursLimit: "hours"}[limit]
 }
 
 // listed reports whether a name is in a list, where a last * stands for any rest. The host's own network, and those of other

@@ -37,6 +37,7 @@ type Request struct {
 	CPUs   float64 // 0: it does not say
 	Memory int64   // bytes; 0: it does not say
 	GPUs   int     // that the host's profile gives it
+	Disk   int64   // bytes that members of jobs say they write
 	Hours  float64 // until it is stopped; 0: it does not say
 	// AllGPUs says that the profile does not say how many.
 	AllGPUs bool
@@ -47,8 +48,8 @@ type Request struct {
 	Volumes   []string // names of the engine's volumes
 	Paths     []string // of the host, without symbolic links
 	Folders   []Folder // of the host, by the names that its policy has for them
-	Networks  []string
 	Targets   []string // of artifacts, likewise
+	Networks  []string
 	Isolation []string // what is to be opened: OPTION or OPTION=VALUE, as the engine's options are named
 	Secrets   []string // names of values that this host has
 }
@@ -59,7 +60,7 @@ func (r Request) runs() bool { return r.Type != "PULL_IMAGE" && r.Type != "MAKE_
 // holds reports whether what the task runs is held to a limit, or to none by any host. Whatever runs too long the host itself ends, and only a program
 // without a container sees GPUs that nobody has given it.
 func (r Request) holds(limit string) bool {
-	return r.Held || !r.runs() || limit == hoursLimit || limit == gpusLimit && r.Runtime != Process
+	return r.Held || !r.runs() || limit == hoursLimit || limit == diskLimit || limit == gpusLimit && r.Runtime != Process
 }
 
 // known are the facts of a request, by the names that conditions have for them. Of an image's digests it has the first.

@@ -12,6 +12,8 @@ type Terms struct {
 	Host bool
 	// NoGPUs is whether what can't be held to a number of GPUs, such as a build, has none: gpus stands in the policy.
 	NoGPUs bool
+	// Disk is how many bytes members of jobs may say they write; 0: no limit.
+	Disk int64
 	// Artifacts is how many bytes of what members of jobs leave are kept, and ArtifactsAge how long; 0: the policy does not say.
 	Artifacts    int64
 	ArtifactsAge time.Duration
@@ -25,7 +27,7 @@ func (p *Policy) Terms() Terms {
 	own := p.kind == written
 	return Terms{
 		Limits: p.limits.held, Network: !own || listed(p.limits.networks, bridge), Host: own && listed(p.limits.networks, "host"), NoGPUs: own && p.limits.gpus >= 0,
-		Artifacts: p.limits.artifacts, ArtifactsAge: p.limits.artifactsAge,
+		Disk: p.limits.disk, Artifacts: p.limits.artifacts, ArtifactsAge: p.limits.artifactsAge,
 	}
 }
 

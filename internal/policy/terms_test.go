@@ -24,6 +24,7 @@ func TestTermsOfAPolicy(t *testing.T) {
 		"limits: {networks: [other]}":                                 {},
 		"limits: {gpus: 0}":                                           {NoGPUs: true},
 		"limits: {artifacts: 1GiB, artifacts_days: 2}":                {Artifacts: 1 << 30, ArtifactsAge: 48 * time.Hour},
+		"limits: {disk: 10g}":                                         {Disk: 10 << 30},
 		"limits: {gpus: 2}":                                           {NoGPUs: true},
 	} {
 		p, err := policy.Parse("p.yaml", []byte(text), "a.example")

@@ -86,6 +86,7 @@ type nodeJSON struct {
 	CPUs        uint32   `json:"cpus" doc:"that a SWOP's host has, as it says; 0: not known"`
 	MemoryBytes uint64   `json:"memory_bytes" doc:"the same; 0: not known"`
 	GPUs        uint32   `json:"gpus" doc:"the same"`
+	DiskBytes   uint64   `json:"disk_bytes" doc:"that was free for members of jobs when a SWOP registered; 0: not known"`
 	Labels      []string `json:"labels" doc:"KEY=VALUE that a SWOP's host was given, sorted"`
 	Use         useJSON  `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
 }
@@ -195,7 +196,7 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), Reached: dialAnswer(n.GetDialBack()), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 		Taskrunner: text.Line(n.GetOffer().GetTaskrunner()), Peers: n.GetOffer().GetPeers(),
-		CPUs: n.GetOffer().GetCpus(), MemoryBytes: n.GetOffer().GetMemoryBytes(), GPUs: n.GetOffer().GetGpus(), Labels: labelsOf(n.GetOffer()),
+		CPUs: n.GetOffer().GetCpus(), MemoryBytes: n.GetOffer().GetMemoryBytes(), GPUs: n.GetOffer().GetGpus(), DiskBytes: n.GetOffer().GetDiskBytes(), Labels: labelsOf(n.GetOffer()),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }

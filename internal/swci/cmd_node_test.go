@@ -82,7 +82,7 @@ type hostAPI struct{ fakeAPI }
 
 func (*hostAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
 	return &swarmv1.ListNodesResponse{Nodes: []*swarmv1.Node{
-		{Name: "swop-0", Role: "swop", Host: "10.0.0.2", Live: true, LiveSinceUnixMs: 10_000, Offer: &swarmv1.Offer{Taskrunner: "tr\x1b[2J", Peers: 4, Cpus: 64, MemoryBytes: 64<<30 - 1, Gpus: 1, Labels: []string{"site=a\x1b[2J"}}},
+		{Name: "swop-0", Role: "swop", Host: "10.0.0.2", Live: true, LiveSinceUnixMs: 10_000, Offer: &swarmv1.Offer{Taskrunner: "tr\x1b[2J", Peers: 4, Cpus: 64, MemoryBytes: 64<<30 - 1, Gpus: 1, DiskBytes: 5e11, Labels: []string{"site=a\x1b[2J"}}},
 	}}, nil
 }
 
@@ -99,11 +99,12 @@ func TestListNodesShowsWhoTakesTasks(t *testing.T) {
 			CPUs       uint32 `json:"cpus"`
 			Memory     uint64 `json:"memory_bytes"`
 			GPUs       uint32 `json:"gpus"`
+			Disk       uint64 `json:"disk_bytes"`
 			Labels     []string
 		} `json:"nodes"`
 	}
 	if err != nil || json.Unmarshal([]byte(out), &got) != nil || len(got.Nodes) != 1 || got.Nodes[0].Taskrunner != "tr" || got.Nodes[0].Peers != 4 || got.Nodes[0].CPUs != 64 ||
-		got.Nodes[0].Memory != 64<<30-1 || got.Nodes[0].GPUs != 1 || len(got.Nodes[0].Labels) != 1 {
+		got.Nodes[0].Memory != 64<<30-1 || got.Nodes[0].GPUs != 1 || got.Nodes[0].Disk != 5e11 || len(got.Nodes[0].Labels) != 1 {
 		t.Errorf("as JSON: %s: %v", out, err)
 	}
 }

@@ -76,6 +76,7 @@ func take(r *policy.Request, h *task.Hosted) {
 		r.CPUs += float64(n.MilliCPU) / 1000
 		r.Memory += int64(n.Memory) //nolint:gosec // bounded by the request
 		r.GPUs += int(n.GPUs)
+		r.Disk += int64(n.Disk) //nolint:gosec // likewise
 	}
 }
 

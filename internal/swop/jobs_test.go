@@ -69,6 +69,8 @@ func TestWhatAPolicySaysOfJobs(t *testing.T) {
 		{name: "CPUs of it and another", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nresources: {cpu: 2}", earlier: others(ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 500})},
 		{name: "CPUs of it and others", policy: "\nlimits: {cpus: 3}", job: "image: i:1\nresources: {cpu: 2}", earlier: others(ledger.Needs{MilliCPU: 500}, ledger.Needs{MilliCPU: 600}), want: "asks for 3.1 CPUs"},
 		{name: "memory of it and another", policy: "\nlimits: {memory: 1GiB}", job: "image: i:1\nresources: {memory: 1GiB}", earlier: others(ledger.Needs{Memory: 1}), want: "bytes of memory"},
+		{name: "disk of it and another", policy: "\nlimits: {disk: 10g}", job: "command: python3 -m a\nresources: {cpu: 1, disk: 6GiB}", process: true, earlier: others(ledger.Needs{MilliCPU: 1, Disk: 4 << 30})},
+		{name: "more disk than it gives", policy: "\nlimits: {disk: 10g}", job: "image: i:1\nresources: {cpu: 1, disk: 6GiB}", earlier: others(ledger.Needs{MilliCPU: 1, Disk: 5 << 30}), want: "asks for 11811160064 bytes of disk, and this host gives 10737418240"},
 		{name: "beside what takes all", job: "command: python3 -m a\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{}), want: "members of assignment 1, and one of the two does not say"},
 		{name: "all beside another", job: "command: python3 -m a", process: true, earlier: others(ledger.Needs{MilliCPU: 1}), want: "members of assignment 1, and one of the two does not say"},
 		{name: "beside another", job: "command: python3 -m a\nresources: {cpu: 2}", process: true, earlier: others(ledger.Needs{MilliCPU: 1})},

@@ -40,12 +40,16 @@ func OfferOf(o task.Offer, peers int, labels []string) (task.Offer, error) {
 
 // Within is what of an offer the policy of the host's owner gives to tasks: all that run at a time have no more than one may have.
 func Within(o task.Offer, p *policy.Policy) task.Offer {
-	held := p.Terms().Limits
+	terms := p.Terms()
+	held := terms.Limits
 	if held.CPUs > 0 {
 		o.CPUs = min(o.CPUs, uint32(math.Ceil(held.CPUs))) // a policy bounds it
 	}
 	if held.Memory > 0 {
 		o.MemoryBytes = min(o.MemoryBytes, uint64(held.Memory))
+	}
+	if terms.Disk > 0 {
+		o.DiskBytes = min(o.DiskBytes, uint64(terms.Disk))
 	}
 	if most, limited := p.GPUs(); limited {
 		o.GPUs = min(o.GPUs, uint32(most)) //nolint:gosec // likewise

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/swop"
 )
 
@@ -22,5 +23,21 @@ func TestOfferOfThisHost(t *testing.T) {
 		if _, err := swop.OfferOf(task.Offer{Taskrunner: "tr"}, 2, labels); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", labels, err)
 		}
+	}
+}
+
+// TestAnOfferWithinAPolicy: what jobs may ask for is what their host's owner gives, if that is less.
+func TestAnOfferWithinAPolicy(t *testing.T) {
+	p, err := policy.Parse("p.yaml", []byte("limits: {cpus: 1.5, memory: 1g, gpus: 1, disk: 10g}"), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := task.Offer{CPUs: 8, MemoryBytes: 4 << 30, GPUs: 2, DiskBytes: 40 << 30}
+	if got := swop.Within(has, p); got.CPUs != 2 || got.MemoryBytes != 1<<30 || got.GPUs != 1 || got.DiskBytes != 10<<30 {
+		t.Errorf("%+v", got)
+	}
+	has.DiskBytes = 5
+	if got := swop.Within(has, p); got.DiskBytes != 5 {
+		t.Errorf("%+v", got)
 	}
 }

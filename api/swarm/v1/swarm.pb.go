@@ -840,8 +840,9 @@ type Offer struct {
 	Cpus          uint32                 `protobuf:"varint,4,opt,name=cpus,proto3" json:"cpus,omitempty"`                                  // that it has; 0: not known
 	MemoryBytes   uint64                 `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // the same
 	Gpus          uint32                 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	Labels        []string               `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"` // K=V, sorted, each K once; at most 32, and 2 KiB together
-	Jobs          string                 `protobuf:"bytes,8,opt,name=jobs,proto3" json:"jobs,omitempty"`     // how it runs members of jobs, "process" or "docker"; empty: it takes none, as hosts of before
+	Labels        []string               `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"`                         // K=V, sorted, each K once; at most 32, and 2 KiB together
+	Jobs          string                 `protobuf:"bytes,8,opt,name=jobs,proto3" json:"jobs,omitempty"`                             // how it runs members of jobs, "process" or "docker"; empty: it takes none, as hosts of before
+	DiskBytes     uint64                 `protobuf:"varint,9,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"` // free for members of jobs when it was registered; 0: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -930,6 +931,13 @@ func (x *Offer) GetJobs() string {
 		return x.Jobs
 	}
 	return ""
+}
+
+func (x *Offer) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
 }
 
 // DialBack is what came of the one dial of a node's advertised port, by the SN that took its registration.
@@ -12999,7 +13007,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"apiService\x12/\n" +
 	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12%\n" +
 	"\x05offer\x18\x16 \x01(\v2\x0f.swarm.v1.OfferR\x05offer\x12)\n" +
-	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"\xca\x01\n" +
+	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"\xe9\x01\n" +
 	"\x05Offer\x12\x1e\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\tR\n" +
@@ -13010,7 +13018,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\x05 \x01(\x04R\vmemoryBytes\x12\x12\n" +
 	"\x04gpus\x18\x06 \x01(\rR\x04gpus\x12\x16\n" +
 	"\x06labels\x18\a \x03(\tR\x06labels\x12\x12\n" +
-	"\x04jobs\x18\b \x01(\tR\x04jobs\"\x80\x01\n" +
+	"\x04jobs\x18\b \x01(\tR\x04jobs\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\t \x01(\x04R\tdiskBytes\"\x80\x01\n" +
 	"\bDialBack\x12\x16\n" +
 	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x18\n" +

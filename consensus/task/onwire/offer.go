@@ -10,7 +10,7 @@ func OfferOf(o *task.Offer) *swarmv1.Offer {
 	if o == nil {
 		return nil
 	}
-	return &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers, Group: o.Group, Jobs: o.Jobs, Cpus: o.CPUs, MemoryBytes: o.MemoryBytes, Gpus: o.GPUs, Labels: o.Labels}
+	return &swarmv1.Offer{Taskrunner: o.Taskrunner, Peers: o.Peers, Group: o.Group, Jobs: o.Jobs, Cpus: o.CPUs, MemoryBytes: o.MemoryBytes, Gpus: o.GPUs, DiskBytes: o.DiskBytes, Labels: o.Labels}
 }
 
 // FromOffer is the opposite of OfferOf. The state holds an offer to its bounds.
@@ -19,6 +19,6 @@ func FromOffer(m *swarmv1.Offer) *task.Offer {
 		return nil
 	}
 	return &task.Offer{
-		Taskrunner: m.GetTaskrunner(), Peers: m.GetPeers(), Group: m.GetGroup(), Jobs: m.GetJobs(), CPUs: m.GetCpus(), MemoryBytes: m.GetMemoryBytes(), GPUs: m.GetGpus(), Labels: m.GetLabels(),
+		Taskrunner: m.GetTaskrunner(), Peers: m.GetPeers(), Group: m.GetGroup(), Jobs: m.GetJobs(), CPUs: m.GetCpus(), MemoryBytes: m.GetMemoryBytes(), GPUs: m.GetGpus(), DiskBytes: m.GetDiskBytes(), Labels: m.GetLabels(),
 	}
 }

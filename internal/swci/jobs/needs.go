@@ -55,6 +55,9 @@ func ofGroup(g framework.Group) (all []string) {
 	if r := g.Resources.String(); r != "" {
 		add(strings.ReplaceAll(r, ",", ", "))
 	}
+	if g.Resources.Disk > 0 {
+		add("no more than that disk, to which no host holds it")
+	}
 	if len(g.Hosts) > 0 {
 		add("a host of " + strings.Join(slices.Sorted(slices.Values(g.Hosts)), ", "))
 	}

@@ -22,5 +22,5 @@ func (p *Plan) roomless(nodes []*swarmv1.Node) (all []string) {
 
 // hasRoom reports whether a host that has nothing else to do has room for a member.
 func hasRoom(o *swarmv1.Offer, n *swarmv1.Needs) bool {
-	return n.GetMilliCpu() <= o.GetCpus()*1000 && n.GetMemoryBytes() <= o.GetMemoryBytes() && n.GetGpus() <= o.GetGpus()
+	return n.GetMilliCpu() <= o.GetCpus()*1000 && n.GetMemoryBytes() <= o.GetMemoryBytes() && n.GetGpus() <= o.GetGpus() && n.GetDiskBytes() <= o.GetDiskBytes()
 }

@@ -109,17 +109,13 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 }
 
 func TestWhatNoHostGives(t *testing.T) {
-	for line, want := range map[string]string{
-		"resources: {disk: 10GB}": "disk",
-	} {
-		j := jobWith("replicas: 3", "network: host", "command: train.py", line)
-		job, w, err := jobOf(j)
-		if err != nil {
-			t.Fatal(line, err)
-		}
-		if _, err := memberOf(j, job, w, ground{addresses: three}); err == nil || !strings.Contains(err.Error(), "asks for "+want) {
-			t.Errorf("%s: %v", line, err)
-		}
+	j := jobWith("replicas: 3", "network: lab", "image: i:1")
+	job, w, err := jobOf(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := memberOf(j, job, w, ground{addresses: three}); err == nil || !strings.Contains(err.Error(), "asks for the network lab") {
+		t.Error(err)
 	}
 }
 

@@ -26,7 +26,7 @@ type Room struct {
 
 // Check refuses work for which there is no room.
 func (r Room) Check(ctx context.Context, e *engine.Engine) error {
-	dir, err := disk(ctx, e)
+	dir, err := Disk(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (r Room) full(engines string) error {
 
 // Watch ends work, by its cancel function, when it leaves too little room. It returns when ctx ends.
 func (r Room) Watch(ctx context.Context, e *engine.Engine, cancel context.CancelCauseFunc) {
-	dir, err := disk(ctx, e)
+	dir, err := Disk(ctx, e)
 	if err != nil {
 		dir = "" // an engine that does not answer ends no work: the work itself will
 	}
@@ -72,8 +72,8 @@ func (r Room) Watch(ctx context.Context, e *engine.Engine, cancel context.Cancel
 	}
 }
 
-// disk is a directory on the engine's disk; empty: it is another machine's. In a container that is the root, which the engine keeps.
-func disk(ctx context.Context, e *engine.Engine) (string, error) {
+// Disk is a directory on the engine's disk; empty: it is another machine's. In a container that is the root, which the engine keeps.
+func Disk(ctx context.Context, e *engine.Engine) (string, error) {
 	if !strings.HasPrefix(e.DaemonHost(), "unix://") {
 		return "", nil
 	}
