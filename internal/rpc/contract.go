@@ -48,7 +48,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		return nil, unknownContract(name)
 	}
 	if err == nil {
-		out := messages.Status(s.cfg.Name, messages.View(view, c, index), s.cfg.Lead.Status(c.Name))
+		out := messages.Status(s.cfg.Name, messages.RankedView(view, c, index), s.cfg.Lead.Status(c.Name))
 		out.Warnings = append(out.Warnings, s.warnings(view, c)...)
 		return connect.NewResponse(out), nil
 	}
@@ -64,7 +64,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		why, todo = counted.Error(), counted.Remedy()
 	}
 	return connect.NewResponse(&swarmv1.GetContractStatusResponse{
-		Contract: messages.View(view, c, index), Waiting: why, NoQuorum: messages.NoQuorum(s.cfg.Name, counted), Explanation: []string{
+		Contract: messages.RankedView(view, c, index), Waiting: why, NoQuorum: messages.NoQuorum(s.cfg.Name, counted), Explanation: []string{
 			fmt.Sprintf("contract %s, run %d, is %s: the last round that SN %s knows is %d", c.Name, c.Run, c.Phase(), s.cfg.Name, c.Round()),
 			why + ", as SN " + s.cfg.Name + " sees it",
 			"nothing is planned or committed until then; what runs on the other side of a network split is not known here",

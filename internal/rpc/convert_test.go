@@ -20,7 +20,7 @@ import (
 func TestNodeRoundTrip(t *testing.T) {
 	want := rpctest.Filled[state.Node]()
 	wire := messages.Node(&want)
-	rpctest.Full(t, wire, "leader", "sn", "banned", "use", "dial_back", "links") // known to the caller only
+	rpctest.Full(t, wire, "leader", "sn", "banned", "use", "dial_back", "links", "ranks") // known to the caller only
 	got, err := rpc.NodeFromProto(wire)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/nonce"
@@ -149,8 +150,9 @@ func (s *nodeService) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.
 	known := s.askNodes(ctx, view)
 	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: messages.Bans(view), Candidates: messages.Candidates(view, known.asking), NoQuorum: messages.NoQuorum(s.cfg.Name, s.lost(ctx))}
 	out.Invited = messages.Invited(view, s.nowMS())
+	ranks := task.RanksBeside(view.Tasks)
 	for _, n := range out.Nodes {
-		n.Sn, n.Use, n.DialBack, n.Links = known.via[n.Name], messages.Use(view.UseOf(n.Name)), known.dialled[n.Name], known.links[n.Name]
+		n.Sn, n.Use, n.DialBack, n.Links, n.Ranks = known.via[n.Name], messages.Use(view.UseOf(n.Name)), known.dialled[n.Name], known.links[n.Name], ranks[n.Name]
 	}
 	return connect.NewResponse(out), nil
 }

@@ -26,7 +26,7 @@ func contractCommands() []*Command {
 		{
 			Pattern: "get contract status NAME", Group: "Contracts", Shell: true,
 			Summary: "Show how far a training is and what it waits for",
-			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress and its program's isolation (as reported by its SL), and, when no round is running, why not.",
+			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress and its program's isolation (as reported by its SL) and, if its SL has started it as several ranks, how many, and, when no round is running, why not.",
 			Example: "get contract status defaultbb.cqdb.sml.hpe",
 			JSON:    statusJSON{},
 			Run:     getContractStatus,
@@ -199,6 +199,7 @@ type sessionJSON struct {
 	Weight      uint32   `json:"weight" doc:"0 to 100, or its number of samples where the peers say nodeWeightage=samples"`
 	CheckinMode string   `json:"checkin_mode" doc:"what it contributes after its training's end: snapshot, active, inactive or once"`
 	CheckinFrom string   `json:"checkin_from" doc:"who chose that where its program did not: rule, node or none; empty: its program"`
+	Ranks       uint32   `json:"ranks" doc:"how many the program has, with rank 0, while hosts run the others; 0: it is one by itself, or others started them, or the session has ended"`
 	NoShard     bool     `json:"no_shard" doc:"it owns no part of a merge (SL_MAKE_ME_ADMIN=False)"`
 	Isolation   string   `json:"isolation" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`
 	EndReason   string   `json:"end_reason" doc:"why it ended, empty while it has not"`
@@ -271,7 +272,7 @@ func sessionToJSON(x *swarmv1.Session) sessionJSON {
 	out := sessionJSON{
 		ID: x.GetId(), Node: x.GetNode(), Live: x.GetLive(), State: x.GetState(), Phase: p.GetPhase(), Round: x.GetLastRound(),
 		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(), CheckinFrom: x.GetCheckinFrom(),
-		NoShard: x.GetNoShard(), Isolation: x.GetIsolation(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
+		NoShard: x.GetNoShard(), Isolation: x.GetIsolation(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(), Ranks: x.GetRanks(),
 	}
 	if p.GetHasLoss() {
 		out.Loss = finite(p.GetLoss())

@@ -19,7 +19,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. REACH says with how many of the others that it needs a node has a connection, and with which it has none: `get health` says why. The note of an SL says whether the SN at which it registered reaches its port. Then follow banned node keys without a node, SNs that wait to be admitted, each with the command that does it, and SNs that were invited and have not joined.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown while the SNs have no quorum), and which SN is the Sentinel and which leads. REACH says with how many of the others that it needs a node has a connection, and with which it has none: `get health` says why. The note of an SL says how many ranks its program has, if hosts run some of them, and whether the SN at which it registered reaches its port. Then follow banned node keys without a node, SNs that wait to be admitted, each with the command that does it, and SNs that were invited and have not joined.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -88,6 +88,7 @@ type nodeJSON struct {
 	GPUs        uint32   `json:"gpus" doc:"the same"`
 	DiskBytes   uint64   `json:"disk_bytes" doc:"that was free for members of jobs when a SWOP registered; 0: not known"`
 	Labels      []string `json:"labels" doc:"KEY=VALUE that a SWOP's host was given, sorted"`
+	Ranks       uint32   `json:"ranks" doc:"of an SL that runs rank 0 of its program itself, while hosts run the others: how many there are; else 0"`
 	Use         useJSON  `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
 }
 
@@ -196,7 +197,7 @@ func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), Reached: dialAnswer(n.GetDialBack()), Version: n.GetVersion(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 		Taskrunner: text.Line(n.GetOffer().GetTaskrunner()), Peers: n.GetOffer().GetPeers(),
-		CPUs: n.GetOffer().GetCpus(), MemoryBytes: n.GetOffer().GetMemoryBytes(), GPUs: n.GetOffer().GetGpus(), DiskBytes: n.GetOffer().GetDiskBytes(), Labels: labelsOf(n.GetOffer()),
+		CPUs: n.GetOffer().GetCpus(), MemoryBytes: n.GetOffer().GetMemoryBytes(), GPUs: n.GetOffer().GetGpus(), DiskBytes: n.GetOffer().GetDiskBytes(), Labels: labelsOf(n.GetOffer()), Ranks: n.GetRanks(),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }
@@ -230,6 +231,8 @@ func nodeNote(n *swarmv1.Node) string {
 		return n.GetLeftReason()
 	case n.GetOffer() != nil:
 		return "takes tasks of " + strings.Join(append([]string{n.GetOffer().GetTaskrunner()}, offered(n.GetOffer())...), ", ")
+	case n.GetRanks() > 0:
+		return strings.TrimSuffix(many(int(n.GetRanks()), "rank")+", "+dialNote(n.GetDialBack()), ", ")
 	}
 	return dialNote(n.GetDialBack())
 }

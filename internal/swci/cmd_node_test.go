@@ -78,6 +78,24 @@ sl-3  sl    10.0.0.5:30305  dead    1s   -      -        not reached by sn-0: ti
 	}
 }
 
+type rankedAPI struct{ fakeAPI }
+
+func (*rankedAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return &swarmv1.ListNodesResponse{Nodes: []*swarmv1.Node{
+		{Name: "sl-1", Role: "sl", Host: "10.0.0.2", Live: true, Ranks: 3, DialBack: &swarmv1.DialBack{Answer: "yes", Sn: "sn-0"}}, {Name: "sl-2", Role: "sl", Host: "10.0.0.3", Live: true, Ranks: 2},
+	}}, nil
+}
+
+func TestListNodesShowsRanks(t *testing.T) {
+	out, err := askAPI(t, &rankedAPI{}, "list", "nodes")
+	if err != nil || !strings.Contains(out, "  3 ranks, reached by sn-0\n") || !strings.Contains(out, "  2 ranks\n") {
+		t.Errorf("printed %q: %v", out, err)
+	}
+	if out, err = askAPI(t, &rankedAPI{}, "list", "nodes", "-o", "json"); err != nil || !strings.Contains(out, `"ranks": 3`) {
+		t.Errorf("as JSON: %s: %v", out, err)
+	}
+}
+
 type hostAPI struct{ fakeAPI }
 
 func (*hostAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {

@@ -43,6 +43,9 @@ func sessionTable(st *swarmv1.GetContractStatusResponse) table {
 	for _, x := range byNode(st.GetContract().GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
+		if j.Ranks > 0 {
+			note = strings.TrimPrefix(note+", "+many(int(j.Ranks), "rank"), ", ")
+		}
 		if st.GetNoQuorum() != nil && j.State != "ended" {
 			note = strings.TrimPrefix(note+", whether its node is alive is unknown", ", ")
 		} else if !j.Live && j.State != "ended" {

@@ -167,7 +167,7 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 			Sessions: []*swarmv1.Session{{
 				Node: "sl-0", Live: true, State: "open", LastRound: 4,
 				Progress:  &swarmv1.Progress{Phase: "ready", Loss: 0.5, HasLoss: true, EpochsDone: 1, TotalEpochs: 3},
-				Isolation: "container, no network",
+				Isolation: "container, no network", Ranks: 3,
 			}, {Node: "sl-1\x1b[2J", State: "open", Isolation: "container, open: network lan\x1b[2J"}},
 		},
 		Waiting: "waiting for 1 more peer", WaitingSinceUnixMs: 5_000,
@@ -266,7 +266,7 @@ committed  round 4, model 0123456789ab, from sl-0, sl-1
 waiting    for 1 more peer (6s)
 
 NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WEIGHT  ISOLATION                     NOTE
-sl-0  open   ready  4      1/3    0.5000  -       0       container, no network         -
+sl-0  open   ready  4      1/3    0.5000  -       0       container, no network         3 ranks
 sl-1  open   -      0      0      -       -       0       container, open: network lan  node is dead
 `},
 		{"version", []string{"--version"}, "swarmctl devel unknown " + runtime.Version() + "\n"},

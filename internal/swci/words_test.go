@@ -155,6 +155,7 @@ func TestWordsOfRelease03(t *testing.T) {
 			"SL_LOSS                   : 0.5000",
 			"SL_WEIGHT                 : 0",
 			"SL_ISOLATION              : container, no network",
+			"SL_NOTE                   : 3 ranks",
 			"SL_NODE                   : sl-1",
 			"SL_STATE                  : open",
 			"SL_ROUND                  : 0",

@@ -643,6 +643,7 @@ type Node struct {
 	DialBack        *DialBack              `protobuf:"bytes,20,opt,name=dial_back,json=dialBack,proto3" json:"dial_back,omitempty"`       // SL only, and only in ListNodes: what came of the dial after its last registration; unset: not checked
 	Offer           *Offer                 `protobuf:"bytes,22,opt,name=offer,proto3" json:"offer,omitempty"`                             // SWOP only; unset: it takes no tasks
 	Links           *NodeLinks             `protobuf:"bytes,21,opt,name=links,proto3" json:"links,omitempty"`                             // only in ListNodes, and of SNs only of the one that answers and the leader; unset: not known
+	Ranks           uint32                 `protobuf:"varint,23,opt,name=ranks,proto3" json:"ranks,omitempty"`                            // SL only, and only in ListNodes: how many its program has, while it runs rank 0 itself and hosts the others; 0: it is one by itself
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -829,6 +830,13 @@ func (x *Node) GetLinks() *NodeLinks {
 		return x.Links
 	}
 	return nil
+}
+
+func (x *Node) GetRanks() uint32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
 }
 
 // Offer is what a host takes tasks for.
@@ -6044,6 +6052,7 @@ type Session struct {
 	CheckinFrom string `protobuf:"bytes,23,opt,name=checkin_from,json=checkinFrom,proto3" json:"checkin_from,omitempty"` // who chose checkin_mode: "rule", "node" or "none"; empty: its program
 	// In how many committed rounds what it left at its close had a weight above 0; counted where checkin_mode is "once" or nobody chose it.
 	ClosedRounds  uint64 `protobuf:"varint,24,opt,name=closed_rounds,json=closedRounds,proto3" json:"closed_rounds,omitempty"`
+	Ranks         uint32 `protobuf:"varint,25,opt,name=ranks,proto3" json:"ranks,omitempty"` // only in GetContractStatus, as of its Node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6235,6 +6244,13 @@ func (x *Session) GetCheckinFrom() string {
 func (x *Session) GetClosedRounds() uint64 {
 	if x != nil {
 		return x.ClosedRounds
+	}
+	return 0
+}
+
+func (x *Session) GetRanks() uint32 {
+	if x != nil {
+		return x.Ranks
 	}
 	return 0
 }
@@ -12981,7 +12997,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x18\n" +
 	"\arefused\x18\x05 \x01(\bR\arefused\x12#\n" +
 	"\rsince_seconds\x18\x06 \x01(\rR\fsinceSeconds\x12!\n" +
-	"\flast_seconds\x18\a \x01(\rR\vlastSeconds\"\xfe\x04\n" +
+	"\flast_seconds\x18\a \x01(\rR\vlastSeconds\"\x94\x05\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -13007,7 +13023,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"apiService\x12/\n" +
 	"\tdial_back\x18\x14 \x01(\v2\x12.swarm.v1.DialBackR\bdialBack\x12%\n" +
 	"\x05offer\x18\x16 \x01(\v2\x0f.swarm.v1.OfferR\x05offer\x12)\n" +
-	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\"\xe9\x01\n" +
+	"\x05links\x18\x15 \x01(\v2\x13.swarm.v1.NodeLinksR\x05links\x12\x14\n" +
+	"\x05ranks\x18\x17 \x01(\rR\x05ranks\"\xe9\x01\n" +
 	"\x05Offer\x12\x1e\n" +
 	"\n" +
 	"taskrunner\x18\x01 \x01(\tR\n" +
@@ -13451,7 +13468,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\x8a\x05\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xa0\x05\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -13479,7 +13496,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"skippedSeq\x12\x14\n" +
 	"\x05proof\x18\x16 \x01(\tR\x05proof\x12!\n" +
 	"\fcheckin_from\x18\x17 \x01(\tR\vcheckinFrom\x12#\n" +
-	"\rclosed_rounds\x18\x18 \x01(\x04R\fclosedRounds\"\xae\x02\n" +
+	"\rclosed_rounds\x18\x18 \x01(\x04R\fclosedRounds\x12\x14\n" +
+	"\x05ranks\x18\x19 \x01(\rR\x05ranks\"\xae\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +

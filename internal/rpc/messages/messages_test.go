@@ -1,9 +1,11 @@
 package messages_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/rpc/messages"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
@@ -24,7 +26,7 @@ func TestViewShowsEveryField(t *testing.T) {
 	view := messages.View(s, &c, 7)
 	rpctest.Full(t, view, "packed")
 	rpctest.Full(t, view.GetTerms(), "layout")
-	rpctest.Full(t, view.GetSessions()[0], "progress", "expected_base")
+	rpctest.Full(t, view.GetSessions()[0], "progress", "expected_base", "ranks")
 	rpctest.Full(t, view.GetPlan())
 	rpctest.Full(t, view.GetPlan().GetParticipants()[0])
 	rpctest.Full(t, view.GetCommitted())
@@ -41,4 +43,23 @@ func TestViewShowsEveryField(t *testing.T) {
 	ban := rpctest.Filled[state.Ban]()
 	rpctest.Full(t, messages.Ban(&ban))
 	rpctest.Full(t, messages.Use(rpctest.Filled[state.Use]()))
+}
+
+// TestRankedView: sessions that have not ended say how many ranks their programs have.
+func TestRankedView(t *testing.T) {
+	beside := func(sl string) *task.Assignment {
+		return &task.Assignment{Request: task.Request{Groups: []task.Group{{Peers: 2}}, JobTerms: task.JobTerms{Beside: sl}}, Phase: task.Running}
+	}
+	s := &state.State{Tasks: &task.Board{Assignments: map[string]*task.Assignment{"1": beside("sl-0"), "2": beside("sl-9")}}}
+	c := state.Contract{Name: "c", Sessions: map[string]*state.Session{
+		"a": {ID: "a", Node: "sl-0", Order: 1, State: state.SessionEnded}, "b": {ID: "b", Node: "sl-0", Order: 2, State: state.SessionOpen},
+		"c": {ID: "c", Node: "sl-1", Order: 3, State: state.SessionOpen},
+	}}
+	var got []uint32
+	for _, x := range messages.RankedView(s, &c, 1).GetSessions() {
+		got = append(got, x.GetRanks())
+	}
+	if !slices.Equal(got, []uint32{0, 3, 0}) {
+		t.Errorf("ranks of sessions: %v", got)
+	}
 }

@@ -7,8 +7,21 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/planner/warning"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/round/onwire"
 )
+
+// RankedView is View with how many ranks the programs of sessions have that have not ended.
+func RankedView(s *state.State, c *state.Contract, index uint64) *swarmv1.ContractView {
+	out, ranks := View(s, c, index), task.RanksBeside(s.Tasks)
+	for _, x := range out.GetSessions() {
+		if x.GetState() != state.SessionEnded {
+			x.Ranks = ranks[x.GetNode()]
+		}
+	}
+	return out
+}
 
 // Status joins what is committed with what the leader knows.
 func Status(leader string, view *swarmv1.ContractView, st planner.Status) *swarmv1.GetContractStatusResponse {
