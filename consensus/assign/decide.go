@@ -168,7 +168,7 @@ func blame(a *task.Assignment) (who task.Member, why string) {
 	m := a.Members[first]
 	name := m.Node
 	if a.Shares {
-		name = fmt.Sprintf("member %d (%s) on %s", first, m.Group, m.Node)
+		name = memberWords(a, first)
 	}
 	switch why = name + " " + string(m.State); {
 	case m.State == task.Exited && m.Code < 0: // nothing of it has run to an end: it has no exit code

@@ -130,12 +130,17 @@ func (d *decision) jobEnds(a *task.Assignment, m *task.Move) bool {
 	if x.Group == task.MainGroup(a.Groups) {
 		end = task.EndMainTimeout
 	}
-	why := fmt.Sprintf("not ready after %v: member %d (%s) on %s is %s", time.Duration(a.ReadyMS)*time.Millisecond, i, x.Group, x.Node, x.State)
+	why := fmt.Sprintf("not ready after %v: %s is %s", time.Duration(a.ReadyMS)*time.Millisecond, memberWords(a, i), x.State)
 	if x.Text != "" {
 		why += ": " + x.Text
 	}
 	d.fail(a, m, end, why)
 	return true
+}
+
+// memberWords say which member of a job it is, by its rank.
+func memberWords(a *task.Assignment, i int) string {
+	return fmt.Sprintf("member %d (%s) on %s", task.FirstRank(a.JobTerms)+i, a.Members[i].Group, a.Members[i].Node)
 }
 
 // endLate ends what has had its time: it has succeeded if it is done but for those who may still run. A job that waits to be placed anew has failed

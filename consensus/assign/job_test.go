@@ -450,6 +450,13 @@ func TestAJobBesideAnSL(t *testing.T) {
 		if a := s.over("8", time.Minute); a.End != task.EndHostLost || !strings.Contains(a.Reason, "SL sl-1, which runs rank 0, is gone") {
 			t.Errorf("beside one that is gone: %+v", a)
 		}
+		for _, h := range s.hosts {
+			h.fate = serve(func(_ *host, p *program) { p.code = map[bool]int32{true: 3}[p.state == task.Exited] })
+		}
+		s.job("9", 1, func(q *task.Request) { q.Beside = s.hosts[2].name })
+		if a := s.over("9", time.Minute); a.End != task.EndMemberFailed || !strings.HasPrefix(a.Reason, "member 1 (main) on swop-000 exited with code 3") {
+			t.Errorf("whose first member, of rank 1, fails: %+v", a)
+		}
 	})
 }
 

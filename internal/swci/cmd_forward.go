@@ -76,7 +76,7 @@ func forwardTo(ctx context.Context, s *Session, api client.Tasks, job, name stri
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Env.Stdout, "%s leads to port %d of %s; a page there: http://%s\n", l.Addr(), port, text.Line(m.GetNode()+"/"+m.GetGroup()+"/"+strconv.FormatUint(uint64(m.GetIndex()), 10)), l.Addr())
+	fmt.Fprintf(s.Env.Stdout, "%s leads to port %d of %s; a page there: http://%s\n", l.Addr(), port, text.Line(jobs.Whole(a, m)), l.Addr())
 	s.say("until this is interrupted (Ctrl-C), or the member has ended")
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

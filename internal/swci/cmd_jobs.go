@@ -48,6 +48,7 @@ type jobRunJSON struct {
 	End        string  `json:"end" doc:"why it ended, in one word: entry_done, ttl, stop_file, cancelled, no_capacity, max_runtime, main_timeout, ready_timeout, member_failed, host_lost or refused; empty: it has not"`
 	Reason     string  `json:"reason" doc:"of the verdict, in words"`
 	By         string  `json:"by" doc:"SPIFFE ID of who asked for it"`
+	Beside     string  `json:"beside" doc:"the SL that runs rank 0 itself; empty: hosts have all members"`
 	Members    uint32  `json:"members" doc:"that were placed"`
 	Epoch      uint32  `json:"epoch" doc:"how often members were placed; 0: they were not yet"`
 	Restarts   uint32  `json:"restarts" doc:"how often they may be placed anew"`
@@ -59,7 +60,7 @@ type jobRunJSON struct {
 func jobRunToJSON(a *swarmv1.Assignment) jobRunJSON {
 	return jobRunJSON{
 		Job: jobs.Whose(a), Assignment: a.GetId(), Task: a.GetTask(), Digest: a.GetDigest(), Phase: a.GetPhase(), Wants: a.GetWants(), Verdict: a.GetVerdict(), End: a.GetEnd(), Reason: a.GetReason(),
-		By: a.GetBy(), Members: max(a.GetMemberCount(), uint32(len(a.GetMembers()))), Epoch: a.GetEpoch(), Restarts: a.GetRetries(), //nolint:gosec // an answer has not so many
+		By: a.GetBy(), Beside: a.GetBeside(), Members: max(a.GetMemberCount(), uint32(len(a.GetMembers()))), Epoch: a.GetEpoch(), Restarts: a.GetRetries(), //nolint:gosec // an answer has not so many
 		Created: stamp(a.GetCreatedUnixMs()), Changed: stamp(a.GetChangedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
 	}
 }
@@ -100,7 +101,7 @@ type jobStatusJSON struct {
 
 type jobMemberJSON struct {
 	Group    string  `json:"group" doc:"its group"`
-	Rank     uint32  `json:"rank" doc:"in the job, from 0"`
+	Rank     uint32  `json:"rank" doc:"in the job, from 0; from 1 beside an SL, which runs rank 0 itself"`
 	Host     string  `json:"host" doc:"where it is"`
 	State    string  `json:"state" doc:"placed, asked, prepared, started, ready, exited, refused, lost or stopped"`
 	Ready    bool    `json:"ready" doc:"it is"`
@@ -119,7 +120,7 @@ func getJobStatus(ctx context.Context, s *Session, args Args) error {
 		}
 		out := jobStatusJSON{Run: jobRunToJSON(a), Hosts: append([]string{}, a.GetHosts()...), Members: []jobMemberJSON{}}
 		for _, m := range a.GetMembers() {
-			out.Members = append(out.Members, jobMemberToJSON(m))
+			out.Members = append(out.Members, jobMemberToJSON(a, m))
 		}
 		if others > 0 && !s.JSON {
 			s.say(fmt.Sprintf("of job %s %s before this one is not over: swarmctl list jobs", job, many(others, "run")))
@@ -128,9 +129,9 @@ func getJobStatus(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
-func jobMemberToJSON(m *swarmv1.AssignmentMember) jobMemberJSON {
+func jobMemberToJSON(a *swarmv1.Assignment, m *swarmv1.AssignmentMember) jobMemberJSON {
 	out := jobMemberJSON{
-		Group: m.GetGroup(), Rank: m.GetIndex(), Host: m.GetNode(), State: m.GetState(), Ready: m.GetState() == "ready", Text: m.GetText(), Cleaned: m.GetCleaned(), Changed: stamp(m.GetChangedUnixMs()),
+		Group: m.GetGroup(), Rank: jobs.Rank(a, m), Host: m.GetNode(), State: m.GetState(), Ready: m.GetState() == "ready", Text: m.GetText(), Cleaned: m.GetCleaned(), Changed: stamp(m.GetChangedUnixMs()),
 	}
 	if code := m.GetCode(); m.GetState() == "exited" {
 		out.ExitCode = &code
@@ -150,6 +151,9 @@ func printJobStatus(s *Session, a *swarmv1.Assignment, out jobStatusJSON) error 
 	}
 	f.add("END", out.Run.End)
 	f.add("ASKED BY", out.Run.By)
+	if sl := out.Run.Beside; sl != "" {
+		f.add("BESIDE", "SL "+sl+", which runs rank 0 itself")
+	}
 	f.add("BEGAN", clockTime(a.GetCreatedUnixMs()))
 	f.add("ENDED", clockTime(a.GetEndedUnixMs()))
 	if err := f.table(s.Env.Stdout); err != nil || len(out.Members) == 0 {

@@ -562,6 +562,24 @@ func TestJobStatus(t *testing.T) {
 	}
 }
 
+// TestJobStatusBesideAnSL: its members are the ranks from 1 on.
+func TestJobStatusBesideAnSL(t *testing.T) {
+	a := &swarmv1.Assignment{Id: "7", Task: "sl-1-ranks.0123abce", TaskType: task.RunJob, Beside: "sl-1", By: "spiffe://a.example/swarm/sl/sl-1"}
+	onHosts(1, "h-1", "h-0")(a)
+	api := &jobAPI{assignments: []*swarmv1.Assignment{a}}
+	out, _, err := on(t, api, "", "--sn=h", "get", "job", "status", "sl-1-ranks")
+	words := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{"beside SL sl-1, which runs rank 0 itself ", " node 1 h-1 ", " node 2 h-0 "} {
+		if err != nil || !strings.Contains(words, want) {
+			t.Errorf("%v, without %q:\n%s", err, want, out)
+		}
+	}
+	out, _, err = on(t, api, "", "--sn=h", "-o", "json", "get", "job", "status", "sl-1-ranks")
+	if err != nil || !strings.Contains(out, `"beside": "sl-1"`) || !strings.Contains(out, `"rank": 2`) || strings.Contains(out, `"rank": 0`) {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
 // TestRunJobPrintsPlainText: names of hosts are whatever an SN says.
 func TestRunJobPrintsPlainText(t *testing.T) {
 	api := &jobAPI{nodes: []*swarmv1.Node{swop("h\x1b[2J-0", 1, "tr")}}

@@ -50,7 +50,7 @@ func news(before, a *swarmv1.Assignment) (lines []string) {
 			was = before.GetMembers()[i]
 		}
 		if line := fate(m); line != "" && (m.GetState() != was.GetState() || m.GetText() != was.GetText()) {
-			lines = append(lines, fmt.Sprintf("%s %s", Who(m), line))
+			lines = append(lines, fmt.Sprintf("%s %s", who(a, m), line))
 		}
 	}
 	if ready, was := readyWords(a), readyWords(before); ready != was && ready != "" {
@@ -65,9 +65,9 @@ func news(before, a *swarmv1.Assignment) (lines []string) {
 	return lines
 }
 
-// Who is a member: its group, its rank in the job, and its host.
-func Who(m *swarmv1.AssignmentMember) string {
-	return fmt.Sprintf("%s/%d %s", m.GetGroup(), m.GetIndex(), m.GetNode())
+// who is a member: its group, its rank in the job, and its host.
+func who(a *swarmv1.Assignment, m *swarmv1.AssignmentMember) string {
+	return fmt.Sprintf("%s/%d %s", m.GetGroup(), Rank(a, m), m.GetNode())
 }
 
 // placed says which host has which members.
@@ -78,7 +78,7 @@ func placed(a *swarmv1.Assignment) string {
 		if on[m.GetNode()] == nil {
 			hosts = append(hosts, m.GetNode())
 		}
-		on[m.GetNode()] = append(on[m.GetNode()], fmt.Sprintf("%s/%d", m.GetGroup(), m.GetIndex()))
+		on[m.GetNode()] = append(on[m.GetNode()], fmt.Sprintf("%s/%d", m.GetGroup(), Rank(a, m)))
 	}
 	slices.Sort(hosts)
 	for i, h := range hosts {

@@ -12,6 +12,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/forward"
+	"github.com/swarmd/swarmd/internal/swci/hostlogs"
 	"github.com/swarmd/swarmd/internal/swci/jobs"
 )
 
@@ -33,8 +34,31 @@ func TestMemberNamed(t *testing.T) {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}
+	a.Beside = "sl-1" // which has rank 0
+	for name, want := range map[string]string{
+		"1:80": "h-1 80", "h-2/worker/2:80": "h-2 80", "0:80": "rank 0 of the job is no member of it: SL sl-1 runs it itself", "rank/0:80": "SL sl-1 runs it", "worker/1:80": "of rank 1 is h-1/scheduler/1", "10:80": "no member 10: name one",
+	} {
+		m, port, err := jobs.MemberNamed(a, name)
+		if got := fmt.Sprintf("%s %d %v", m.GetNode(), port, err); !strings.Contains(got, want) {
+			t.Errorf("beside an SL, %q: %s, want %s", name, got, want)
+		}
+	}
 	if _, _, err := jobs.MemberNamed(&swarmv1.Assignment{Phase: "waiting"}, "0:80"); err == nil || !strings.Contains(err.Error(), "no members yet: it is waiting") {
 		t.Error(err)
+	}
+}
+
+// TestNamed: lines are of the ranks that members have.
+func TestNamed(t *testing.T) {
+	for beside, want := range map[string]string{"": "rank/0 rank/1 node-2", "sl-1": "rank/1 rank/2 node-2"} {
+		a := &swarmv1.Assignment{Task: "sl-1-ranks.0123abcd", TaskType: "RUN_JOB", Groups: []*swarmv1.TaskGroup{{Name: "rank", Peers: 2}}, Beside: beside}
+		var got []string
+		for i := range 3 {
+			got = append(got, jobs.Named(a)(hostlogs.Line{From: fmt.Sprintf("node-%d", i)}).From)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("beside %q: %q, want %s", beside, got, want)
+		}
 	}
 }
 
