@@ -19,6 +19,10 @@ func jsonFields(t reflect.Type, prefix string) []jsonField {
 	var out []jsonField
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous { // its keys stand among the struct's own
+			out = append(out, jsonFields(f.Type, prefix)...)
+			continue
+		}
 		if !f.IsExported() {
 			continue
 		}

@@ -23,8 +23,11 @@ func eachField(t reflect.Type, fn func(reflect.StructField)) {
 		return
 	}
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() {
+		f := t.Field(i)
+		if f.IsExported() && !f.Anonymous {
 			fn(f)
+		}
+		if f.IsExported() || f.Anonymous {
 			eachField(f.Type, fn)
 		}
 	}
