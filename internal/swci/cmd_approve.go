@@ -62,6 +62,7 @@ type waitingJSON struct {
 	ID      string  `json:"id" doc:"of the assignment"`
 	Digest  string  `json:"digest" doc:"of the task, in hex"`
 	Runner  string  `json:"taskrunner" doc:"empty: it has none"`
+	Beside  string  `json:"beside" doc:"the SL that runs rank 0 of the job itself; empty: hosts have all members"`
 	By      string  `json:"by" doc:"SPIFFE ID of who asked for it, as the SNs say"`
 	Expires *string `json:"expires" doc:"no host begins it later; RFC 3339, UTC"`
 }
@@ -79,6 +80,7 @@ type approvalJSON struct {
 	Digest     string  `json:"digest" doc:"of the task, in hex"`
 	Taskrunner string  `json:"taskrunner" doc:"empty: it has none"`
 	Host       string  `json:"host" doc:"that asks"`
+	Beside     string  `json:"beside" doc:"the SL that runs rank 0 of the job itself; empty: hosts have all members"`
 	By         string  `json:"by" doc:"SPIFFE ID of who asked for the task, as the SNs say"`
 	Since      *string `json:"since" doc:"when the host began to wait; RFC 3339, UTC"`
 	Expires    *string `json:"expires" doc:"the host does not begin it later; RFC 3339, UTC; null: never"`
@@ -96,7 +98,7 @@ func listApprovals(ctx context.Context, s *Session, args Args) error {
 		for _, x := range all {
 			a, m := x.Assignment, x.Member
 			out.Approvals = append(out.Approvals, approvalJSON{
-				Assignment: a.GetId(), Task: a.GetTask(), TaskType: a.GetTaskType(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Host: m.GetNode(), By: a.GetBy(),
+				Assignment: a.GetId(), Task: a.GetTask(), TaskType: a.GetTaskType(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Host: m.GetNode(), Beside: a.GetBeside(), By: a.GetBy(),
 				Since: stamp(m.GetChangedUnixMs()), Expires: stamp(a.GetExpiresUnixMs()), Text: m.GetText(),
 			})
 			t.add(a.GetTask(), m.GetNode(), a.GetDigest(), a.GetBy(), clockTime(m.GetChangedUnixMs()), clockTime(a.GetExpiresUnixMs()))
@@ -141,7 +143,7 @@ func haveWord(ctx context.Context, s *Session, args Args, said saidJSON, sign fu
 			return fmt.Errorf("%s task %s on %s: %w", verb, said.Task, said.Host, err)
 		}
 		for i, a := range waits.Of {
-			said.Assignments = append(said.Assignments, waitingJSON{a.GetId(), a.GetDigest(), a.GetTaskrunner(), a.GetBy(), stamp(a.GetExpiresUnixMs())})
+			said.Assignments = append(said.Assignments, waitingJSON{a.GetId(), a.GetDigest(), a.GetTaskrunner(), a.GetBeside(), a.GetBy(), stamp(a.GetExpiresUnixMs())})
 			if !s.JSON {
 				fmt.Fprintf(s.Env.Stdout, "assignment %s of task %s, digest %s, asked for by %s, valid until %s\n",
 					text.Line(a.GetId()), text.Line(a.GetTask()), text.Line(a.GetDigest()), text.Line(a.GetBy()), clockTime(a.GetExpiresUnixMs()))

@@ -174,6 +174,7 @@ func TestApproveAndRefuse(t *testing.T) {
       "id": "8",
       "digest": "` + digest + `",
       "taskrunner": "tr-8",
+      "beside": "",
       "by": "spiffe://a.example/swarm/swci/ann\u001b[2J",
       "expires": "1970-01-02T00:00:00.000Z"
     }
@@ -203,7 +204,7 @@ func TestListApprovals(t *testing.T) {
 		t.Fatalf("%v, got\n%s", err, out)
 	}
 	one := map[string]string{
-		"assignment": "8", "task": "run", "task_type": "", "digest": api.digest("run"), "taskrunner": "tr-8", "host": "h-1", "by": "spiffe://a.example/swarm/swci/ann\x1b[2J",
+		"assignment": "8", "task": "run", "task_type": "", "digest": api.digest("run"), "taskrunner": "tr-8", "host": "h-1", "beside": "", "by": "spiffe://a.example/swarm/swci/ann\x1b[2J",
 		"since": "1970-01-01T00:00:09.000Z", "expires": "1970-01-02T00:00:00.000Z", "text": "waits for approval; image sha256:1 (o/app:1)",
 	}
 	if d := cmp.Diff(one, got.Approvals[1]); d != "" {

@@ -33,6 +33,7 @@ type assignmentRowJSON struct {
 	Digest     string  `json:"digest" doc:"of the task, in hex"`
 	Taskrunner string  `json:"taskrunner" doc:"empty: it has none"`
 	Joins      string  `json:"joins" doc:"ID of the assignment beside which hosts carry it out; empty: none"`
+	Beside     string  `json:"beside" doc:"the SL that runs rank 0 of a job itself; empty: hosts have all members"`
 	By         string  `json:"by" doc:"SPIFFE ID of who asked for it"`
 	Phase      string  `json:"phase" doc:"waiting, preparing, running, ending or over"`
 	Wants      string  `json:"wants" doc:"what is waited for, in words"`
@@ -66,7 +67,7 @@ func listAssignments(ctx context.Context, s *Session, args Args) error {
 
 func assignmentRowToJSON(a *swarmv1.Assignment) assignmentRowJSON {
 	return assignmentRowJSON{
-		ID: a.GetId(), Task: a.GetTask(), TaskType: a.GetTaskType(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Joins: a.GetJoins(), By: a.GetBy(),
+		ID: a.GetId(), Task: a.GetTask(), TaskType: a.GetTaskType(), Digest: a.GetDigest(), Taskrunner: a.GetTaskrunner(), Joins: a.GetJoins(), Beside: a.GetBeside(), By: a.GetBy(),
 		Phase: a.GetPhase(), Wants: a.GetWants(), Verdict: a.GetVerdict(), Reason: a.GetReason(), Members: a.GetMemberCount(),
 		Created: stamp(a.GetCreatedUnixMs()), Changed: stamp(a.GetChangedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
 	}

@@ -59,6 +59,7 @@ type deedJSON struct {
 	Digest     string           `json:"digest" doc:"of the task; empty: it was not finalised"`
 	Assignment string           `json:"assignment" doc:"its ID; empty: it is about the task"`
 	Joins      string           `json:"joins" doc:"the assignment beside which hosts carry it out; empty: none"`
+	Beside     string           `json:"beside" doc:"the SL that runs rank 0 of a job itself; empty: hosts have all members"`
 	Taskrunner string           `json:"taskrunner" doc:"of an assignment"`
 	Hosts      []string         `json:"hosts" doc:"that an assignment names, or the one that is approved or refused"`
 	Contract   string           `json:"contract" doc:"its name; empty: it is about no contract"`
@@ -160,7 +161,7 @@ func auditToJSON(r *audit.Report, found []deeds.Deed, o audit.Options) auditJSON
 	out := auditJSON{Good: r.Good(), Signatures: !o.Unsigned, SwarmID: r.SwarmID, Records: r.Records, Head: r.Head, Deeds: []deedJSON{}, Problems: problemsToJSON(r), MoreProblems: r.More}
 	for _, d := range found {
 		out.Deeds = append(out.Deeds, deedJSON{
-			d.Record, stamp(d.AtMS), d.By, d.Does, d.Task, d.Digest, d.Assignment, d.Joins, d.Taskrunner, append([]string{}, d.Hosts...), d.Contract, d.Run, d.Round,
+			d.Record, stamp(d.AtMS), d.By, d.Does, d.Task, d.Digest, d.Assignment, d.Joins, d.Beside, d.Taskrunner, append([]string{}, d.Hosts...), d.Contract, d.Run, d.Round,
 			d.Node, d.PeerID, append([]string{}, d.Sentences...), d.Reason, d.End, membersToJSON(d.Members),
 		})
 	}

@@ -62,7 +62,7 @@ func taskCommands() []*Command {
 			Summary: "Show what is known of a task",
 			Details: "Shows type, author, prerequisite, outcome and state, and of a finalised task the digest.",
 			Example: "get task info pull",
-			JSON:    taskJSON{},
+			JSON:    taskInfoJSON{},
 			Run:     getTaskInfo,
 		},
 		{
@@ -95,7 +95,7 @@ func ownPaths(s *Session, files ...string) []string {
 	return own
 }
 
-// taskJSON is `get task info NAME -o json`, and what the commands that change a task print.
+// taskJSON is a task as the commands print it that list or change tasks.
 type taskJSON struct {
 	Name      string  `json:"name" doc:"the task's"`
 	Type      string  `json:"type" doc:"RUN_SWARM, MAKE_USER_CONTAINER, PULL_IMAGE, MAKE_SWARM_USER_CONTENT, or ROOT_TASK of ROOTTASK"`
@@ -269,13 +269,24 @@ func deleteTask(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
+// taskInfoJSON is `get task info NAME -o json`.
+type taskInfoJSON struct {
+	taskJSON
+
+	Beside string `json:"beside" doc:"the SL that runs rank 0 of the job itself; empty: hosts run all that it has, or it is no job"`
+}
+
 func getTaskInfo(ctx context.Context, s *Session, args Args) error {
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
 		t, err := tasks.Look(ctx, api, args.Value("NAME"))
 		if err != nil {
 			return fmt.Errorf("get task %s: %w", args.Value("NAME"), err)
 		}
-		out := taskToJSON(t.Task)
+		b := t.Beside()
+		out := taskInfoJSON{taskToJSON(t.Task), b.SL}
+		if b.SL != "" {
+			out.facts.add("BESIDE", tasks.BesideWords(b))
+		}
 		return s.show(out, func() error { return out.facts.table(s.Env.Stdout) })
 	})
 }

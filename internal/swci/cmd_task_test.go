@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -276,5 +277,28 @@ func TestLargeTasksAreWrittenInBatches(t *testing.T) {
 	}
 	if got := api.board.Task("large"); api.edits != 5 || strings.Count(string(got.Definition), "\n") != 903 {
 		t.Errorf("%d requests, %d bytes", api.edits, len(got.Definition))
+	}
+}
+
+// TestTaskInfoOfAJobBesideAnSL says which SL that is, also before the task is final.
+func TestTaskInfoOfAJobBesideAnSL(t *testing.T) {
+	const body = "name: x\nframework: pytorch\ncommand: [a.py]\nnetwork: host\nbeside: {sl: sl-1, address: 10.0.0.9, port: 29401, epoch: 1}\n"
+	for taskType, sl := range map[string]string{task.RunJob: "sl-1", task.PullImage: ""} {
+		b, err := (*task.Board)(nil).CreateTask(task.Task{Name: "x", Type: taskType, Prereq: task.Root})
+		if err == nil {
+			b, err = b.EditTask("x", 1, []byte(body))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := &taskAPI{board: b}
+		out, _, err := on(t, api, "", "--sn=h", "get", "task", "info", "x")
+		if says := strings.Contains(out, "\nbeside  SL sl-1, which runs rank 0 itself and awaits the others at 10.0.0.9:29401\n"); err != nil || says != (sl != "") {
+			t.Errorf("%s: %v\n%s", taskType, err, out)
+		}
+		out, _, err = on(t, api, "", "--sn=h", "-o", "json", "get", "task", "info", "x")
+		if err != nil || !strings.Contains(out, fmt.Sprintf(`"beside": %q`, sl)) || !strings.Contains(out, `"name": "x"`) {
+			t.Errorf("%s: %v\n%s", taskType, err, out)
+		}
 	}
 }

@@ -18,6 +18,7 @@ type Deed struct {
 	Digest     string // of the task; empty: it was not finalised
 	Assignment string // its ID; empty: it is about the task
 	Joins      string // the assignment beside which it is carried out
+	Beside     string // the SL that runs rank 0 of the job itself
 	Taskrunner string
 	Hosts      []string // that an assignment names, or the one that is approved or refused
 	Contract   string
@@ -57,7 +58,7 @@ func ofTask(body ledger.Body) (Deed, bool) {
 func ofAssignment(body ledger.Body) (d Deed, ok bool) {
 	switch b := body.(type) {
 	case ledger.Assigned:
-		return Deed{Does: "assigned", Task: b.Task, Digest: b.Digest, Assignment: b.Assignment, Joins: b.Joins, Taskrunner: b.Taskrunner, Hosts: b.Hosts, By: b.By}, true
+		return Deed{Does: "assigned", Task: b.Task, Digest: b.Digest, Assignment: b.Assignment, Joins: b.Joins, Beside: b.Beside, Taskrunner: b.Taskrunner, Hosts: b.Hosts, By: b.By}, true
 	case ledger.Approval:
 		d = Deed{Does: "approved", Task: b.Task, Digest: b.Digest, Assignment: b.Assignment, Hosts: []string{b.Host}, By: b.By, Reason: b.Reason}
 		if b.Refused {
@@ -161,6 +162,7 @@ func (d *Deed) What() string {
 		words = append(words, fmt.Sprintf("sentences: %d", len(d.Sentences)))
 	}
 	add("beside %s", d.Joins)
+	add("beside SL %s", d.Beside)
 	add("to taskrunner %s", d.Taskrunner)
 	add("on %s", strings.Join(d.Hosts, ", "))
 	switch {

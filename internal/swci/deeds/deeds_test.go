@@ -20,6 +20,7 @@ func TestWhoDidWhat(t *testing.T) {
 		"ann deleted task pull ":                                        ledger.DeletedTask{Task: "pull", Order: by},
 		"ann assigned assignment 7 of task pull to taskrunner tr ":      ledger.Assigned{Assignment: "7", Task: "pull", Taskrunner: "tr", By: "ann"},
 		"ann assigned assignment 8 of task pull beside 7 on h-0, h-1 ":  ledger.Assigned{Assignment: "8", Task: "pull", Joins: "7", Hosts: []string{"h-0", "h-1"}, By: "ann"},
+		"sl assigned assignment 9 of task job beside SL sl-1 on h-0 ":   ledger.Assigned{Assignment: "9", Task: "job", JobTerms: ledger.JobTerms{Beside: "sl-1"}, Hosts: []string{"h-0"}, By: "sl"},
 		"bob approved assignment 7 of task pull on h-0 ":                ledger.Approval{Assignment: "7", Task: "pull", Host: "h-0", By: "bob"},
 		"bob refused assignment 7 of task pull on h-0 not today":        ledger.Approval{Assignment: "7", Task: "pull", Host: "h-0", Refused: true, Reason: "not today", By: "bob"},
 		" succeeded assignment 7 of task pull h-0 exited":               ledger.EndedAssignment{Assignment: "7", Task: "pull", Verdict: "succeeded", Members: []ledger.Member{{Node: "h-0", State: "exited"}}},

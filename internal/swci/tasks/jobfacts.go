@@ -3,12 +3,14 @@ package tasks
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/jobrequest"
 	"github.com/swarmd/swarmd/internal/shellwords"
 )
 
@@ -23,6 +25,9 @@ func JobFacts(w *framework.World) (facts []Fact) {
 	}
 	j := w.Expanded()
 	facts = append(facts, Fact{"NETWORK", j.Network}, Fact{"START", started(w.Start)}, Fact{"GRACE", jobfile.Duration(j.Grace)})
+	if j.Beside.SL != "" {
+		facts = append(facts, Fact{"BESIDE", BesideWords(j.Beside)})
+	}
 	if j.WorkDir != "" {
 		facts = append(facts, Fact{"WORK_DIR", "a folder of the run in volume " + j.WorkDir + ", to write; a file named stop in it ends the run"})
 	}
@@ -34,6 +39,23 @@ func JobFacts(w *framework.World) (facts []Fact) {
 		files = append(files, f.Path)
 	}
 	return append(facts, steps("SOURCE", files)...)
+}
+
+// BesideWords say which SL a job is beside, and where that is.
+func BesideWords(b jobfile.Beside) string {
+	return fmt.Sprintf("SL %s, which runs rank 0 itself and awaits the others at %s", b.SL, net.JoinHostPort(b.Address, strconv.Itoa(b.Port)))
+}
+
+// Beside is the SL that the job of a task is beside; that of no name: hosts run all that the task has.
+func (s *Shown) Beside() jobfile.Beside {
+	if s.GetType() != jobrequest.TaskType {
+		return jobfile.Beside{}
+	}
+	j, err := jobfile.Decode(s.Definition)
+	if err != nil {
+		return jobfile.Beside{}
+	}
+	return j.Beside
 }
 
 // portWords are ports of their hosts to which members listen, in words.

@@ -23,6 +23,10 @@ func TestFactsOfAJob(t *testing.T) {
 				"VOLUMES s: data:/d:ro, out:/o:rw|RESOURCES s: cpu=2|HOSTS s: h-2|READY s: when it listens to port 9, asked every 5s, for 5s|NETWORK private|START each group when the one before is ready|GRACE 5m|" +
 				"WORK_DIR a folder of the run in volume w, to write; a file named stop in it ends the run|ARTIFACTS /opt/ml to bucket, every 1m",
 		},
+		{
+			"name: x\nframework: pytorch\ncommand: [a.py]\nnetwork: host\nbeside: {sl: sl-1, address: 10.0.0.9, port: 29401, epoch: 1}\n",
+			"GROUP node: 1, of which all have to succeed; a process, a.py|NETWORK host|START all groups at once|GRACE 30s|BESIDE SL sl-1, which runs rank 0 itself and awaits the others at 10.0.0.9:29401",
+		},
 		{"nam: x\n", "BODY can't be carried out: line 1: unknown field nam: did you mean name?"},
 		{"name: x\n", "BODY can't be carried out: group node has neither a command nor an image whose own it runs: write command"},
 	} {
