@@ -346,7 +346,7 @@ func TestScopesKeepApart(t *testing.T) {
 func TestEveryOptionHasAPlace(t *testing.T) {
 	words := []string{"FILE", "directory", "socket", "path"}
 	inside := map[string]bool{ // paths in the container, or of nothing at all
-		"dataDir": true, "socketPath": true, "trustBundleFormat": true, "capath": true, "cert-roles": true, "ml-w": true, "ml-ipc": true, "logFile": true, "expandEnv": true,
+		"dataDir": true, "socketPath": true, "trustBundleFormat": true, "capath": true, "cert-roles": true, "ml-w": true, "ml-ipc": true, "logFile": true, "expandEnv": true, "rank-volume": true,
 	}
 	app := newApp(environment(nil))
 	for _, c := range app.Commands {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -31,6 +32,8 @@ func rankFlags() []cli.Flag {
 		list("rank-host", "SWOP that may have ranks (default: all that take jobs)"),
 		number("rank-port", "port of this host where rank 0 awaits the others, MASTER_PORT (default: the first free one from 29400 on)"),
 		text("rank-image", "image of the other ranks, for hosts that run jobs in containers (default: they are processes)"),
+		list("rank-volume", "NAME:/path[:rw], a folder that each host's policy has under NAME, in the containers of the other ranks"),
+		list("rank-resources", "what each of the other ranks needs of its host, such as cpu=2,gpu=1 (default: whatever there is)"),
 		list("rank-env", "K=V for the other ranks, such as DATA_DIR=/data; it stands in their job, which all of the swarm can read"),
 	}
 }
@@ -41,14 +44,17 @@ func slRanks(o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	r := &ranks.Ranks{Port: int(o.RankPort), Restarts: o.Restarts, Log: cfg.Log, Program: ranks.Program{
-		SL: cfg.Name, Address: cfg.Host, Ranks: o.Ranks, Image: o.RankImage, Hosts: o.RankHosts, File: o.Program, Args: o.Args,
+		SL: cfg.Name, Address: cfg.Host, Ranks: o.Ranks, Image: o.RankImage, Hosts: o.RankHosts, Resources: o.RankResources, File: cfg.Program, Args: o.Args,
 	}}
 	for _, kv := range o.RankEnv {
 		k, v, _ := strings.Cut(kv, "=")
 		r.Env = jobfile.WithVars(r.Env, []jobfile.Var{{Name: k, Value: v}})
 	}
 	var err error
-	if r.Source, err = ranks.Source(cfg.ModelDir, o.Program); err != nil {
+	if r.Volumes, err = jobfile.ReadVolumes(o.RankVolumes); err != nil {
+		return nil, fmt.Errorf("--rank-volume: %w", err)
+	}
+	if r.Source, err = ranks.Source(cfg.ModelDir, cfg.Program); err != nil {
 		return nil, err
 	}
 	return r, r.Check()

@@ -9,6 +9,22 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
+// TestReadVolumes: what is said in another place than a file is read as in one.
+func TestReadVolumes(t *testing.T) {
+	all, err := jobfile.ReadVolumes([]string{"data:/data", "out:/out:rw"})
+	if diff := cmp.Diff([]jobfile.Volume{{Name: "data", Target: "/data"}, {Name: "out", Target: "/out", Write: true}}, all); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, bad := range [][]string{{"data"}, {"/data:/data"}, {"data:/d:rx"}, {"data:d"}, {"data:/d", "out:/d"}, {"a\nb:/d"}, {""}, {"*x"}} {
+		if all, err := jobfile.ReadVolumes(bad); err == nil {
+			t.Errorf("%q is taken for %v", bad, all)
+		}
+	}
+	if all, err := jobfile.ReadVolumes(nil); err != nil || all != nil {
+		t.Errorf("of nothing: %v, %v", all, err)
+	}
+}
+
 func TestOverride(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string

@@ -1,6 +1,8 @@
 package jobfile
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -160,6 +162,25 @@ func volumes(v yamlfile.Value) (all []Volume) {
 		all = append(all, x)
 	}
 	return all
+}
+
+// ReadVolumes reads volumes that are said in another place than a file, each as a file has it.
+func ReadVolumes(said []string) (all []Volume, err error) {
+	if len(said) == 0 {
+		return nil, nil
+	}
+	var list strings.Builder
+	for _, s := range said {
+		fmt.Fprintf(&list, "- %s\n", yamlfile.Scalar(s))
+	}
+	d := &yamlfile.Document{Once: true}
+	if root := d.Parse([]byte(list.String())); root != nil {
+		all = volumes(d.At(root, "volumes"))
+	}
+	if first := d.First(yamlfile.Broken); first != nil {
+		return nil, errors.New(first.Text)
+	}
+	return all, nil
 }
 
 func ready(v yamlfile.Value) (r Ready) {

@@ -33,10 +33,13 @@ type Program struct {
 	Ranks   int    // with rank 0
 	Image   string // of the other ranks' containers; empty: they are processes
 	Hosts   []string
-	Env     []jobfile.Var // of the other ranks
-	File    string        // in Source
-	Args    []string
-	Source  []jobfile.File
+	Env     []jobfile.Var // of the other ranks, as are the next two
+	Volumes []jobfile.Volume
+	// Resources are what each needs of its host, such as cpu=2; none: whatever there is.
+	Resources []string
+	File      string // in Source
+	Args      []string
+	Source    []jobfile.File
 }
 
 // Source reads what travels to the hosts: the program, relative to its directory, and the Python files of that directory.
@@ -69,7 +72,7 @@ func (p *Program) job(port, n int) *jobfile.Job {
 	}
 	return &jobfile.Job{
 		Name: jobName(p.SL), Framework: jobfile.PyTorch, Network: jobfile.Host,
-		Groups:  []jobfile.Group{{Name: group, Replicas: p.Ranks - 1, Settings: jobfile.Settings{Image: p.Image, Command: words, Env: env, Hosts: p.Hosts}}},
+		Groups:  []jobfile.Group{{Name: group, Replicas: p.Ranks - 1, Settings: jobfile.Settings{Image: p.Image, Command: words, Env: env, Hosts: p.Hosts, Volumes: p.Volumes}}},
 		Timeout: jobfile.MaxTimeout, ReadyTimeout: jobfile.DefaultReadyTimeout, Grace: grace,
 		Beside: jobfile.Beside{SL: p.SL, Address: p.Address, Port: port, Epoch: n}, Source: p.Source,
 	}
@@ -91,7 +94,14 @@ func (p *Program) Check() error {
 }
 
 func (p *Program) plan(port, n int) (*planned, error) {
-	w, err := framework.WorldOf(p.job(port, n))
+	j := p.job(port, n)
+	if len(p.Resources) > 0 {
+		var err error
+		if j, _, err = j.Override(jobfile.Overrides{Resources: p.Resources}); err != nil {
+			return nil, fmt.Errorf("--rank-resources: %w", err)
+		}
+	}
+	w, err := framework.WorldOf(j)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (s *swarm) ListTasks(context.Context) (all []*swarmv1.Task, err error) {
 func (s *swarm) AssignTask(_ context.Context, req *swarmv1.AssignTaskRequest) (*swarmv1.Assignment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := &swarmv1.Assignment{Id: fmt.Sprint(len(s.runs) + 1), Task: req.GetTask(), Beside: req.GetBeside(), Hosts: req.GetHosts(), Phase: "waiting"}
+	a := &swarmv1.Assignment{Id: fmt.Sprint(len(s.runs) + 1), Task: req.GetTask(), Beside: req.GetBeside(), Hosts: req.GetHosts(), Groups: req.GetGroups(), Phase: "waiting"}
 	s.runs = append(s.runs, a)
 	n := 0
 	for _, x := range s.runs {
@@ -411,7 +411,12 @@ func TestWhatIsSigned(t *testing.T) {
 		s.runs = []*swarmv1.Assignment{{Id: "1", Beside: "Hospital.A", Phase: "running"}, {Id: "2", Beside: "sl-2", Phase: "running"}} // of a run before, and another's
 		s.looks["1"] = 9
 		ctx, cancel := context.WithCancel(t.Context())
-		running := newRanks(0).Start(ctx, s, (&sl{}).host())
+		r := newRanks(0)
+		r.Image, r.Resources, r.Volumes = "i:1", []string{"cpu=2", "memory=4GB"}, []jobfile.Volume{{Name: "data", Target: "/data"}}
+		for _, n := range s.nodes[:2] {
+			n.Offer.Jobs = "docker"
+		}
+		running := r.Start(ctx, s, (&sl{}).host())
 		time.Sleep(10 * time.Second)
 		cancel()
 		running.Wait()
@@ -425,6 +430,9 @@ func TestWhatIsSigned(t *testing.T) {
 		j, err := jobfile.Decode([]byte(s.bodies[a.GetTask()]))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if g := j.Groups[0]; g.Image != "i:1" || g.Resources.String() != "cpu=2,memory=4GB" || !slices.Equal(g.Volumes, r.Volumes) || a.GetGroups()[0].GetNeeds().GetMilliCpu() != 2000 {
+			t.Errorf("what the other ranks have: %+v, signed %v", g, a.GetGroups())
 		}
 		if j.Groups[0].Replicas != 2 || j.Network != "host" || j.Beside.Address != "10.0.0.9" || j.Beside.Port < ranks.FirstPort || j.Groups[0].Env[0].Value != "$${B}" || j.Groups[0].Command[2] != "$$5" {
 			t.Errorf("job: %+v", j)

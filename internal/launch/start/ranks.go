@@ -3,6 +3,7 @@ package start
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,12 +16,21 @@ type RankOptions struct {
 	RankPort  Port     `option:"rank-port"` // 0: one that is free
 	RankImage string   `option:"rank-image"`
 	RankEnv   []string `option:"rank-env"` // K=V
+	// RankVolumes and RankResources are those of each rank on a host, as job files have them.
+	RankVolumes   []string `option:"rank-volume"`    // NAME:/path[:rw]
+	RankResources []string `option:"rank-resources"` // cpu=2
+}
+
+// given reports whether an option for several ranks is.
+func (o *RankOptions) given() bool {
+	lists := slices.Concat(o.RankHosts, o.RankEnv, o.RankVolumes, o.RankResources)
+	return o.Framework != "" || o.Restarts != 0 || o.RankPort != 0 || o.RankImage != "" || len(lists) > 0
 }
 
 // checkRanks finds what is wrong with ranks beside a program that runs in a runtime.
 func (o *SL) checkRanks(runtime string) error {
 	switch {
-	case o.Ranks == 0 && (o.Framework != "" || o.Restarts != 0 || len(o.RankHosts) > 0 || o.RankPort != 0 || o.RankImage != "" || len(o.RankEnv) > 0):
+	case o.Ranks == 0 && o.given():
 		return errors.New("--framework, --restarts and --rank-… are for several ranks: say how many with --ranks")
 	case o.Ranks == 0:
 		return nil
@@ -34,6 +44,8 @@ func (o *SL) checkRanks(runtime string) error {
 		return fmt.Errorf("--restarts %d: want 0 to 100", o.Restarts)
 	case runtime != Process:
 		return errors.New("--ranks: rank 0 runs as a process of this host, where the others reach it: give --runtime process --ml-runtime process")
+	case len(o.RankVolumes) > 0 && o.RankImage == "":
+		return errors.New("--rank-volume: the other ranks are processes, which see what their hosts' users may read: leave it out, or have them run in containers with --rank-image")
 	}
 	return checkEnv("rank-env", o.RankEnv)
 }

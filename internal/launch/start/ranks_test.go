@@ -28,6 +28,11 @@ func TestRanksAreChecked(t *testing.T) {
 		{"--ranks 1025: want 2 to 1024", func(o *start.SL) { o.Ranks = 1025 }, process},
 		{"--restarts 101: want 0 to 100", func(o *start.SL) { o.Restarts = 101 }, process},
 		{"give --runtime process --ml-runtime process", func(*start.SL) {}, func(o *start.SL) error { return o.Check(start.Docker) }},
+		{"say how many with --ranks", func(o *start.SL) { o.Ranks, o.RankVolumes = 0, []string{"data:/data"} }, process},
+		{"--rank-volume: the other ranks are processes", func(o *start.SL) { o.RankVolumes = []string{"data:/data"} }, process},
+		{"", func(o *start.SL) {
+			o.RankVolumes, o.RankImage, o.RankResources = []string{"data:/data"}, "i:1", []string{"gpu=1"}
+		}, process},
 		{"--rank-env A: want K=V", func(o *start.SL) { o.RankEnv = []string{"A"} }, process},
 	} {
 		o := sl(program(t))
