@@ -26,7 +26,7 @@ func rankFlags() []cli.Flag {
 		return &cli.StringSliceFlag{Name: name, Usage: usage + " (repeatable)", Category: forRanks}
 	}
 	return []cli.Flag{
-		number("ranks", "how many ranks the program has, with rank 0, which this node runs itself; the others are a job that SWOPs run whose policy names this node"),
+		number("ranks", "how many ranks the program has, with rank 0, which this node runs itself, in a container with --ml-network host; the others are a job that SWOPs run whose policy names this node"),
 		text("framework", "what the ranks are of: pytorch (the default)"),
 		number("restarts", "how often all ranks are started again when one has ended too early, from the swarm's last model (default 0)"),
 		list("rank-host", "SWOP that may have ranks (default: all that take jobs)"),
@@ -42,6 +42,9 @@ func rankFlags() []cli.Flag {
 func slRanks(o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
 	if o.Ranks == 0 || o.Program == "" {
 		return nil, nil //nolint:nilnil // as documented
+	}
+	if cfg.Contained && cfg.ML != nil {
+		return nil, start.CheckRanksPlace(o)
 	}
 	r := &ranks.Ranks{Port: int(o.RankPort), Restarts: o.Restarts, Log: cfg.Log, Program: ranks.Program{
 		SL: cfg.Name, Address: cfg.Host, Ranks: o.Ranks, Image: o.RankImage, Hosts: o.RankHosts, Resources: o.RankResources, File: cfg.Program, Args: o.Args,

@@ -158,8 +158,9 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	if c.IsSet("python") && e.Getenv(env("python")[0]) == "" {
 		wrong.add(errors.New("--python is for a program that runs as a process and this is --ml-runtime docker: leave it out, or say with --ml-entrypoint what the image runs"))
 	}
-	if !cfg.Attach && len(wrong) == 0 {
-		wrong.add(withMLContainer(o, e, &cfg))
+	if !cfg.Attach && len(wrong) == 0 && wrong.add(withMLContainer(o, e, &cfg)) {
+		cfg.Ranks, err = slRanks(o, &cfg)
+		wrong.add(err)
 	}
 	return cfg, wrong
 }

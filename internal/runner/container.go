@@ -123,7 +123,10 @@ func mlSpec(cfg Config) (container.Spec, error) {
 	if s.LogFile == "" && cfg.ModelDir != "" && s.Program != "" {
 		s.LogFile = launch.LogFile(cfg.ModelDir, s.Program)
 	}
-	s.Env = append(append([]string{}, s.Env...), "SWARM_PEER="+cfg.Node, "SWARM_RECONNECT="+reconnect)
+	s.Env = append(append([]string{}, s.Env...), "SWARM_PEER="+cfg.Node)
+	if cfg.Ranks == nil { // ranks end with their daemon, and are started together by the next one
+		s.Env = append(s.Env, "SWARM_RECONNECT="+reconnect)
+	}
 	s.Grace, s.Log, s.Line = stopGrace, cfg.Log, cfg.line
 	if cfg.Getenv != nil && cfg.Getenv("SWARM_IN_CONTAINER") != "" {
 		s.AwayHelp = staleSocket
@@ -174,7 +177,8 @@ func (c *containers) check(ctx context.Context) error {
 
 // find looks for what a previous run of this node left, by label and record: the container whose program lives on, or has ended
 // since, is found, all others are to be removed. It returns the session to be adopted, nil if there is none: that program's,
-// or one that was finished and whose program would be started the same way.
+// or one that was finished and whose program would be started the same way. A program that is one of several ranks is not adopted: the others
+// are of the daemon that started them.
 func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 	list, err := c.launcher.Find(ctx, c.spec.Node, c.spec.Scope)
 	if err != nil {
@@ -183,7 +187,7 @@ func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 	rec := c.journal.Record()
 	c.found, c.others, c.lost, c.rebuilt = nil, nil, false, ""
 	for i, f := range list {
-		if rec.Incarnation != "" && f.Incarnation == rec.Incarnation && f.State != "created" {
+		if c.cfg.Ranks == nil && rec.Incarnation != "" && f.Incarnation == rec.Incarnation && f.State != "created" {
 			// One that runs in another isolation than those that are wanted now is not let run on: they would be told of it.
 			if !f.Finished.IsZero() || rec.Isolation == c.isolation() {
 				c.found = &list[i]
@@ -197,7 +201,7 @@ func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 	if c.found != nil || finished {
 		return rec.Session, nil
 	}
-	c.lost = rec.Incarnation != ""
+	c.lost = c.cfg.Ranks == nil && rec.Incarnation != ""
 	return nil, nil
 }
 

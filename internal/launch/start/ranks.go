@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// hostNetwork is what engines call the network of their host.
+const hostNetwork = "host"
+
 // RankOptions are how an SL starts several ranks as its program.
 type RankOptions struct {
 	Ranks     int      `option:"ranks"`     // with the one that the SL runs itself; 0: it has one program
@@ -42,10 +45,21 @@ func (o *SL) checkRanks(runtime string) error {
 		return fmt.Errorf("--ranks %d: want 2 to 1024, with the one that this node runs itself", o.Ranks)
 	case o.Restarts < 0 || o.Restarts > 100:
 		return fmt.Errorf("--restarts %d: want 0 to 100", o.Restarts)
-	case runtime != Process:
-		return errors.New("--ranks: rank 0 runs as a process of this host, where the others reach it: give --runtime process --ml-runtime process")
+	case runtime != Process && (o.ML.Cmd != nil || o.ML.Entrypoint != nil):
+		return errors.New("--ranks: all ranks run --model-program: leave out --ml-cmd and --ml-entrypoint, which stand in its place for one of them")
+	case runtime != Process && o.ML.Network != hostNetwork:
+		return errors.New("--ranks: rank 0 runs in a container, where the other ranks reach it in this host's own network alone: allow that with --ml-network host, which all peers see, or give --ml-runtime process")
 	case len(o.RankVolumes) > 0 && o.RankImage == "":
 		return errors.New("--rank-volume: the other ranks are processes, which see what their hosts' users may read: leave it out, or have them run in containers with --rank-image")
 	}
 	return checkEnv("rank-env", o.RankEnv)
+}
+
+// CheckRanksPlace refuses ranks of an SL that is in a container and has its program in another: it sees neither which ports of the host are free, nor the
+// interface of its address.
+func CheckRanksPlace(o *SL) error {
+	if o.Ranks == 0 {
+		return nil
+	}
+	return errors.New("--ranks: in a container of its own this node can't see which port of the host rank 0 may have: start it on the host itself, with --runtime process")
 }

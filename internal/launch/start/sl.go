@@ -214,6 +214,9 @@ func (o *SL) Component(env Env) (component.Spec, error) {
 	if err == nil {
 		err = o.Check(runtime)
 	}
+	if err == nil {
+		err = CheckRanksPlace(o)
+	}
 	if err != nil {
 		return component.Spec{}, err
 	}
