@@ -63,7 +63,7 @@ func (s *supervised) unended(err error) {
 	}
 }
 
-// clear ends what a run of this node before has left.
+// clear ends what a start before has left, as of this node's previous run, or because nobody told of it.
 func (s *supervised) clear(ctx context.Context) error {
 	all, err := s.api.ListAssignments(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *supervised) clear(ctx context.Context) error {
 		if a.GetBeside() != s.SL || isOver(a) {
 			continue
 		}
-		s.Log.Info("ending the ranks of this node's previous run", "assignment", a.GetId())
+		s.Log.Info("ending the ranks of a start before", "assignment", a.GetId())
 		if a, err = s.api.CancelAssignment(ctx, a.GetId(), "its SL was started again"); err == nil {
 			_, err = s.await(ctx, a, isOver)
 		}

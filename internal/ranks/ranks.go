@@ -100,9 +100,6 @@ func withWords(format string, args ...any) launch.Exit {
 }
 
 func (s *supervised) run(ctx context.Context) launch.Exit {
-	if err := s.clear(ctx); err != nil {
-		return withWords("end the ranks of a start before: %v", err)
-	}
 	for n := 0; ; n++ {
 		exit, again := s.epoch(ctx, n)
 		if !again || ctx.Err() != nil {
@@ -162,19 +159,9 @@ func (s *supervised) once(ctx context.Context, n int) (exit launch.Exit, again b
 		return withWords("%v", err), false, nil
 	}
 	defer port.release()
-	p := s.Program
-	p.Hosts = s.willing(p.Hosts)
-	x, err := p.plan(port.number, n)
-	if err == nil {
-		x.avoid = s.avoid
-		err = x.write(ctx, s.api)
-	}
+	x, a, err := s.ask(ctx, port.number, n)
 	if err != nil {
-		return withWords("make the job of the other ranks: %v", err), false, nil
-	}
-	a, err := x.assign(ctx, s.api, time.Now())
-	if err != nil {
-		return withWords("start the other ranks: %v", err), false, nil
+		return withWords("%v", err), false, nil
 	}
 	s.Log.Info("the other ranks are asked for", "ranks", s.Program.Ranks, "hosts", strings.Join(a.GetHosts(), " "), "assignment", a.GetId(), "rank_0", fmt.Sprintf("%s:%d", s.Address, port.number))
 	exit, again = s.beside(ctx, x, a)

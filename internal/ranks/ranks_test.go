@@ -3,7 +3,6 @@ package ranks_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,7 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"connectrpc.com/connect"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/ranks"
@@ -32,6 +34,8 @@ type swarm struct {
 	then time.Time
 	// away is until when no SN answers, from when rank 0 has ended on.
 	away time.Time
+	// loses is a call whose first answer is lost, and whose effect is not.
+	loses string
 
 	mu     sync.Mutex
 	bodies map[string]string // of tasks
@@ -51,14 +55,23 @@ func newSwarm() *swarm {
 }
 
 func (s *swarm) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
-	return &swarmv1.ListNodesResponse{Nodes: s.nodes}, nil
+	return &swarmv1.ListNodesResponse{Nodes: s.nodes}, s.lost("list nodes")
+}
+
+// lost is the error of a call whose answer is lost.
+func (s *swarm) lost(call string) error {
+	if s.loses != call {
+		return nil
+	}
+	s.loses = ""
+	return &client.Error{Reason: client.ReasonNoLeader, Code: connect.CodeUnavailable, Message: "no leader"}
 }
 
 func (s *swarm) CreateTask(_ context.Context, req *swarmv1.CreateTaskRequest) (*swarmv1.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bodies[req.GetName()] = ""
-	return &swarmv1.Task{Name: req.GetName()}, nil
+	return &swarmv1.Task{Name: req.GetName()}, s.lost("create")
 }
 
 func (s *swarm) EditTask(_ context.Context, name string, line uint32, text string) (*swarmv1.Task, error) {
@@ -68,11 +81,11 @@ func (s *swarm) EditTask(_ context.Context, name string, line uint32, text strin
 		return nil, fmt.Errorf("line %d is written, and %d is next", line, at)
 	}
 	s.bodies[name] += text
-	return &swarmv1.Task{Name: name}, nil
+	return &swarmv1.Task{Name: name}, s.lost("edit")
 }
 
 func (s *swarm) FinaliseTask(_ context.Context, name, _ string) (*swarmv1.Task, error) {
-	return &swarmv1.Task{Name: name}, nil
+	return &swarmv1.Task{Name: name}, s.lost("finalise")
 }
 
 func (s *swarm) DeleteTask(_ context.Context, name string, _ bool) error {
@@ -106,7 +119,7 @@ func (s *swarm) AssignTask(_ context.Context, req *swarmv1.AssignTaskRequest) (*
 		}
 	}
 	s.open = max(s.open, n)
-	return a, nil
+	return a, s.lost("assign")
 }
 
 func (s *swarm) CancelAssignment(_ context.Context, id, reason string) (*swarmv1.Assignment, error) {
@@ -159,7 +172,7 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 // answers is an error while no SN does.
 func (s *swarm) answers() error {
 	if time.Now().Before(s.away) {
-		return errors.New("cannot reach SN")
+		return &client.Error{Reason: client.ReasonUnreachable, Code: connect.CodeUnavailable, Message: "cannot reach SN"}
 	}
 	return nil
 }
@@ -178,7 +191,7 @@ func (s *swarm) find(id string) *swarmv1.Assignment {
 func (s *swarm) ListAssignments(context.Context) (*swarmv1.ListAssignmentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &swarmv1.ListAssignmentsResponse{Assignments: s.runs}, nil
+	return &swarmv1.ListAssignmentsResponse{Assignments: s.runs}, s.lost("list")
 }
 
 // program is rank 0's, which ends by itself after a while, or when it is stopped.
@@ -342,6 +355,21 @@ func TestSNsAreAwayAtARestart(t *testing.T) {
 			}
 			if got := running.Wait().String(); got != want || len(s.runs) != runs || s.open > 1 {
 				t.Errorf("got %q after %d runs, %d at a time; want %q after %d", got, len(s.runs), s.open, want, runs)
+			}
+		})
+	}
+}
+
+// TestAnswersAreLostAtAStart: whatever was done without an answer is done again, and no ranks are left of it.
+func TestAnswersAreLostAtAStart(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, call := range []string{"list", "create", "edit", "finalise", "list nodes", "assign"} {
+		synctest.Test(t, func(t *testing.T) {
+			s, node := newSwarm(), &sl{after: func(int) (time.Duration, int) { return 8 * time.Second, 0 }}
+			s.loses = call
+			got := newRanks(0).Start(t.Context(), s, node.host()).Wait().String()
+			if live := slices.ContainsFunc(s.runs, func(a *swarmv1.Assignment) bool { return a.GetVerdict() == "" }); got != "exit code 0" || len(node.env) != 1 || s.open != 1 || live || s.loses != "" {
+				t.Errorf("%s: %q after %d programs, %d runs at a time, %v", call, got, len(node.env), s.open, s.runs)
 			}
 		})
 	}
