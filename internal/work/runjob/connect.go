@@ -103,7 +103,7 @@ func addressIn(x container.Summary) (a netip.Addr, err error) {
 func pidsIn(id string) (found []int, err error) {
 	all, err := pids()
 	for _, pid := range all {
-		if bytes.Contains(of(pid, "cgroup", maxGroups), []byte(id)) {
+		if isIn(id, pid) {
 			found = append(found, pid)
 		}
 	}
@@ -112,6 +112,9 @@ func pidsIn(id string) (found []int, err error) {
 	}
 	return found, err
 }
+
+// isIn reports whether a process is one of a container.
+func isIn(id string, pid int) bool { return bytes.Contains(of(pid, "cgroup", maxGroups), []byte(id)) }
 
 // maxGroups bounds what is read of the control groups of a process, in bytes.
 const maxGroups = 64 << 10

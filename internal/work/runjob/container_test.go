@@ -353,39 +353,76 @@ func TestNothingStartsWithoutAWatch(t *testing.T) {
 	l.clean(c, jobs)
 }
 
-// TestOneQuestionAtATime holds that a command that outlasts its time is run once, and not with each question, and that whoever asks is told so.
-func TestOneQuestionAtATime(t *testing.T) {
+// TestAQuestionThatHangsIsEnded holds that a command that outlasts its time is killed with all that it has started, that whoever asks is told so, and that
+// it is run again. One that this process can't see runs once, and not with each question.
+func TestAQuestionThatHangsIsEnded(t *testing.T) {
 	l := newLab(t)
 	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
-	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "ready: {command: sleep 2000, period: 1s, timeout: 1s}", "grace: 1s")
+	jobs := l.jobs(1, map[string]string{"asks.sh": "#!/bin/sh\necho x >>/tmp/asked\n[ $(wc -l </tmp/asked) -gt 1 ] && exit 0\nsleep 2000\nexit 1\n"},
+		"image: "+enginetest.TestImage, "command: sleep 1000", "ready: {command: ./asks.sh, period: 1s, timeout: 1s}", "grace: 1s")
 	c := l.containers()
 	l.start(c, jobs)
+	l.says(c, "outlasted its timeout and was ended")
+	l.until(c, 1, task.Ready)
+	if asks := l.questions(); asks != 0 {
+		t.Errorf("%d of what it has started still run", asks)
+	}
+	l.clean(c, jobs)
+
+	unseen := enginetest.Between(t, l.e, enginetest.Faults{Answer: func(r *http.Response) error {
+		if !strings.Contains(r.Request.URL.Path, "/exec/") || !strings.HasSuffix(r.Request.URL.Path, "/json") {
+			return nil
+		}
+		var state container.ExecInspect
+		if err := json.NewDecoder(r.Body).Decode(&state); err != nil {
+			return err
+		}
+		state.Pid = os.Getpid() // of another process, as on another machine
+		raw, err := json.Marshal(state)
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(string(raw))), int64(len(raw))
+		r.Header.Del("Content-Length")
+		return err
+	}})
+	jobs = l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "ready: {command: sleep 2000, period: 1s, timeout: 1s}", "grace: 1s")
+	c.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, unseen) }
+	l.start(c, jobs)
+	l.says(c, "outlasted its timeout, and is run again when it has ended")
+	if asks := l.questions(); asks != 1 {
+		t.Errorf("%d questions run", asks)
+	}
+	l.clean(c, jobs)
+}
+
+// says waits until the only member says something.
+func (l lab) says(c *runjob.Containers, what string) {
+	l.t.Helper()
 	deadline := time.After(enginetest.Timeout)
-	for f := l.found(c, 1)[0]; !strings.Contains(f.Text, "outlasted its timeout"); f = l.found(c, 1)[0] {
+	for f := l.found(c, 1)[0]; !strings.Contains(f.Text, what); f = l.found(c, 1)[0] {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-deadline:
-			t.Fatalf("%+v", f)
+			l.t.Fatalf("%+v", f)
 		}
 	}
-	all, err := l.e.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))})
+}
+
+// questions counts what runs of them in the only container.
+func (l lab) questions() (n int) {
+	l.t.Helper()
+	all, err := l.e.ContainerList(l.t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))})
 	if err != nil || len(all) != 1 {
-		t.Fatal(all, err)
+		l.t.Fatal(all, err)
 	}
-	top, err := l.e.ContainerTop(t.Context(), all[0].ID, nil)
+	top, err := l.e.ContainerTop(l.t.Context(), all[0].ID, nil)
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	questions := 0
 	for _, p := range top.Processes {
 		if strings.HasSuffix(strings.Join(p, " "), "sleep 2000") {
-			questions++
+			n++
 		}
 	}
-	if questions != 1 {
-		t.Errorf("%d questions run: %q", questions, top.Processes)
-	}
-	l.clean(c, jobs)
+	return n
 }
 
 // TestAnEngineWithoutInit holds that members run at one that can't put an init process into containers, and says so when it starts one.

@@ -18,8 +18,12 @@ import (
 // execLook is between two looks whether a command has ended.
 const execLook = 50 * time.Millisecond
 
-// errOutlasts says that a command was not run, as the one before still runs.
-var errOutlasts = errors.New("its ready.command has outlasted its timeout, and is run again when it has ended: have it end by itself")
+// Why a command was not asked to its end.
+var (
+	// errOutlasts says that it was not run, as the one before still runs, and this process can't end it.
+	errOutlasts = errors.New("its ready.command has outlasted its timeout, and is run again when it has ended: have it end by itself")
+	errEnded    = errors.New("its ready.command has outlasted its timeout and was ended, and is run again: raise timeout under ready, or have it end sooner")
+)
 
 // execs are the commands that run in containers beside their programs, one at a time in each. The zero value has none.
 type execs struct {
@@ -27,12 +31,15 @@ type execs struct {
 	all map[string]string // the last one, by container, unless it was seen to end
 }
 
-// run runs a command in a container, whose error is that it did not end with 0. Engines end no command but with its container: one that outlasts
-// its time keeps others from being run, or there would be more of them with each.
+// run runs a command in a container, whose error is that it did not end with 0. Engines end no command but with its container, so one that outlasts
+// its time is killed here. Where it can't be it keeps others from being run, or there would be more of them with each.
 func (x *execs) run(ctx context.Context, e *engine.Engine, id string, command []string) error {
-	if runs, err := x.runs(ctx, e, id); err != nil {
+	if last, err := x.last(ctx, e, id); err != nil {
 		return err
-	} else if runs {
+	} else if last.Running {
+		if killIn(id, last.Pid) {
+			return errEnded
+		}
 		return errOutlasts
 	}
 	made, err := e.ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: command})
@@ -54,24 +61,27 @@ func (x *execs) run(ctx context.Context, e *engine.Engine, id string, command []
 			return fmt.Errorf("%s: exit code %d", strings.Join(command, " "), state.ExitCode)
 		}
 		if err := pause.For(ctx, execLook); err != nil {
+			if killIn(id, state.Pid) {
+				return errEnded
+			}
 			return err
 		}
 	}
 }
 
-// runs reports whether the last command of a container still runs.
-func (x *execs) runs(ctx context.Context, e *engine.Engine, id string) (bool, error) {
+// last is what has become of the last command of a container; the zero value: there was none, or its engine has forgotten it.
+func (x *execs) last(ctx context.Context, e *engine.Engine, id string) (container.ExecInspect, error) {
 	x.mu.Lock()
 	last := x.all[id]
 	x.mu.Unlock()
 	if last == "" {
-		return false, nil
+		return container.ExecInspect{}, nil
 	}
 	state, err := e.ContainerExecInspect(ctx, last)
 	if errdefs.IsNotFound(err) { // engines forget those that have ended
-		return false, nil
+		return container.ExecInspect{}, nil
 	}
-	return state.Running, err
+	return state, err
 }
 
 func (x *execs) note(id, exec string) {
@@ -89,3 +99,24 @@ func (x *execs) forget(id string) {
 	defer x.mu.Unlock()
 	delete(x.all, id)
 }
+
+// killIn kills a process of a container, with those that it has started, and reports whether it was one that this process sees: as an engine numbers
+// it, and not if that is on another machine, or this process in a container of its own.
+func killIn(id string, pid int) bool {
+	inside := func(pid int) bool { return isIn(id, pid) }
+	if pid <= 1 || !inside(pid) {
+		return false
+	}
+	all := []int{pid}
+	for i := 0; i < len(all) && len(all) < maxKilled; i++ {
+		started, _ := children(all[i]) // what is not found ends with its container
+		all = append(all, started...)
+	}
+	for _, pid := range all {
+		killIf(pid, inside)
+	}
+	return true
+}
+
+// maxKilled bounds the processes that are killed at a time.
+const maxKilled = 1 << 10

@@ -78,7 +78,7 @@ func endLeft(ctx context.Context, dir string) error {
 			return err
 		}
 		for _, pid := range all {
-			kill(pid, dir)
+			killIf(pid, func(pid int) bool { return has(pid, dir) })
 		}
 		if pause.For(ctx, leftPause) != nil {
 			return fmt.Errorf("process %d of %s does not end: %w", all[0], filepath.Base(dir), ctx.Err())
@@ -108,14 +108,14 @@ func has(pid int, dir string) bool {
 	return false
 }
 
-// kill kills a process of a member's, and no other that has its number by now.
-func kill(pid int, dir string) {
+// killIf kills a process that is one of those that are meant, and no other that has its number by now.
+func killIf(pid int, is func(pid int) bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return // it has gone
 	}
 	defer unix.Close(fd)
-	if has(pid, dir) {
+	if is(pid) {
 		_ = unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0) // the next look sees what has become of it
 	}
 }

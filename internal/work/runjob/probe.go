@@ -111,7 +111,7 @@ func (q question) ask(ctx context.Context, run func(ctx context.Context, command
 	switch {
 	case len(q.Command) > 0:
 		err := run(ctx, q.Command)
-		if errors.Is(err, errOutlasts) {
+		if errors.Is(err, errOutlasts) || errors.Is(err, errEnded) {
 			why = err.Error()
 		}
 		return err == nil, why
