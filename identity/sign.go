@@ -103,6 +103,12 @@ func MemberMessage(m MemberState) []byte {
 	return message(domain, fields...)
 }
 
+// MemberAddressMessage is what the host's node key signs: the address, an IP, that a member of an epoch of a job has in the job's network.
+func MemberAddressMessage(swarmID, node, assignment string, epoch, member uint32, address string) []byte {
+	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	return message("swarm member address 1", []byte(swarmID), []byte(node), []byte(assignment), number(epoch), number(member), []byte(address))
+}
+
 // LogsMessage is what the SVID key of a node signs that hands a log out: that what is sealed with an encapsulated key of HPKE is its answer to
 // an operator's request, which id stands for.
 func LogsMessage(id, encapsulated []byte) []byte { return message("swarm logs 1", id, encapsulated) }

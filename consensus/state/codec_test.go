@@ -227,6 +227,9 @@ var everyCommand = []state.Command{
 		Node: state.Node{Name: "swop-2", Role: naming.RoleSWOP, SPIFFEID: "spiffe://s/swarm/swop/swop-2", PeerID: "peer-2", Host: "h"}, TokenHash: hexOf("b", 64), AtMS: 90,
 		Signature: []byte{1}, Chain: [][]byte{{2}, {3}}, KeepProof: true, Address: []byte{4},
 	},
+	state.MoveAssignments{AtMS: 91, Moves: []task.Move{
+		{Assignment: "14", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Prepared, Address: task.Address{IP: "10.9.0.1", IPSignature: "c2ln"}}}},
+	}},
 }
 
 // pullDigest is what the task of everyCommand comes to.

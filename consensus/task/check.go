@@ -122,6 +122,8 @@ func (a *Assignment) checkMembers() error {
 			return fmt.Errorf("assignment %s: bad member %d", a.ID, i)
 		case m.Asks != "" && (m.Asks != AskStop || !a.Shares || !a.Stops):
 			return fmt.Errorf("assignment %s: member %d asks for %s", a.ID, i, clipped(m.Asks))
+		case m.Address != Address{} && !a.Shares || !m.proper():
+			return fmt.Errorf("assignment %s: member %d is at %s", a.ID, i, clipped(m.IP))
 		case m.Cleaned && !m.State.ended() || m.State == Lost && m.LostMS == 0:
 			return fmt.Errorf("assignment %s: member %d is cleaned though it has not ended, or lost at no time", a.ID, i)
 		case started && a.Phase == Preparing, started && a.Phase == Running && !a.Started(m.Group):

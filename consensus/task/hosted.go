@@ -72,6 +72,8 @@ type Site struct {
 	Group string
 	// Address is an IP or a name by which the node says that it is reached; empty: it is not known.
 	Address string
+	// Own is the member's own IP in the network of its job, as its host has told and signed; empty: it has none, or that is not known yet.
+	Own string
 }
 
 // MaxAddress bounds the address of a site, in bytes.

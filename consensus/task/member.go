@@ -66,6 +66,7 @@ type Member struct {
 	Signature string `json:"signature,omitempty"`
 	// Asks is what the host has asked of the job with its state: nothing, or AskStop. It is signed with that.
 	Asks string `json:"asks,omitempty"`
+	Address
 }
 
 // maxSignature bounds a signature by a node key, in base64.
@@ -109,6 +110,8 @@ type Report struct {
 	Signature string `json:"signature,omitempty"`
 	// Asks is what the host asks of the job; empty: nothing.
 	Asks string `json:"asks,omitempty"`
+	// Address goes with Prepared.
+	Address
 }
 
 // Takes reports whether the report would change the assignment: it is of its epoch and of the member's node, and news.
@@ -133,7 +136,7 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 	}
 	before := a.Members[r.Member]
 	switch {
-	case !mayAsk(a, &before, r):
+	case !mayAsk(a, &before, r) || !mayTell(a, r):
 		return before, false
 	case asksNow(a, &before, r):
 		m = before
@@ -157,6 +160,9 @@ func (a *Assignment) after(epoch uint32, r Report, atMS int64) (m Member, news b
 	}
 	if !m.State.ended() && r.State.stage() > m.State.stage() && a.allows(&m, r) {
 		m.State, m.Code, m.Text, m.ChangedMS, m.Signature, m.Asks = r.State, r.Code, r.Text, atMS, r.Signature, r.Asks
+		if r.State == Prepared {
+			m.Address = r.Address
+		}
 	}
 	m.Cleaned = r.Cleaned && r.State != Lost && m.State.ended()
 	return m, m != before

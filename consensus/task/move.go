@@ -201,6 +201,7 @@ func (b *Board) close(a *Assignment) {
 	a.Number, a.Order, a.Approvals = b.Over, nil, nil
 	for i := range a.Members {
 		a.Members[i].Signature = "" // the ledger has it
+		a.Members[i].Address = Address{}
 	}
 	releaseRunner(b, a)
 	for _, id := range slices.Sorted(maps.Keys(b.Assignments)) {

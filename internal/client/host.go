@@ -45,7 +45,7 @@ func (h Host) CheckForward(ctx context.Context, assignment, by string) error {
 }
 
 // World returns where all members of an epoch of an assignment are, by index, our own node where it has registered, and each other
-// at an address that its host has signed. It fails while the SN that leads shows another epoch.
+// at an address that its host has signed, as all are that members have of their own. It fails while the SN that leads shows another epoch.
 func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, error) {
 	res, err := call(ctx, h.Client, callOptions{}, swarmv1connect.TaskServiceClient.GetAssignment, &swarmv1.GetAssignmentRequest{Id: id})
 	if err != nil {
@@ -57,7 +57,7 @@ func (h Host) World(ctx context.Context, id string, epoch uint32) ([]task.Site, 
 		err = fmt.Errorf("assignment %s is in epoch %d, not in %d", id, a.GetEpoch(), epoch)
 	}
 	if err == nil {
-		err = h.prove(ctx, sites)
+		err = h.prove(ctx, sites, a)
 	}
 	if err != nil {
 		return nil, err
@@ -77,6 +77,12 @@ func (r *registrar) signMembers(members []*swarmv1.MemberReport) ([]byte, error)
 		var err error
 		if x.Signature, err = reg.Key.Sign(onwire.MemberMessage(r.client.PinnedSwarmID(), reg.Node.Name, x)); err != nil {
 			return nil, fmt.Errorf("sign report of a member: %w", err)
+		}
+		if x.GetAddress() == "" {
+			continue
+		}
+		if x.AddressSignature, err = reg.Key.Sign(onwire.MemberAddressMessage(r.client.PinnedSwarmID(), reg.Node.Name, x)); err != nil {
+			return nil, fmt.Errorf("sign the address of a member: %w", err)
 		}
 	}
 	signature, err := reg.Key.Sign(onwire.MembersMessage(r.client.PinnedSwarmID(), reg.Node.Name, members))

@@ -302,6 +302,17 @@ func TestHostsReportMembers(t *testing.T) {
 	m.Members[0].Signature = make([]byte, 65)
 	_, err = h.sessions().Report(t.Context(), with(h, m))
 	wantReason(t, "a long signature", err, "BAD_REQUEST")
+	m.Members[0].Epoch--
+	at := &swarmv1.MemberReport{Assignment: "7", Epoch: 1, State: "prepared", Address: "10.9.0.1"}
+	at.AddressSignature = must(key.Sign(onwire.MemberAddressMessage(swarmID, "h", at)))(t)
+	must(h.sessions().Report(t.Context(), with(h, &swarmv1.ReportRequest{Members: []*swarmv1.MemberReport{at}})))(t)
+	if got := said.all[said.count()-1].Members[0]; got.IP != "10.9.0.1" {
+		t.Errorf("the address that was signed is %+v", got)
+	}
+	at.Address = "10.9.0.2"
+	_, err = h.sessions().Report(t.Context(), with(h, &swarmv1.ReportRequest{Members: []*swarmv1.MemberReport{at}}))
+	wantReason(t, "signed for another address", err, "SIGNATURE_REFUSED")
+	m.Members[0].Epoch++
 	said.all = said.all[:3]
 	m.Members[0].Code, m.Members[0].Signature = 0, nil
 	wantReason(t, "changed on its way", s.passOn(h, "sn-1", m), "SIGNATURE_REFUSED")

@@ -20,8 +20,11 @@ type Hosts interface {
 
 var _ Hosts = (*assign.Scheduler)(nil)
 
-// memberSigned reports whether a signature that is for the ledger is good. Hosts of before have none.
+// memberSigned reports whether a signature that is for the ledger is good, and that of an address for other hosts. Hosts of before have none.
 func (s *sessionService) memberSigned(swarmID string, node *state.Node, x *swarmv1.MemberReport) bool {
+	if told := x.GetAddressSignature(); len(told) > 0 && !s.seals.Valid(node.PeerID, onwire.MemberAddressMessage(swarmID, node.Name, x), told) {
+		return false
+	}
 	return len(x.GetSignature()) == 0 || s.seals.Valid(node.PeerID, onwire.MemberMessage(swarmID, node.Name, x), x.GetSignature())
 }
 

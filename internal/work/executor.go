@@ -35,7 +35,8 @@ type Job struct {
 	// Image is the one that the host's owner consented to, and the only one that may be run or fetched; nil: the task has none.
 	Image *policy.Image
 	Grant Grant // what the host's owner gives it
-	// World is where all members of the epoch are, by index, if the type of the task has it; an SN says so, and nobody signs it.
+	// World is where all members of the epoch are, by index, if the type of the task has it: at what their hosts have signed. Of those that have
+	// addresses of their own it has these when they are started, and not before.
 	World []task.Site
 }
 
@@ -90,6 +91,9 @@ type Type struct {
 	Repeats bool
 	// World says that members are prepared only when it is known where all of their epoch are.
 	World bool
+	// Address returns the address of its own that a member has which was prepared, an IP in a network that hosts share; empty: it has none, and needs
+	// none of others to start. Nil: no member of the type has one.
+	Address func(ctx context.Context, l Label) (string, error)
 	// CleanLimit bounds one try to clean up, where members have long to end; 0: two minutes.
 	CleanLimit time.Duration
 	// Lease is told until when members may run, by the last answer of a leader, for those that end by themselves when that is over; nil: nobody is.

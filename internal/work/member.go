@@ -31,9 +31,15 @@ type outcome struct {
 	state   task.State // empty: nothing was done yet
 	code    int32
 	text    string
-	asks    string // what it asks of its job, as long as it runs
-	gone    bool   // nothing of it runs or is left to remove
-	cleaned bool   // and its guard knows, if it was the last of its epoch
+	says    saying
+	gone    bool // nothing of it runs or is left to remove
+	cleaned bool // and its guard knows, if it was the last of its epoch
+}
+
+// saying is what a host says of a member beside what has become of it.
+type saying struct {
+	asks    string // of its job, as long as it runs
+	address string // its own, in its job's network; empty: it has none
 }
 
 // pace says when something is due for a member.
@@ -86,7 +92,7 @@ func (o *outcome) refuse(why string) {
 // take follows what an executor says.
 func (o *outcome) take(s Status) {
 	if s.Asks != "" {
-		o.asks = s.Asks
+		o.says.asks = s.Asks
 	}
 	switch {
 	case s.State == task.Exited:
@@ -118,7 +124,10 @@ func (m *member) early() bool { return m.want.State == task.Placed || m.want.Sta
 func (m *member) report() task.Report {
 	r := task.Report{Member: m.label.Member, Node: m.label.Node, State: m.state, Code: m.code, Text: m.text, Cleaned: m.cleaned}
 	if m.runs() && m.hosted.Stops {
-		r.Asks = m.asks
+		r.Asks = m.says.asks
+	}
+	if r.State == task.Prepared {
+		r.IP = m.says.address
 	}
 	committed := m.want.State
 	switch {
@@ -153,6 +162,8 @@ func (h *Host) act(ctx context.Context, m *member, now time.Time) {
 		judge(ctx, h, m, now)
 	case m.state != task.Prepared:
 		h.begin(ctx, m, now)
+	case m.want.Start && m.says.address != "" && silent(h.worlds[m.label.epoch()]) != nil:
+		locate(ctx, h, m)
 	case m.want.Start:
 		h.start(ctx, m)
 	}
@@ -308,11 +319,15 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 	m.due.tried = time.Now()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
 		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
+		var address string
+		if kind.Address != nil && err == nil {
+			address, err = kind.Address(ctx, job.Label)
+		}
 		return func(now time.Time) {
 			switch {
 			case m.over():
 			case err == nil:
-				m.state, m.text = task.Prepared, ""
+				m.state, m.text, m.says.address = task.Prepared, "", address
 				m.due.done()
 			default:
 				h.inVain(m, "prepared", err, now)

@@ -2,7 +2,10 @@ package work
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/swarmd/swarmd/consensus/task"
 )
 
 // epoch is one of an assignment.
@@ -23,7 +26,18 @@ func hasPart(h *Host, e epoch) bool {
 	return false
 }
 
-// locate has it asked where all members of a member's epoch are: once for all that are this host's.
+// silent is the error of a world in which a host has not told an address that its member should have; nil: all have.
+func silent(world []task.Site) error {
+	for _, s := range world {
+		if s.Own == "" {
+			return fmt.Errorf("host %s has not told which address its member has in the job's network: bring its SWOP, and the SNs, to this version", s.Node)
+		}
+	}
+	return nil
+}
+
+// locate has it asked where all members of a member's epoch are: once for all that are this host's. Before one with an address of its own starts it is
+// asked again: all members are prepared by then, and their hosts have told theirs.
 func locate(ctx context.Context, h *Host, m *member) {
 	e := m.label.epoch()
 	for l, other := range h.members {
@@ -31,16 +45,23 @@ func locate(ctx context.Context, h *Host, m *member) {
 			return
 		}
 	}
+	what, told := "prepared", m.state == task.Prepared && m.says.address != ""
+	if told {
+		what = "started"
+	}
 	m.due.tried = time.Now()
 	h.work(ctx, m, fetchLimit, func(ctx context.Context) func(time.Time) {
 		world, err := h.cfg.World(ctx, e.assignment, e.number)
+		if err == nil && told {
+			err = silent(world)
+		}
 		return func(now time.Time) {
 			if err == nil {
 				h.worlds[e] = world
 				m.due.done()
 				return
 			}
-			h.inVain(m, "prepared", &Passing{Words: "its host can't get to know where the other members are: " + Explained(err), Err: err, Refuses: true}, now)
+			h.inVain(m, what, &Passing{Words: "its host can't get to know where the other members are: " + Explained(err), Err: err, Refuses: !told}, now)
 		}
 	})
 	m.worker.locates = true

@@ -3,6 +3,7 @@ package work_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 type sites struct {
 	mu    sync.Mutex
 	asked []uint32 // epochs
+	own   string
 	err   error
 }
 
@@ -27,7 +29,14 @@ func (s *sites) of(_ context.Context, _ string, epoch uint32) ([]task.Site, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, epoch)
-	return []task.Site{{Node: node, Group: "g", Address: "10.0.0.1"}}, s.err
+	return []task.Site{{Node: node, Group: "g", Address: "10.0.0.1", Own: s.own}}, s.err
+}
+
+// tells has a host tell its member's own address.
+func (s *sites) tells(own string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own = own
 }
 
 func (s *sites) fails(err error) {
@@ -95,6 +104,57 @@ func TestMembersOfOneHostKnowWhereAllAre(t *testing.T) {
 		synctest.Wait()
 		if d := cmp.Diff([]uint32{1, 2}, where.asked); d != "" {
 			t.Error("asked of epochs:", d)
+		}
+	})
+}
+
+// addressed keeps where members are that it is told when they start.
+type addressed struct{ heedful }
+
+func (a addressed) Start(ctx context.Context, j work.Job) (work.Status, error) {
+	a.mu.Lock()
+	a.worlds[j.Label] = j.World
+	a.mu.Unlock()
+	return a.world.Start(ctx, j)
+}
+
+// TestNothingStartsBeforeAllAddressesAreKnown holds that a host tells the addresses of its members with their preparation, that it starts none before
+// those of all are known, and with these, and that it gives up when a host does not tell its own.
+func TestNothingStartsBeforeAllAddressesAreKnown(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.ends()
+		where, told := &sites{}, addressed{heedful{l.world, map[work.Label][]task.Site{}}}
+		address := func(_ context.Context, l work.Label) (string, error) {
+			return fmt.Sprintf("10.9.0.%d", l.Member+1), nil
+		}
+		l.kind, l.where = work.Type{Executor: told, World: true, Address: address}, where.of
+		l.start()
+		l.shows(1, task.HostedMember{State: task.Placed, Group: "g"})
+		l.beat(10 * time.Second)
+		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Prepared || r[0].IP != "10.9.0.1" {
+			t.Fatalf("it tells %+v", r)
+		}
+		running := func(h *task.Hosted) { h.Phase = task.Running }
+		l.shows(1, task.HostedMember{State: task.Prepared, Group: "g", Start: true}, running)
+		l.beat(10 * time.Second)
+		if r := l.host.Report(); r[0].State != task.Prepared || !strings.Contains(r[0].Text, "not started yet") || !strings.Contains(r[0].Text, "has not told which address") {
+			t.Errorf("it started with %v, as %+v", told.worlds, r)
+		}
+		where.tells("10.9.0.1")
+		l.beat(10 * time.Second)
+		if r := l.host.Report(); r[0].State != task.Started || r[0].IP != "" {
+			t.Errorf("it tells %+v", r)
+		}
+		if d := cmp.Diff([]task.Site{{Node: node, Group: "g", Address: "10.0.0.1", Own: "10.9.0.1"}}, told.worlds[label(1)]); d != "" {
+			t.Error(d)
+		}
+		where.tells("")
+		l.shows(2, task.HostedMember{State: task.Placed, Group: "g"})
+		l.beat(20 * time.Second)
+		l.shows(2, task.HostedMember{State: task.Prepared, Group: "g", Start: true}, running)
+		l.beat(3 * time.Minute)
+		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Exited || r[0].Code != -1 || !strings.Contains(r[0].Text, "could not be started") {
+			t.Errorf("nobody tells: %+v", r)
 		}
 	})
 }

@@ -11657,9 +11657,13 @@ type AssignmentMember struct {
 	ChangedUnixMs int64                  `protobuf:"varint,11,opt,name=changed_unix_ms,json=changedUnixMs,proto3" json:"changed_unix_ms,omitempty"` // when the state changed last
 	// address is an IP or a name by which the node says that it is reached. GetAssignment alone shows it, and only of jobs that are not over, for their
 	// hosts: members find each other by it.
-	Address       string `protobuf:"bytes,12,opt,name=address,proto3" json:"address,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Address string `protobuf:"bytes,12,opt,name=address,proto3" json:"address,omitempty"`
+	// own_address is the member's own in its job's network, an IP, and own_address_signature its host's, by the node key over
+	// identity.MemberAddressMessage. GetAssignment alone shows them, as it does address.
+	OwnAddress          string `protobuf:"bytes,13,opt,name=own_address,json=ownAddress,proto3" json:"own_address,omitempty"`
+	OwnAddressSignature []byte `protobuf:"bytes,14,opt,name=own_address_signature,json=ownAddressSignature,proto3" json:"own_address_signature,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *AssignmentMember) Reset() {
@@ -11774,6 +11778,20 @@ func (x *AssignmentMember) GetAddress() string {
 		return x.Address
 	}
 	return ""
+}
+
+func (x *AssignmentMember) GetOwnAddress() string {
+	if x != nil {
+		return x.OwnAddress
+	}
+	return ""
+}
+
+func (x *AssignmentMember) GetOwnAddressSignature() []byte {
+	if x != nil {
+		return x.OwnAddressSignature
+	}
+	return nil
 }
 
 type WatchAssignmentsRequest struct {
@@ -12082,11 +12100,14 @@ type MemberReport struct {
 	Cleaned    bool                   `protobuf:"varint,7,opt,name=cleaned,proto3" json:"cleaned,omitempty"`    // nothing of it is left on the host
 	Signature  []byte                 `protobuf:"bytes,8,opt,name=signature,proto3" json:"signature,omitempty"` // by the node key over identity.MemberMessage: the ledger has it
 	// group and peers are the member's, as the host was shown it. They are in what it signs; hosts of before gave neither.
-	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
-	Peers         uint32 `protobuf:"varint,10,opt,name=peers,proto3" json:"peers,omitempty"`
-	Asks          string `protobuf:"bytes,11,opt,name=asks,proto3" json:"asks,omitempty"` // stop: for the end of its job, as the job's stops allows; it is in what it signs. Empty: nothing
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Group string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	Peers uint32 `protobuf:"varint,10,opt,name=peers,proto3" json:"peers,omitempty"`
+	Asks  string `protobuf:"bytes,11,opt,name=asks,proto3" json:"asks,omitempty"` // stop: for the end of its job, as the job's stops allows; it is in what it signs. Empty: nothing
+	// address is an IP: the member's own in its job's network, which the host tells when the member is prepared. Empty: it has none
+	Address          string `protobuf:"bytes,12,opt,name=address,proto3" json:"address,omitempty"`
+	AddressSignature []byte `protobuf:"bytes,13,opt,name=address_signature,json=addressSignature,proto3" json:"address_signature,omitempty"` // of the address, by the node key over identity.MemberAddressMessage: other hosts hold the address to it
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *MemberReport) Reset() {
@@ -12194,6 +12215,20 @@ func (x *MemberReport) GetAsks() string {
 		return x.Asks
 	}
 	return ""
+}
+
+func (x *MemberReport) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *MemberReport) GetAddressSignature() []byte {
+	if x != nil {
+		return x.AddressSignature
+	}
+	return nil
 }
 
 // LogPart says which log is asked for, and by whom it can be read.
@@ -13916,7 +13951,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x04 \x01(\tR\x02by\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\xb3\x02\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\x88\x03\n" +
 	"\x10AssignmentMember\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -13930,7 +13965,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06status\x18\n" +
 	" \x01(\tR\x06status\x12&\n" +
 	"\x0fchanged_unix_ms\x18\v \x01(\x03R\rchangedUnixMs\x12\x18\n" +
-	"\aaddress\x18\f \x01(\tR\aaddress\"\x19\n" +
+	"\aaddress\x18\f \x01(\tR\aaddress\x12\x1f\n" +
+	"\vown_address\x18\r \x01(\tR\n" +
+	"ownAddress\x122\n" +
+	"\x15own_address_signature\x18\x0e \x01(\fR\x13ownAddressSignature\"\x19\n" +
 	"\x17WatchAssignmentsRequest\"g\n" +
 	"\x11HostedAssignments\x12<\n" +
 	"\vassignments\x18\x01 \x03(\v2\x1a.swarm.v1.HostedAssignmentR\vassignments\x12\x14\n" +
@@ -13951,7 +13989,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05peers\x18\x03 \x01(\rR\x05peers\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
 	"\x05start\x18\x05 \x01(\bR\x05start\x12\x12\n" +
-	"\x04stop\x18\x06 \x01(\bR\x04stop\"\x90\x02\n" +
+	"\x04stop\x18\x06 \x01(\bR\x04stop\"\xd7\x02\n" +
 	"\fMemberReport\x12\x1e\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\tR\n" +
@@ -13966,7 +14004,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x14\n" +
 	"\x05peers\x18\n" +
 	" \x01(\rR\x05peers\x12\x12\n" +
-	"\x04asks\x18\v \x01(\tR\x04asks\"\xf1\x01\n" +
+	"\x04asks\x18\v \x01(\tR\x04asks\x12\x18\n" +
+	"\aaddress\x18\f \x01(\tR\aaddress\x12+\n" +
+	"\x11address_signature\x18\r \x01(\fR\x10addressSignature\"\xf1\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +

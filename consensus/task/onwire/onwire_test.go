@@ -120,9 +120,10 @@ func TestHostsSayAll(t *testing.T) {
 	want := []task.MemberReport{
 		{Assignment: "7", Epoch: 2, Group: "peers", Peers: 4, Report: task.Report{Member: 3, Node: "h", State: task.Exited, Code: -4, Text: "no space left", Cleaned: true, Signature: "c2ln", Asks: task.AskStop}},
 		{Assignment: "8", Epoch: 1, Report: task.Report{Node: "h", State: task.Asked}},
+		{Assignment: "9", Epoch: 1, Report: task.Report{Node: "h", State: task.Prepared, Address: task.Address{IP: "10.9.0.1", IPSignature: "c2ln"}}},
 	}
 	wire := onwire.Members(want)
-	rpctest.Full(t, wire[0])
+	rpctest.Full(t, wire[0], "address", "address_signature") // which no member that has ended has
 	got, err := onwire.FromMembers("h", wire)
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +150,14 @@ func TestHostsSayAll(t *testing.T) {
 		"a group without end":  {Assignment: "7", State: "asked", Group: strings.Repeat("x", 1<<10), Peers: 1},
 		"asks for more":        {Assignment: "7", State: "ready", Asks: "more", Signature: []byte{9}},
 		"asks, unsigned":       {Assignment: "7", State: "ready", Asks: task.AskStop},
+		"an address of no IP":  {Assignment: "7", State: "prepared", Address: "node-0", AddressSignature: []byte{9}},
+		"an address twice":     {Assignment: "7", State: "prepared", Address: "10.9.0.01", AddressSignature: []byte{9}},
+		"a link-local address": {Assignment: "7", State: "prepared", Address: "169.254.169.254", AddressSignature: []byte{9}},
+		"a loopback address":   {Assignment: "7", State: "prepared", Address: "127.0.0.1", AddressSignature: []byte{9}},
+		"an unsigned address":  {Assignment: "7", State: "prepared", Address: "10.9.0.1"},
+		"signed for nothing":   {Assignment: "7", State: "prepared", AddressSignature: []byte{9}},
+		"an early address":     {Assignment: "7", State: "asked", Address: "10.9.0.1", AddressSignature: []byte{9}},
+		"a long signature":     {Assignment: "7", State: "prepared", Address: "10.9.0.1", AddressSignature: make([]byte, 65)},
 		"long words":           {Assignment: "7", State: "asked", Text: strings.Repeat("x", task.MaxText+1)},
 	} {
 		if got, err := onwire.FromMembers("h", []*swarmv1.MemberReport{bad}); err == nil {
@@ -160,7 +169,7 @@ func TestHostsSayAll(t *testing.T) {
 // TestSignedReportsDiffer: no other report of members, of no other node or swarm, has the bytes that are signed.
 func TestSignedReportsDiffer(t *testing.T) {
 	one := func() []*swarmv1.MemberReport {
-		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2, Asks: task.AskStop}}
+		return []*swarmv1.MemberReport{{Assignment: "7", Epoch: 1, Index: 2, State: "asked", Code: 3, Text: "x", Signature: []byte{9}, Group: "peers", Peers: 2, Asks: task.AskStop, Address: "10.9.0.1", AddressSignature: []byte{8}}}
 	}
 	seen := map[string]string{string(onwire.MembersMessage("swarm", "h", one())): "the report"}
 	add := func(name string, message []byte) {

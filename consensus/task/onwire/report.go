@@ -23,9 +23,14 @@ func Members(all []task.MemberReport) (out []*swarmv1.MemberReport) {
 		if err != nil { // what is none is not sent
 			signature = nil
 		}
+		told, err := base64.StdEncoding.DecodeString(r.IPSignature)
+		if err != nil {
+			told = nil
+		}
 		out = append(out, &swarmv1.MemberReport{
 			Assignment: r.Assignment, Epoch: r.Epoch, Index: r.Member, State: string(r.State), Code: r.Code, Text: text.Cut(r.Text, task.MaxText), Cleaned: r.Cleaned, Signature: signature,
 			Group: r.Group, Peers: r.Peers, Asks: r.Asks,
+			Address: r.IP, AddressSignature: told,
 		})
 	}
 	return out
@@ -37,6 +42,11 @@ func MemberMessage(swarmID, node string, x *swarmv1.MemberReport) []byte {
 		SwarmID: swarmID, Node: node, Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Member: x.GetIndex(), State: x.GetState(), Code: x.GetCode(),
 		Group: x.GetGroup(), Peers: x.GetPeers(), Asks: x.GetAsks(),
 	})
+}
+
+// MemberAddressMessage is what a node's key signs of a member's own address.
+func MemberAddressMessage(swarmID, node string, x *swarmv1.MemberReport) []byte {
+	return identity.MemberAddressMessage(swarmID, node, x.GetAssignment(), x.GetEpoch(), x.GetIndex(), x.GetAddress())
 }
 
 // FromMembers reads what a host says of its members.
@@ -56,8 +66,12 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 		if asks := x.GetAsks(); asks != "" && (asks != task.AskStop || len(x.GetSignature()) == 0) {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q asks for %.20q, or signs nothing", errBounds, x.GetIndex(), x.GetAssignment(), asks)
 		}
+		if told := len(x.GetAddressSignature()); (x.GetAddress() != "") != (told > 0) || told > maxSeal || told > 0 && (s != task.Prepared || !validIP(x.GetAddress())) {
+			return nil, fmt.Errorf("%w: member %d of assignment %.20q that is %.20q at %.80q", errBounds, x.GetIndex(), x.GetAssignment(), s, x.GetAddress())
+		}
 		out = append(out, task.MemberReport{Assignment: x.GetAssignment(), Epoch: x.GetEpoch(), Group: x.GetGroup(), Peers: x.GetPeers(), Report: task.Report{
 			Member: x.GetIndex(), Node: node, State: s, Code: x.GetCode(), Text: x.GetText(), Cleaned: x.GetCleaned(), Signature: base64.StdEncoding.EncodeToString(x.GetSignature()), Asks: x.GetAsks(),
+			Address: task.Address{IP: x.GetAddress(), IPSignature: base64.StdEncoding.EncodeToString(x.GetAddressSignature())},
 		}})
 	}
 	return out, nil
@@ -75,6 +89,10 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 	asks := slices.ContainsFunc(all, func(x *swarmv1.MemberReport) bool { return x.GetAsks() != "" })
 	if asks {
 		whole, b = true, []byte("swarmd member reports 3\x00")
+	}
+	told := slices.ContainsFunc(all, func(x *swarmv1.MemberReport) bool { return x.GetAddress() != "" })
+	if told {
+		whole, asks, b = true, true, []byte("swarmd member reports 4\x00")
 	}
 	field := func(s string) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s))) //nolint:gosec // bounded, and what is cut off is not equal
@@ -103,6 +121,10 @@ func MembersMessage(swarmID, node string, all []*swarmv1.MemberReport) []byte {
 		}
 		if asks {
 			field(x.GetAsks())
+		}
+		if told {
+			field(x.GetAddress())
+			field(string(x.GetAddressSignature()))
 		}
 	}
 	return b

@@ -2,6 +2,7 @@ package onwire
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -23,12 +24,15 @@ func World(a *swarmv1.Assignment, id string, epoch uint32) (sites []task.Site, i
 	}
 	on := map[string]int{}
 	for i, m := range a.GetMembers() {
-		p := task.Site{Node: m.GetNode(), Group: m.GetGroup(), Address: m.GetAddress()}
+		p := task.Site{Node: m.GetNode(), Group: m.GetGroup(), Address: m.GetAddress(), Own: m.GetOwnAddress()}
 		if uint64(m.GetIndex()) != uint64(i) || !naming.ValidNode(p.Node) || !naming.ValidNode(p.Group) || !validAddress(p.Address) { //nolint:gosec // at most MaxMembers
 			return nil, false, fmt.Errorf("%w: member %d of assignment %.20q on %.64q in group %.64q at %.80q", errBounds, i, id, p.Node, p.Group, p.Address)
 		}
 		if on[p.Node]++; on[p.Node] > task.MaxHosted {
 			return nil, false, fmt.Errorf("%w: assignment %.20q has more than %d members on host %s", errBounds, id, task.MaxHosted, p.Node)
+		}
+		if p.Own != "" && !validIP(p.Own) {
+			return nil, false, fmt.Errorf("%w: member %d of assignment %.20q at %.80q in its network", errBounds, i, id, p.Own)
 		}
 		sites = append(sites, p)
 	}
@@ -51,4 +55,10 @@ func validAddress(s string) bool {
 		}
 	}
 	return len(s) <= task.MaxAddress
+}
+
+// validIP reports whether an address can be a member's own: one IP has one form.
+func validIP(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && a.String() == s && a.Zone() == "" && !a.Is4In6() && a.IsGlobalUnicast()
 }

@@ -15,7 +15,7 @@ import (
 // placed is an assignment with members, as an SN shows it.
 func placed() *swarmv1.Assignment {
 	return &swarmv1.Assignment{Id: "7", Epoch: 2, Members: []*swarmv1.AssignmentMember{
-		{Index: 0, Node: "h-0", Group: "main", Address: "10.0.0.1"}, {Index: 1, Node: "h-1", Group: "worker", Address: "fe80::1%eth0"}, {Index: 2, Node: "h-1", Group: "worker"},
+		{Index: 0, Node: "h-0", Group: "main", Address: "10.0.0.1", OwnAddress: "10.9.0.1"}, {Index: 1, Node: "h-1", Group: "worker", Address: "fe80::1%eth0"}, {Index: 2, Node: "h-1", Group: "worker"},
 	}}
 }
 
@@ -30,7 +30,7 @@ func members(n int) (all []*swarmv1.AssignmentMember) {
 // TestWhereMembersAre: hosts are told it of the epoch that they ask for, and of no other.
 func TestWhereMembersAre(t *testing.T) {
 	got, is, err := onwire.World(placed(), "7", 2)
-	want := []task.Site{{Node: "h-0", Group: "main", Address: "10.0.0.1"}, {Node: "h-1", Group: "worker", Address: "fe80::1%eth0"}, {Node: "h-1", Group: "worker"}}
+	want := []task.Site{{Node: "h-0", Group: "main", Address: "10.0.0.1", Own: "10.9.0.1"}, {Node: "h-1", Group: "worker", Address: "fe80::1%eth0"}, {Node: "h-1", Group: "worker"}}
 	if d := cmp.Diff(want, got); d != "" || !is || err != nil {
 		t.Errorf("%v: %v\n%s", is, err, d)
 	}
@@ -54,6 +54,7 @@ func TestWhereMembersAre(t *testing.T) {
 		"no group":             func(a *swarmv1.Assignment) { a.Members[1].Group = "" },
 		"two lines":            func(a *swarmv1.Assignment) { a.Members[1].Address = "10.0.0.1\n10.0.0.2 node-0" },
 		"an address in quotes": func(a *swarmv1.Assignment) { a.Members[1].Address = `"` },
+		"no IP of its own":     func(a *swarmv1.Assignment) { a.Members[0].OwnAddress = "h-0" },
 		"a long address":       func(a *swarmv1.Assignment) { a.Members[1].Address = strings.Repeat("a", task.MaxAddress+1) },
 	} {
 		a := placed()

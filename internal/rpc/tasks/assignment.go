@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/base64"
 
 	"connectrpc.com/connect"
 
@@ -42,14 +43,19 @@ func (s *Service) GetAssignment(_ context.Context, req *connect.Request[swarmv1.
 		return nil, err
 	}
 	if out.GetTaskType() == task.RunJob && out.GetPhase() != string(task.Over) {
-		addAddresses(s.sn.View(), out.GetMembers())
+		addAddresses(s.sn.View(), out)
 	}
 	return connect.NewResponse(&swarmv1.GetAssignmentResponse{Assignment: out}), nil
 }
 
-// addAddresses shows where members are reached, as far as their nodes are those that were placed.
-func addAddresses(view *state.State, members []*swarmv1.AssignmentMember) {
-	for _, m := range members {
+// addAddresses shows where members are reached, as far as their nodes are those that were placed, and where they are in their job's network.
+func addAddresses(view *state.State, out *swarmv1.Assignment) {
+	told := view.Tasks.Whole().Assignments[out.GetId()]
+	for i, m := range out.GetMembers() {
+		if told != nil && told.Epoch == out.GetEpoch() && i < len(told.Members) && told.Members[i].IP != "" {
+			m.OwnAddress = told.Members[i].IP
+			m.OwnAddressSignature, _ = base64.StdEncoding.DecodeString(told.Members[i].IPSignature) // or no host takes it
+		}
 		if n := view.Nodes[m.GetNode()]; n != nil && n.PeerID == m.GetPeerId() {
 			m.Address = onwire.Address(n.Host)
 		}
