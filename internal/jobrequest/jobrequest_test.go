@@ -106,7 +106,6 @@ func TestHoldRefuses(t *testing.T) {
 		{"nothing to run", "name: x\n", nil, "the task's job can't be run: group node has neither a command nor an image whose own it runs: write command"},
 		{"no common host", "name: x\ncommand: a\nnetwork: host\ngroups: [{name: r, hosts: [a]}, {name: s, hosts: [b]}]\n", nil, "no host may have members of all groups"},
 		{"a secret and a variable", "name: x\ncommand: a\nenv: {K: 1}\ngroups: [{name: r}, {name: s, secrets: [K]}]\n", nil, "group s has K under env and under secrets: leave one out"},
-		{"an overlay", "name: x\nimage: i\nnetwork: lab\n", nil, "it asks for the network lab, and this version of swarmd gives members private and host alone"},
 		{"some without an image", "name: x\ncommand: a\ngroups: [{name: r, image: i:1}, {name: s}]\n", nil, "some of its groups have an image and others none"},
 		{"a taskrunner", "", func(q *task.Request) { q.Taskrunner = "tr" }, "it names a taskrunner"},
 		{"joined", "", func(q *task.Request) { q.Joins = "6" }, "it names a taskrunner or joins"},

@@ -50,7 +50,7 @@ func newHosts(t *testing.T, n int) *hosts {
 // policies of hosts: who may have what carried out there.
 const (
 	anything   = "sentences:\n- Allow spiffe://swarm.learning/swarm/swci to use host where all {task.type='RUN_JOB'}\n"
-	hostsOwn   = anything + "limits:\n  networks: [host]\n"
+	hostsOwn   = anything + "limits:\n  networks: [host, lab]\n"
 	profileFor = "groupname: g\ntaskrunner: %s\npolicyuri: policy.yaml\nnetwork: none\nresourcemgr:\napls:\napisrv:\n  locator: {host: %s, port: null, service: null}\nenvvars: null\n" +
 		"nodes:\n- slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null}\n"
 )

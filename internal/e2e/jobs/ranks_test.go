@@ -24,7 +24,8 @@ for _ in range(20):
 print("model", hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest())
 `
 
-// TestRanksOnTwoHosts: PyTorch's ranks in containers on two hosts, which have an engine each, meet in the hosts' network and train to one model.
+// TestRanksOnTwoHosts: PyTorch's ranks in containers on two hosts, which have an engine each, meet in the hosts' network and train to one model. In a network
+// that both engines have, and their owners give, ranks find each other at its addresses; in no other one.
 func TestRanksOnTwoHosts(t *testing.T) {
 	enginetest.NeedImage(t, enginetest.Engine(t), engine.ImagePYT, "scripts/images pyt")
 	h := newHosts(t, 1)
@@ -36,6 +37,10 @@ func TestRanksOnTwoHosts(t *testing.T) {
 	if len(models) != 2 || models[0][1] == models[1][1] || models[0][2] != models[1][2] {
 		t.Errorf("models %q, want one of both hosts\n%s", models, out)
 	}
+	h.lab(one, two)
+	h.says(0, "run job -f "+h.job("lab", meets, "image: "+enginetest.TestImage+"\ncommand: p.py\nnetwork: lab\nreplicas: 2\n"),
+		"swop-1/node/0: rank 0 at 10.99.0.", "swop-2/node/1: rank 1 at 10.99.0.", "heard hello", "job lab succeeded")
+	h.says(1, "run job -f "+h.job("labs", meets, "image: "+enginetest.TestImage+"\ncommand: p.py\nnetwork: labs\nreplicas: 2\n"), `asks for the network "labs"`)
 	if n := len(ofMembers(t, one)) + len(ofMembers(t, two)); n != 0 {
 		t.Errorf("%d containers are left", n)
 	}

@@ -38,6 +38,9 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 		c.Entrypoint = append([]string{"python3", "-u", s.programPath()}, s.Args...)
 	}
 	c.Entrypoint = slices.Concat(s.Front, c.Entrypoint)
+	if s.NoHealth {
+		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
+	}
 	mode := container.NetworkMode(s.networkMode())
 	if !mode.IsHost() && !mode.IsContainer() { // those come with a name
 		c.Hostname = cmp.Or(s.Hostname, hostname(s.Node))

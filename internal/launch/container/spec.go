@@ -71,6 +71,8 @@ type Spec struct {
 	Own []string
 	// NoInit leaves out the init process that reaps for the program, where the engine has none (ErrNoInit).
 	NoInit bool
+	// NoHealth leaves out what the image has the engine run to see how the program is.
+	NoHealth bool
 	// Detached has the engine keep the grace: who ends the program may not be who started it.
 	Detached bool
 	// DNS are servers. Labels are K=V beside ours.

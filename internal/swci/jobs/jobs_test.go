@@ -80,7 +80,7 @@ ready_timeout: 5m
 groups: [{name: a, hosts: [z, y]}]
 `, jobfile.Overrides{Replicas: []string{"a=2"}})
 	want := []string{
-		"hosts with room for 2 members", "on each of them: a policy that allows network fast", "for each member of a: image i:1", "for each member of a: gpu=1, memory=4GB, disk=1GB",
+		"hosts with room for 2 members", "on each of them: a policy that allows network fast", "at the engine of each: network fast, which is one for all of them", "for each member of a: image i:1", "for each member of a: gpu=1, memory=4GB, disk=1GB",
 		"for each member of a: no more than that disk, to which no host holds it",
 		"for each member of a: a host of y, z", "for each member of a: volume mnist to read", "for each member of a: volume out to write", "for each member of a: secret TOKEN, and a policy that gives it",
 		"on each of them: volume scratch for folders of runs, as work_dir", "on each of them: target bucket for artifacts", "all members to be ready within 5m",

@@ -23,6 +23,9 @@ func needs(w *framework.World, j *jobfile.Job) (all []string) {
 	}
 	if j.Network != jobfile.Private && slices.ContainsFunc(w.Groups, func(g framework.Group) bool { return g.Image != "" }) {
 		all = append(all, fmt.Sprintf("on each of them: a policy that allows network %s", j.Network))
+		if j.Network != jobfile.Host {
+			all = append(all, fmt.Sprintf("at the engine of each: network %s, which is one for all of them", j.Network))
+		}
 	}
 	if images, _ := jobrequest.Images(w); len(images) > 1 {
 		all = append(all, "on each of them: the images of all groups, and a policy that allows each")

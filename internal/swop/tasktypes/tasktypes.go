@@ -115,7 +115,8 @@ func (t *Config) jobs(given swop.Given) work.Type {
 func (t *Config) jobsInContainers(given swop.Given) work.Type {
 	w := &runjob.Watch{Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Engine: t.getenv("DOCKER_HOST"), Node: t.Name, Scope: engine.Scope(t.getenv), Log: t.Log}
 	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: taskenv.GPUs(os.LookupEnv), Watch: w, Log: t.Log}
-	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: c, Image: c.Image, Lease: w.Lease}
+	address := func(ctx context.Context, l work.Label) (string, error) { return runjob.AddressOf(ctx, c, l) }
+	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: c, Image: c.Image, Address: address, Lease: w.Lease}
 }
 
 // lookup finds the addresses of a host by this one's resolver.

@@ -66,22 +66,30 @@ func (c *Containers) Connect(ctx context.Context, l work.Label, port uint16) (co
 			}
 			return err
 		}
+		q := question{Apart: true}
+		if x.HostConfig.NetworkMode != c.networkName(l) {
+			q.Network = x.HostConfig.NetworkMode
+		}
 		a, err := addressIn(x)
 		if err == nil {
-			conn, err = c.reach(ctx, netip.AddrPortFrom(a, port))
+			conn, err = q.connect(ctx, netip.AddrPortFrom(a, port))
 		}
 		return err
 	})
 	return conn, err
 }
 
-// reach connects to a port of a container.
-func (c *Containers) reach(ctx context.Context, at netip.AddrPort) (*net.TCPConn, error) {
+// connect connects to a port of a container in the question's network.
+func (q question) connect(ctx context.Context, at netip.AddrPort) (*net.TCPConn, error) {
+	far := q.outOfReach(at.String())
+	if far != "" && q.Network != "" { // another machine may have that address in a network of this host
+		return nil, errors.New(far)
+	}
 	conn, err := connectTo(ctx, at)
 	if err == nil {
 		return conn, nil
 	}
-	if far := (question{Apart: true}).outOfReach(at.String()); far != "" {
+	if far != "" {
 		return nil, errors.New(far)
 	}
 	return nil, fmt.Errorf("nothing listens at %s, the address of this member in its network: a program that listens on its container's loopback alone is not reached; have it listen on 0.0.0.0 or ${SWARM_NODE_IP}", at)

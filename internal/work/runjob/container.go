@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -109,7 +110,8 @@ func (c *Containers) Image(ctx context.Context, t *task.Task) (*policy.Image, er
 	return policy.NewImages(all...)
 }
 
-// Prepare implements work.Executor: it makes the member's container, with all that it finds there, and the network that the members share.
+// Prepare implements work.Executor: it makes the member's container, with all that it finds there, and the network that the members share. In a network
+// that hosts share it makes sure of the member's address there, by which the others find it, and Start makes the container.
 func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 	job, w, err := jobOf(j)
 	if err != nil {
@@ -120,56 +122,31 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		return work.OfEngine(err)
 	}
 	defer e.Close()
-	if err := c.remove(ctx, e, j.Label); err != nil { // what a try before has left; the network may have another member by now
+	if err := c.remove(ctx, e, j.Label, !shared(job.Network)); err != nil { // what a try before has left; the network may have another member by now
 		return work.OfEngine(err)
 	}
 	image, err := localimage.Decided(ctx, e, j, imageOf(w, j.Group))
 	if err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, j.Group, work.OfEngine(err))
 	}
-	g, network, err := c.ground(ctx, e, j, job, ranks(j, w))
-	if err != nil {
-		return err
-	}
-	run, err := runFolderOf(j, job)
-	if err != nil {
-		return err
-	}
-	if run != nil {
-		g.workDir = workDir(run.name)
-	}
-	m, err := memberOf(j, job, w, g)
-	if err != nil {
-		return err
-	}
-	if network == jobfile.Host {
-		if err := awaitPorts(ctx, g.addresses[rankOf(j, ranks(j, w))], w.MemberPorts(int(j.Member))); err != nil {
-			return err
+	if shared(job.Network) {
+		own, err := holdAddress(ctx, c, e, j, job.Network, image)
+		if err != nil {
+			return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 		}
+		// What is wrong with it is told now. The others' addresses are not known yet, and nothing is made of these.
+		_, err = boxOf(ctx, c, j, job, w, groundAt(job, slices.Repeat([]netip.Addr{own}, len(j.World))))
+		return err
 	}
-	nodes, err := metadata(m.placed, groupsOf(ranks(j, w)))
+	g, err := c.ground(ctx, e, j, job, ranks(j, w))
 	if err != nil {
 		return err
 	}
-	spec, err := c.spec(m, j, image, network)
-	if err == nil {
-		err = c.folders(ctx, &spec, m, j, run)
-	}
-	if err == nil {
-		err = errors.Join(c.leaves(&spec, j, job), orderCopies(c.Goods.Copies, m, j))
-	}
-	var secrets []jobfile.File
-	if err == nil {
-		secrets, err = files(c.Goods.Secrets, m.group.Secrets)
-	}
+	b, err := boxOf(ctx, c, j, job, w, g)
 	if err != nil {
-		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
+		return err
 	}
-	id, err := c.make(ctx, e, spec, m.group.Resources.GPU, j.Label)
-	if err != nil {
-		return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
-	}
-	return work.OfEngine(fill(ctx, e, id, spec.User, filling{job.Source, secrets, nodes}))
+	return makeBox(ctx, c, e, b, image, j.Label)
 }
 
 // imageOf is the image of a group.
@@ -183,29 +160,33 @@ func imageOf(w *framework.World, group string) string {
 }
 
 // ground is what members stand on: a network of their own without a way out, or the host's.
-func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job, world []task.Site) (g ground, network string, err error) {
-	g.artifacts = job.Artifacts.Dir
-	g.metadata, g.secrets = path.Join(runDir, metadataFile), path.Join(runDir, secretsDir)
-	switch job.Network {
-	case jobfile.Private:
-		for _, p := range j.World {
-			if p.Node != j.Node {
-				return g, "", fmt.Errorf("job %s has a private network, which is on one host, and members on %s and %s: run it with network: host", job.Name, j.Node, p.Node)
-			}
+func (c *Containers) ground(ctx context.Context, e *engine.Engine, j work.Job, job *jobfile.Job, world []task.Site) (g ground, err error) {
+	if job.Network == jobfile.Host {
+		addresses, err := resolved(ctx, world, c.Lookup)
+		g = groundAt(job, addresses)
+		if err == nil {
+			g.device = address.Device(addresses[rankOf(j, world)])
 		}
-		network, g.addresses, err = c.private(ctx, e, j)
-		return g, network, work.OfEngine(err)
-	case jobfile.Host:
-		if g.addresses, err = resolved(ctx, world, c.Lookup); err == nil {
-			g.device = address.Device(g.addresses[rankOf(j, world)])
-		}
-		return g, jobfile.Host, err
+		return g, err
 	}
-	return g, "", fmt.Errorf("job %s asks for the network %s, and this version of swarmd gives members private and host alone", job.Name, job.Network)
+	for _, p := range j.World {
+		if p.Node != j.Node {
+			return g, fmt.Errorf("job %s has a private network, which is on one host, and members on %s and %s: run it with network: host", job.Name, j.Node, p.Node)
+		}
+	}
+	network, addresses, err := c.private(ctx, e, j)
+	g = groundAt(job, addresses)
+	g.network = network
+	return g, work.OfEngine(err)
 }
 
-// spec is the member's container.
-func (c *Containers) spec(m member, j work.Job, image, network string) (s container.Spec, err error) {
+// groundAt is what members find in their containers, which have these addresses in the network that the job names.
+func groundAt(job *jobfile.Job, addresses []netip.Addr) ground {
+	return ground{network: job.Network, addresses: addresses, artifacts: job.Artifacts.Dir, metadata: path.Join(runDir, metadataFile), secrets: path.Join(runDir, secretsDir)}
+}
+
+// spec is the member's container, but for its image.
+func (c *Containers) spec(m member, j work.Job, network string) (s container.Spec, err error) {
 	if m.group.Image == "" {
 		return s, errors.New("it has no image, and this host runs jobs in containers: name one")
 	}
@@ -213,7 +194,7 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 		return s, err
 	}
 	s = container.Spec{
-		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), Image: image, WorkDir: path.Join(runDir, sourceDir), Network: network,
+		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: network,
 		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.noInit.Load(), Grace: m.job.Grace,
 		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
 	}
@@ -234,7 +215,9 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 		s.Env = append(s.Env, name+"="+value)
 	}
 	q := questionOf(m)
-	q.Apart = network != jobfile.Host
+	if q.Apart = network != jobfile.Host; shared(m.job.Network) {
+		q.Network = m.job.Network
+	}
 	asked, err := json.Marshal(q)
 	if err != nil {
 		return s, err
@@ -242,9 +225,8 @@ func (c *Containers) spec(m member, j work.Job, image, network string) (s contai
 	for k, v := range volume.Labels(j.Label, engine.RoleMember, c.Scope) {
 		s.Labels = append(s.Labels, k+"="+v)
 	}
-	s.Labels = append(s.Labels, engine.LabelReady+"="+string(asked))
+	s.Labels = append(s.Labels, engine.LabelReady+"="+string(asked), engine.LabelHolds+"=") // whatever its image says
 	holdTo(&s, m.group.Resources, c.Limits, ownMembers(j))
-	c.Log.Info("made a member of a job", "job", m.job.Name, "group", m.group.Name, "rank", m.program.Rank, "isolation", s.Isolation())
 	return s, nil
 }
 

@@ -5,19 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/framework"
-	"github.com/swarmd/swarmd/internal/jobfile"
 	launcher "github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/volume"
 )
@@ -25,34 +25,21 @@ import (
 // unknownCode is the exit code of a container that the engine says failed, and no more.
 const unknownCode = -1
 
-// list returns the containers of this host's members.
-func (c *Containers) list(ctx context.Context, e *engine.Engine) (map[work.Label]container.Summary, error) {
-	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
-		filters.Arg("label", engine.LabelRole+"="+engine.RoleMember), filters.Arg("label", engine.LabelScope+"="+c.Scope), filters.Arg("label", engine.LabelHost+"="+c.Node),
-	)})
-	if err != nil {
-		return nil, engine.Explain(fmt.Errorf("look for containers of jobs: %w", err))
-	}
-	found := map[work.Label]container.Summary{}
-	for _, x := range all {
-		if inherited, err := e.Inherited(ctx, x.Labels, x.ImageID); err != nil {
-			return nil, err
-		} else if l, ok := volume.Member(x.Labels); ok && !inherited {
-			found[l] = x
-		}
-	}
-	return found, nil
-}
-
 // Start implements work.Executor. Nothing is started that nobody would end with the lease, and nothing twice: a start that was cut off may have been
 // one.
 func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	err := c.start(ctx, j.Label)
+	err := settle(ctx, c, j)
+	if err == nil {
+		err = c.start(ctx, j.Label)
+	}
 	if errors.Is(err, launcher.ErrNoInit) {
 		c.noInit.Store(true)
-		if err = c.Prepare(ctx, j); err == nil {
+		if err = again(ctx, c, j); err == nil {
 			err = c.start(ctx, j.Label)
 		}
+	}
+	if int(j.Member) < len(j.World) && j.World[j.Member].Own != "" {
+		err = ofShared(err)
 	}
 	return work.Status{State: task.Started}, work.OfEngine(err)
 }
@@ -123,7 +110,7 @@ func (c *Containers) Find(ctx context.Context) ([]work.Found, error) {
 }
 
 // rewatch has members watched whose watch was killed.
-func (c *Containers) rewatch(ctx context.Context, found map[work.Label]container.Summary) {
+func (c *Containers) rewatch(ctx context.Context, found boxes) {
 	for _, x := range found {
 		if ended(x) {
 			continue
@@ -136,7 +123,7 @@ func (c *Containers) rewatch(ctx context.Context, found map[work.Label]container
 }
 
 // bare are members that have no more than the network of their epoch, as one whose host ended while it was prepared.
-func (c *Containers) bare(ctx context.Context, e *engine.Engine, found map[work.Label]container.Summary) (all []work.Found, err error) {
+func (c *Containers) bare(ctx context.Context, e *engine.Engine, found boxes) (all []work.Found, err error) {
 	networks, err := c.networks(ctx, e)
 	for _, n := range networks {
 		l, ok := volume.Member(n.Labels)
@@ -157,10 +144,10 @@ func sameEpoch(a, b work.Label) bool {
 }
 
 func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label, x container.Summary) (work.Status, error) {
-	switch x.State {
-	case container.StateCreated:
+	switch {
+	case x.State == container.StateCreated || holds(x):
 		return work.Status{State: task.Prepared}, nil
-	case container.StateExited, container.StateDead, "stopped":
+	case slices.Contains([]container.ContainerState{container.StateExited, container.StateDead, "stopped"}, x.State):
 		return exitOf(ctx, e, x)
 	}
 	var q question
@@ -173,15 +160,15 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 		s.State = task.Ready
 	}
 	if s.Text = why; why == "" {
-		s.Text = isolation(x)
+		s.Text = isolation(c, l, x)
 	}
 	return s, nil
 }
 
 // isolation is what keeps a member in, for all who see its status.
-func isolation(x container.Summary) string {
-	if x.HostConfig.NetworkMode == jobfile.Host {
-		return "container, open: network host"
+func isolation(c *Containers, l work.Label, x container.Summary) string {
+	if mode := x.HostConfig.NetworkMode; mode != c.networkName(l) {
+		return "container, open: network " + text.Printable(mode, '?')
 	}
 	return "container, network of the job's members alone"
 }
@@ -229,7 +216,7 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	keepLeft(c.Goods.Left, l, c.Log)
-	if err := errors.Join(c.remove(ctx, e, l), c.Goods.Copies.Forget(l)); err != nil {
+	if err := errors.Join(c.remove(ctx, e, l, true), c.Goods.Copies.Forget(l)); err != nil {
 		return err
 	}
 	others, err := c.list(ctx, e) // now: they are cleaned at the same time as this one, and whoever is last sees none
@@ -258,26 +245,32 @@ func (c *Containers) stopped(ctx context.Context, e *engine.Engine, l work.Label
 	return err
 }
 
-// remove ends and removes a member's container.
-func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label) error {
-	found, err := c.list(ctx, e)
+// remove ends and removes a member's container, and with all also what holds its address.
+func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label, all bool) error {
+	found, holders, err := both(ctx, c, e)
 	if err != nil {
 		return err
 	}
 	if x, is := found[l]; is {
-		if err := end(ctx, e, x); err != nil {
+		if err := stop(ctx, e, x); err != nil {
+			return err
+		}
+		if err := removeBox(ctx, e, x); err != nil {
 			return err
 		}
 		c.execs.forget(x.ID)
+	}
+	if x, is := holders[l]; is && all {
+		if err := removeBox(ctx, e, x); err != nil {
+			return err
+		}
 	}
 	c.prober.forget(l)
 	return nil
 }
 
-func end(ctx context.Context, e *engine.Engine, x container.Summary) error {
-	if err := stop(ctx, e, x); err != nil {
-		return err
-	}
+// removeBox removes a container with all that it has.
+func removeBox(ctx context.Context, e *engine.Engine, x container.Summary) error {
 	if err := e.ContainerRemove(ctx, x.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !errdefs.IsNotFound(err) {
 		return engine.Explain(fmt.Errorf("remove container %s: %w", engine.ShortID(x.ID), err))
 	}
@@ -301,7 +294,7 @@ func stop(ctx context.Context, e *engine.Engine, x container.Summary) error {
 // Print implements work.Printer, by the engine's logs. What is followed may not have started yet, as where groups start in order.
 func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
 	err := c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
-		for x.State == container.StateCreated {
+		for x.State == container.StateCreated || holds(x) {
 			if !follow || pause.For(ctx, startLook) != nil {
 				return nil //nolint:nilerr // whoever follows has had enough
 			}

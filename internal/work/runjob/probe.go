@@ -32,6 +32,7 @@ type question struct {
 	Listens string   `json:",omitempty"` // HOST:PORT
 	Here    bool     `json:",omitempty"` // that is in this host's network
 	Apart   bool     `json:",omitempty"` // what is asked is in a network of the engine's
+	Network string   `json:",omitempty"` // its name, if that is one of the host's owner
 	Period  time.Duration
 	Timeout time.Duration
 }
@@ -108,6 +109,8 @@ func (p *prober) forget(l work.Label) {
 
 // ask asks once.
 func (q question) ask(ctx context.Context, run func(ctx context.Context, command []string) error) (ready bool, why string) {
+	host, _, _ := strings.Cut(cmp.Or(q.Listens, q.Page), "/")
+	far := q.outOfReach(host)
 	switch {
 	case len(q.Command) > 0:
 		err := run(ctx, q.Command)
@@ -115,6 +118,8 @@ func (q question) ask(ctx context.Context, run func(ctx context.Context, command
 			why = err.Error()
 		}
 		return err == nil, why
+	case far != "" && q.Network != "": // another machine may have that address in a network of this host
+		return false, far
 	case q.Listens != "":
 		if listens(ctx, q.Listens) {
 			return true, ""
@@ -122,13 +127,12 @@ func (q question) ask(ctx context.Context, run func(ctx context.Context, command
 		if q.Here {
 			why = loopbackOnly(ctx, q.Listens)
 		}
-		return false, cmp.Or(why, q.outOfReach(q.Listens))
+		return false, cmp.Or(why, far)
 	}
 	if q.pageSays(ctx) {
 		return true, ""
 	}
-	host, _, _ := strings.Cut(q.Page, "/")
-	return false, q.outOfReach(host)
+	return false, far
 }
 
 // inVain says what a member has not answered.
@@ -150,6 +154,9 @@ func (q question) outOfReach(address string) string {
 	a, err := netip.ParseAddrPort(address)
 	if !q.Apart || err != nil || near(a.Addr()) {
 		return ""
+	}
+	if q.Network != "" {
+		return fmt.Sprintf("its host can't ask %s, as it is not in network %s itself: run the job with ready.command, or with network: host", address, q.Network)
 	}
 	return fmt.Sprintf("its host can't ask %s, as its SWOP is not in the network of its container engine: run that SWOP beside the engine and in no container, or the job with network: host or ready.command", address)
 }

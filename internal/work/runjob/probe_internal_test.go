@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,33 @@ func TestPages(t *testing.T) {
 		if ready, _ := q.ask(t.Context(), nil); ready {
 			t.Errorf("nobody answers, and it is ready")
 		}
+	}
+}
+
+// asked keeps where pages were asked for, and answers none.
+type asked []string
+
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	*a = append(*a, r.URL.Host)
+	return nil, errors.New("nobody is there")
+}
+
+// TestNobodyElseIsAsked: an address in a network that this host is not in may be another machine's in one that it is in.
+func TestNobodyElseIsAsked(t *testing.T) {
+	before := pages
+	defer func() { pages = before }()
+	var who asked
+	pages = &http.Client{Transport: &who}
+	for _, at := range []string{"203.0.113.9:8787", "127.0.0.1:8787"} {
+		if ready, _ := (question{Page: at + "/json", Apart: true, Network: "lab"}).ask(t.Context(), nil); ready {
+			t.Error(at, "answers")
+		}
+	}
+	if len(who) != 1 || who[0] != "127.0.0.1:8787" {
+		t.Errorf("asked %q", who)
+	}
+	if _, err := (question{Apart: true, Network: "lab"}).connect(t.Context(), netip.MustParseAddrPort("203.0.113.9:80")); err == nil || !strings.Contains(err.Error(), "not in network lab") {
+		t.Error(err)
 	}
 }
 

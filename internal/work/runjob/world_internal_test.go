@@ -109,12 +109,13 @@ func TestAWorldThatIsNotTheJobs(t *testing.T) {
 }
 
 func TestWhatNoHostGives(t *testing.T) {
-	j := jobWith("replicas: 3", "network: lab", "image: i:1")
+	j := jobWith("network: host", "command: train.py", "groups: [{name: node, replicas: 2, image: i:1}, {name: s}]")
+	j.World[2].Group = "s"
 	job, w, err := jobOf(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := memberOf(j, job, w, ground{addresses: three}); err == nil || !strings.Contains(err.Error(), "asks for the network lab") {
+	if _, err := memberOf(j, job, w, ground{addresses: three}); err == nil || !strings.Contains(err.Error(), "have an image and others none") {
 		t.Error(err)
 	}
 }

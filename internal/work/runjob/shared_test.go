@@ -1,0 +1,206 @@
+package runjob_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
+	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/runjob"
+)
+
+// meets are two ranks that find each other by name.
+var meets = python(
+	"import os, socket, time",
+	"rank = int(os.environ['SWARM_NODE_RANK'])",
+	"names = [socket.gethostbyname('node-%d' % i) for i in range(2)]",
+	"assert names == os.environ['SWARM_NODE_IPS'].split() and socket.gethostname() == 'node-%d' % rank",
+	"if rank == 0:",
+	"    c, at = socket.create_server((names[0], 7000)).accept()",
+	"    c.sendall(b'hello'); c.close()",
+	"    print('met', at[0] == names[1])",
+	"for _ in range(600 * rank):",
+	"    try: c = socket.create_connection(('node-0', 7000), 1); break",
+	"    except OSError: time.sleep(0.1)",
+	"if rank == 1: print('heard', c.makefile().read())",
+)
+
+// owned makes a network as a host's owner does.
+func (l lab) owned(subnet string) (name string) {
+	l.t.Helper()
+	name = l.scope + "-lab"
+	made, err := l.e.NetworkCreate(l.t.Context(), name, network.CreateOptions{IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		if err := l.e.NetworkRemove(context.WithoutCancel(l.t.Context()), made.ID); err != nil {
+			l.t.Error(err)
+		}
+	})
+	return name
+}
+
+// told prepares members, and tells each where the others are.
+func (l lab) told(c *runjob.Containers, jobs []work.Job) (addresses []string) {
+	l.t.Helper()
+	for _, j := range jobs {
+		if err := c.Prepare(l.t.Context(), j); err != nil {
+			l.t.Fatal(err)
+		}
+		a, err := runjob.AddressOf(l.t.Context(), c, j.Label)
+		if _, bad := netip.ParseAddr(a); err != nil || bad != nil {
+			l.t.Fatalf("address %q, %v", a, err)
+		}
+		j.World[j.Member].Own = a // of all
+		addresses = append(addresses, a)
+	}
+	return addresses
+}
+
+// holders are the containers that hold addresses.
+func (l lab) holders() []container.Summary {
+	l.t.Helper()
+	all, err := l.e.ContainerList(l.t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", engine.LabelScope+"="+l.scope), filters.Arg("label", engine.LabelHolds+"=address"),
+	)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return all
+}
+
+// TestMembersInANetworkThatHostsShare holds that their addresses there are known before any of them starts, also to a SWOP that was restarted, that they
+// have these when they start, and find each other by names.
+func TestMembersInANetworkThatHostsShare(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	name := l.owned("10.213.77.0/28")
+	jobs := l.jobs(2, meets, "image: "+enginetest.TestImage, "command: train.py", "replicas: 2", "network: "+name, "grace: 1s")
+	c := l.containers()
+	if err := c.Prepare(t.Context(), jobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(t.Context(), jobs[0]); err == nil || !strings.Contains(err.Error(), "has not told which address its member has") {
+		t.Errorf("started without the addresses of others: %v", err)
+	}
+	before := l.told(c, jobs)
+	if again := l.told(l.containers(), jobs); again[0] != before[0] || again[1] != before[1] || again[0] == again[1] {
+		t.Errorf("addresses %q, of a SWOP that was restarted %q", before, again)
+	}
+	for _, f := range l.found(c, 2) {
+		if f.State != task.Prepared {
+			t.Errorf("prepared: %+v", f)
+		}
+	}
+	for _, x := range l.holders() {
+		info, err := l.e.ContainerInspect(t.Context(), x.ID)
+		if err != nil || info.Config.Healthcheck == nil || !slices.Equal(info.Config.Healthcheck.Test, []string{"NONE"}) {
+			t.Errorf("what holds an address runs something of its image: %+v, %v", info.Config, err)
+		}
+	}
+	changed := jobs[0]
+	changed.World = []task.Site{jobs[0].World[1], jobs[0].World[0]}
+	if _, err := c.Start(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "before it was restarted") {
+		t.Errorf("started at another's address: %v", err)
+	}
+	changed.World = slices.Clone(jobs[0].World)
+	changed.World[1].Own = "10.213.78.1"
+	if _, err := c.Start(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "tells the address 10.213.78.1 of its member, and network "+name+" has 10.213.77.0/28") {
+		t.Errorf("started with a member in another network: %v", err)
+	}
+	for _, j := range jobs {
+		if _, err := c.Start(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := l.holders(); len(left) > 0 {
+		t.Errorf("still held: %+v", left)
+	}
+	for i, f := range l.until(c, 2, task.Exited) {
+		if got, want := l.lines(c, jobs[i]), []string{"met True", "heard hello"}[i]; f.Code != 0 || got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+	l.clean(c, jobs)
+}
+
+// TestAnAddressThatIsTaken: a member waits, and is started when it is free; its status says in which network it is.
+func TestAnAddressThatIsTaken(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	name := l.owned("10.213.77.16/28")
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "network: "+name, "grace: 1s")
+	c := l.containers()
+	address := l.told(c, jobs)[0]
+	for _, x := range l.holders() {
+		if err := l.e.ContainerRemove(t.Context(), x.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place, err := engine.Endpoint(name, address, "ip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.e.ContainerCreate(t.Context(), &container.Config{Image: enginetest.TestImage, Cmd: []string{"sleep", "1000"}, Labels: map[string]string{engine.LabelScope: l.scope}},
+		&container.HostConfig{NetworkMode: container.NetworkMode(name)}, place, nil, "")
+	if err == nil {
+		err = l.e.ContainerStart(t.Context(), other.ID, container.StartOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err = c.Start(t.Context(), jobs[0])
+		if passing, is := errors.AsType[*work.Passing](err); !is || !strings.Contains(passing.Words, "taken the address") {
+			t.Errorf("at another's address: %v", err)
+		}
+	}
+	if err := l.e.ContainerRemove(t.Context(), other.ID, container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(t.Context(), jobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if f := l.until(c, 1, task.Ready)[0]; f.Text != "container, open: network "+name {
+		t.Errorf("%+v", f)
+	}
+	l.clean(c, jobs)
+}
+
+// TestNetworksThatAreNone of the hosts' owners, or that give no addresses, are refused with what can be done.
+func TestNetworksThatAreNone(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	c := l.containers()
+	private := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
+	if err := c.Prepare(t.Context(), private[0]); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := l.e.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))})
+	if err != nil || len(theirs) != 1 {
+		t.Fatal(theirs, err)
+	}
+	for name, want := range map[string]string{l.scope + "-nothing": "docker network create --driver overlay", theirs[0].Name: "is one that swarmd has made", theirs[0].ID[:12]: "whose ID begins so"} {
+		jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "network: "+name, "grace: 1s")
+		jobs[0].Assignment.ID, jobs[0].Label.Assignment = "8", "8"
+		err := c.Prepare(t.Context(), jobs[0])
+		if said := work.Explained(err); err == nil || !strings.Contains(said, want) {
+			t.Errorf("%s: %v, want %q", name, said, want)
+		}
+		if err := c.Clean(t.Context(), jobs[0].Label); err != nil {
+			t.Error(err)
+		}
+	}
+	l.clean(c, private)
+}
