@@ -176,6 +176,7 @@ type executor struct{ found []work.Found }
 func (*executor) Prepare(context.Context, work.Job) error              { return nil }
 func (*executor) Start(context.Context, work.Job) (work.Status, error) { return work.Status{}, nil }
 func (e *executor) Find(context.Context) ([]work.Found, error)         { return slices.Clone(e.found), nil }
+
 func (e *executor) Clean(_ context.Context, l work.Label) error {
 	e.found = slices.DeleteFunc(e.found, func(f work.Found) bool { return f.Label == l })
 	return nil
