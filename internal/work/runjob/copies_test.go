@@ -24,9 +24,9 @@ func copiesInto(dir string, left *artifacts.Store) *upload.Copier {
 	return &upload.Copier{
 		Dir: filepath.Join(left.Dir, "orders"), Left: left, Log: slog.New(slog.DiscardHandler),
 		Target: func(name string) string { return map[string]string{"bucket": "lab:m"}[name] },
-		Run: func(_ context.Context, from, to string) error {
-			at := filepath.Join(dir, to)
-			return errors.Join(os.RemoveAll(at), os.CopyFS(at, os.DirFS(from)))
+		Run: func(_ context.Context, x upload.Copy) error {
+			at := filepath.Join(dir, x.To)
+			return errors.Join(os.RemoveAll(at), os.CopyFS(at, os.DirFS(x.From)))
 		},
 	}
 }

@@ -129,9 +129,9 @@ func (c *Copier) once(ctx context.Context, l work.Label, o Order, try bool) erro
 		err = nil
 	case err != nil:
 	case run == nil:
-		err = rclone(ctx, dir, placeAt(target, o.Under))
+		err = rclone(ctx, Copy{From: dir, To: placeAt(target, o.Under), All: !try})
 	default:
-		err = run(ctx, dir, placeAt(target, o.Under))
+		err = run(ctx, Copy{From: dir, To: placeAt(target, o.Under), All: !try})
 	}
 	return errors.Join(err, c.Left.Drop(l))
 }

@@ -23,15 +23,23 @@ const (
 
 // options are the same for each copy. What differs from host to host is in rclone's own configuration, and in the variables of the SWOP. A file that is
 // written to meanwhile, such as a log, is copied as long as it was at the beginning.
-var options = []string{"copy", "--ask-password=false", "--stats=0", "--local-no-check-updated", "--"}
+var options = []string{"--ask-password=false", "--stats=0", "--local-no-check-updated"}
+
+// again has files copied that seem to be at the target already. Where that keeps no times of files, rclone tells a file from the one there by the size
+// alone, and weights that are written anew have the size that they had. --checksum is of no use: few of these targets have checksums.
+const again = "--ignore-times"
 
 // rclone copies a folder to a target. It is ended, with all that it has started, when ctx does, and when this process does, however.
-func rclone(ctx context.Context, dir, to string) error {
+func rclone(ctx context.Context, x Copy) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return &failure{words: "its host has no " + program + " in the PATH of its SWOP: install it there, such as by apt-get install " + program, said: err.Error()}
 	}
-	cmd := exec.Command(path, append(options[:len(options):len(options)], dir, to)...) //nolint:noctx // it is ended below
+	args := append([]string{"copy"}, options...)
+	if x.All {
+		args = append(args, again)
+	}
+	cmd := exec.Command(path, append(args, "--", x.From, x.To)...) //nolint:noctx // it is ended below
 	said, code := "", 0
 	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { said = lastWords(r) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {

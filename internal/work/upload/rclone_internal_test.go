@@ -26,20 +26,22 @@ func fake(t *testing.T, script string) (dir string) {
 // TestHowRcloneIsCalled: never by a shell, and what it says last is why it failed.
 func TestHowRcloneIsCalled(t *testing.T) {
 	dir := fake(t, `printf '%s\n' "$@" > args`)
-	if err := rclone(t.Context(), "/a folder", "lab:$(touch x)/y"); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "args"))
-	if want := "copy\n--ask-password=false\n--stats=0\n--local-no-check-updated\n--\n/a folder\nlab:$(touch x)/y\n"; string(raw) != want || err != nil {
-		t.Errorf("%s, %v", raw, err)
+	for all, option := range map[bool]string{false: "", true: "--ignore-times\n"} {
+		if err := rclone(t.Context(), Copy{From: "/a folder", To: "lab:$(touch x)/y", All: all}); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "args"))
+		if want := "copy\n--ask-password=false\n--stats=0\n--local-no-check-updated\n" + option + "--\n/a folder\nlab:$(touch x)/y\n"; string(raw) != want || err != nil {
+			t.Errorf("%s, %v", raw, err)
+		}
 	}
 	fake(t, "echo first\necho '2026/01/02 03:04:05 ERROR : f: Failed to copy: no space left'\necho '2026/01/02 03:04:05 Failed to copy: quota exceeded' >&2\necho\nexit 7")
 	var f *failure
-	if err := rclone(t.Context(), "a", "b"); !errors.As(err, &f) || *f != (failure{"rclone ended with code 7: see its SWOP's log, and try rclone there", "Failed to copy: quota exceeded"}) {
+	if err := rclone(t.Context(), Copy{From: "a", To: "b"}); !errors.As(err, &f) || *f != (failure{"rclone ended with code 7: see its SWOP's log, and try rclone there", "Failed to copy: quota exceeded"}) {
 		t.Errorf("%+v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if err := rclone(t.Context(), "a", "b"); !errors.As(err, &f) || !strings.Contains(f.words, "its host has no rclone in the PATH of its SWOP: install it there, such as by apt-get install rclone") {
+	if err := rclone(t.Context(), Copy{From: "a", To: "b"}); !errors.As(err, &f) || !strings.Contains(f.words, "its host has no rclone in the PATH of its SWOP: install it there, such as by apt-get install rclone") {
 		t.Errorf("%+v", err)
 	}
 	if got := lastWords(strings.NewReader(strings.Repeat("x\n", 100_000) + "the end")); got != "the end" {
@@ -60,7 +62,7 @@ func TestRcloneEndsWithWhatItHasStarted(t *testing.T) {
 			}
 		}
 	}()
-	if err := rclone(ctx, "a", "b"); !errors.Is(err, errLate) {
+	if err := rclone(ctx, Copy{From: "a", To: "b"}); !errors.Is(err, errLate) {
 		t.Error(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "started"))
@@ -98,7 +100,7 @@ func TestRealRclone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("RCLONE_CONFIG", config)
-	copied := func(target string) error { return rclone(t.Context(), from, placeAt(target, "x-7/0/node/0")) }
+	copied := func(target string) error { return rclone(t.Context(), Copy{From: from, To: placeAt(target, "x-7/0/node/0")}) }
 	if err := copied("lab:"); err != nil {
 		t.Fatal("nothing:", err)
 	}

@@ -35,11 +35,17 @@ type Copier struct {
 	// Target is what rclone calls the target of a name, by the host's owner; empty: there is none.
 	Target func(name string) string
 	Log    *slog.Logger
-	// Run copies a folder to a target; nil: rclone does.
-	Run func(ctx context.Context, dir, to string) error
+	// Run makes a copy; nil: rclone does.
+	Run func(ctx context.Context, x Copy) error
 
 	mu  sync.Mutex
 	all map[work.Label]*member
+}
+
+// Copy is one copy of a folder.
+type Copy struct {
+	From, To string
+	All      bool // also what seems to be there already
 }
 
 // Left has what members leave.
