@@ -23,7 +23,7 @@ func runJobCommands() []*Command {
 			Pattern: "run job FILE", Group: group, Shell: true,
 			Summary: "Have hosts run a job",
 			Details: "Makes the job's task, finalises it, and assigns it: to the hosts that the job names, else to all that take tasks now. The task has the job with all that its framework adds, its source, and what was changed at the start; it is called JOB.DIGEST, and a job that is started again unchanged has the same. What is signed is shown first: the hosts read the job by themselves, and carry out none that comes to another request than was signed.\n\n" +
-				"With -f it is followed until its end, when nothing of it is left on hosts; what its members print is shown too. Interrupting that does not end the job. The exit code is 0 if it succeeded, 1 if it failed or was cancelled, and 8 if its time was over, or it found no room, before it was done.\n\n" +
+				"With -f it is followed until its end, when nothing of it is left on hosts; what its members print is shown too. Interrupting that does not end the job. The exit code is 0 if it succeeded, 1 if it failed or was cancelled, or if not all that it has left was copied to its target, and 8 if its time was over, or it found no room, before it was done.\n\n" +
 				"Each changed source makes a task. Your own older tasks of the job are deleted, of which no assignment is known any more.",
 			Example: "run job job.yaml --replicas 4 -e EPOCHS=5 -f",
 			Flags: append(overrideFlags(),
@@ -153,6 +153,14 @@ func followJob(ctx context.Context, s *Session, api client.Tasks, job string, a 
 
 // endOfJob says how a job has ended, or is the error of one that did not succeed.
 func endOfJob(s *Session, job string, a *swarmv1.Assignment) error {
+	if lost := jobs.Losses(a); a.GetVerdict() == "succeeded" && len(lost) > 0 {
+		more := ""
+		if len(lost) > 1 {
+			more = fmt.Sprintf(", and so of %s", many(len(lost)-1, "other member"))
+		}
+		hint := fmt.Sprintf("swarmctl get job status %s shows of which members, swarmctl get artifacts %s fetches what their hosts keep", job, job)
+		return exit.New(exit.Failed, hint, "job %s succeeded, and not all that it has left is where it was to be copied: %s%s", job, text.Line(lost[0]), more)
+	}
 	if a.GetVerdict() == "succeeded" {
 		if !s.JSON {
 			s.say(fmt.Sprintf("job %s %s", job, jobs.StateWords(a)))

@@ -398,6 +398,13 @@ func TestRunJobFollows(t *testing.T) {
 			want:   []string{"placed: h-1 has node/0; h-2 has node/1", "preparing", "h-2 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci"},
 			out:    h1, err: "job grid cancelled", code: exit.Failed,
 		},
+		{
+			stages: []func(*swarmv1.Assignment){onHosts(1, "h-1", "h-1"), becomes(0, "ready", 0, ""), becomes(0, "stopped", -1, "no copy"), becomes(1, "stopped", -1, "none"), endsWith("succeeded", "it was there for 4h")},
+			want: []string{
+				"placed: h-1 has node/0 node/1", "preparing", "1 of 2 members are ready", "running", "node/0 h-1 was ended: no copy", "node/1 h-1 was ended: none",
+			},
+			out: h1, err: "job grid succeeded, and not all that it has left is where it was to be copied: node/0 h-1: no copy, and so of 1 other member", code: exit.Failed,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			api := &followedAPI{}

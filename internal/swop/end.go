@@ -38,7 +38,8 @@ func End(ctx context.Context, types map[string]work.Type, swarm, node string) er
 			for _, f := range found {
 				if f.Swarm == swarm && f.Node == node {
 					ends.Go(func() error {
-						note(t.Executor.Clean(ctx, f.Label))
+						_, err := work.PartingOf(t.Executor.Clean(ctx, f.Label)) // nobody is told any more, and the log has it
+						note(err)
 						return nil // the others are ended too
 					})
 				}

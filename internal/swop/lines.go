@@ -80,7 +80,7 @@ func (s spoken) Prepare(ctx context.Context, j work.Job) error {
 // Clean implements work.Executor.
 func (s spoken) Clean(ctx context.Context, l work.Label) error {
 	err := s.Executor.Clean(ctx, l)
-	if err == nil {
+	if _, left := work.PartingOf(err); left == nil {
 		s.lines.over(l)
 	}
 	return err

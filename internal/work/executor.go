@@ -76,7 +76,7 @@ type Executor interface {
 	Start(ctx context.Context, j Job) (Status, error)
 	// Find returns the members of which something is on the host, of this swarm and node. What is not whole is Prepared.
 	Find(ctx context.Context) ([]Found, error)
-	// Clean ends and removes all that there is of a member. It returns nil only when nothing is left, also if nothing was there.
+	// Clean ends and removes all that there is of a member. It returns nil only when nothing is left, also if nothing was there, or then a [Parting].
 	Clean(ctx context.Context, l Label) error
 }
 
@@ -142,6 +142,24 @@ func OfEngine(err error) error {
 		return EngineFails(err)
 	}
 	return err
+}
+
+// Parting is what Clean says of a member of which nothing is left, where there is something to say that was not known before.
+type Parting struct {
+	Code int32  // not 0: something is lost
+	Text string // one line, for the swarm
+	Said string // as in Status
+}
+
+// Error implements error.
+func (p *Parting) Error() string { return p.Text }
+
+// PartingOf takes apart what Clean returns: an error is that something is left.
+func PartingOf(err error) (*Parting, error) {
+	if p, is := errors.AsType[*Parting](err); is {
+		return p, nil
+	}
+	return nil, err
 }
 
 // Swarm is what the swarm has shown of this host last.

@@ -430,7 +430,7 @@ func (h *Host) end(ctx context.Context, m *member, now time.Time) {
 	}
 	kind := m.kind
 	h.work(ctx, m, cmp.Or(h.cfg.Types[kind].CleanLimit, cleanLimit), func(ctx context.Context) func(time.Time) {
-		err := h.clean(ctx, m.label, kind)
+		parting, err := h.clean(ctx, m.label, kind)
 		return func(now time.Time) {
 			if err != nil {
 				m.putOff(h.cfg.Log, now, err)
@@ -438,7 +438,8 @@ func (h *Host) end(ctx context.Context, m *member, now time.Time) {
 			}
 			m.due.failed = 0
 			if m.gone = true; !m.over() {
-				m.state, m.code, m.text = task.Stopped, 0, ""
+				words := told(h.cfg.Guard, m, Status{Text: parting.Text, Said: parting.Said})
+				m.state, m.code, m.text = task.Stopped, parting.Code, clipped(words.Text)
 			}
 		}
 	})
@@ -479,12 +480,16 @@ func (h *Host) tellEnd(ctx context.Context, m *member) {
 }
 
 // clean has the executor of a type clean up, or all if the type is not known.
-func (h *Host) clean(ctx context.Context, l Label, kind string) error {
+func (h *Host) clean(ctx context.Context, l Label, kind string) (parting Parting, err error) {
 	var errs []error
 	for name, t := range h.cfg.Types {
-		if t.Executor != nil && (kind == "" || kind == name) {
-			errs = append(errs, t.Executor.Clean(ctx, l))
+		if t.Executor == nil || kind != "" && kind != name {
+			continue
+		}
+		p, err := PartingOf(t.Executor.Clean(ctx, l))
+		if errs = append(errs, err); p != nil {
+			parting = *p
 		}
 	}
-	return errors.Join(errs...)
+	return parting, errors.Join(errs...)
 }

@@ -38,3 +38,32 @@ func TestAHostAsksForTheEndOfAJob(t *testing.T) {
 		l.wantSaid("ready")
 	})
 }
+
+// TestWhatIsSaidOfAnEnd: a member that its swarm has ended is told with what its executor says of its end, as far as its host's owner lets that go; one
+// that has ended before stays as it was told.
+func TestWhatIsSaidOfAnEnd(t *testing.T) {
+	for _, tt := range []struct {
+		silent, exits bool
+		want          string
+	}{
+		{false, false, "stopped -1 wrong key | not copied cleaned"},
+		{true, false, "stopped -1 not copied cleaned"},
+		{false, true, "exited 3  cleaned"},
+	} {
+		inLab(t, func(l *lab) {
+			l.guard.silent = tt.silent
+			l.world.fail("clean", &work.Parting{Code: -1, Text: "not copied", Said: "wrong key"})
+			l.shows(1, task.HostedMember{State: task.Prepared, Start: true})
+			l.beat(5 * time.Second)
+			if tt.exits {
+				l.world.set(label(1), work.Status{State: task.Exited, Code: 3})
+				l.beat(5 * time.Second)
+			}
+			l.shows(1, task.HostedMember{State: task.Started, Stop: true}, func(h *task.Hosted) { h.Phase = task.Ending })
+			l.beat(5 * time.Second)
+			if n := len(l.said); n == 0 || l.said[n-1] != tt.want {
+				t.Errorf("reported %q, want %q", l.said, tt.want)
+			}
+		})
+	}
+}

@@ -102,6 +102,10 @@ func fate(m *swarmv1.AssignmentMember) string {
 		return fmt.Sprintf("exited with code %d%s", m.GetCode(), said)
 	case "refused", "lost":
 		return m.GetState() + said
+	case "stopped":
+		if said != "" {
+			return "was ended" + said
+		}
 	case "asked":
 		if said != "" {
 			return "waits" + said

@@ -203,6 +203,14 @@ const startLook = time.Second
 
 // Clean implements work.Executor: the engine asks the member's program to end, kills it after the job's grace, and removes all that it has.
 func (c *Containers) Clean(ctx context.Context, l work.Label) error {
+	if err := removed(ctx, c, l); err != nil {
+		return err
+	}
+	return c.Goods.Copies.Over(l)
+}
+
+// removed ends and removes all that a member has, but for what is known of its copies.
+func removed(ctx context.Context, c *Containers, l work.Label) error {
 	e, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -216,7 +224,7 @@ func (c *Containers) Clean(ctx context.Context, l work.Label) error {
 		return err
 	}
 	keepLeft(c.Goods.Left, l, c.Log)
-	if err := errors.Join(c.remove(ctx, e, l, true), c.Goods.Copies.Forget(l)); err != nil {
+	if err := c.remove(ctx, e, l, true); err != nil {
 		return err
 	}
 	others, err := c.list(ctx, e) // now: they are cleaned at the same time as this one, and whoever is last sees none

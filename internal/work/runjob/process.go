@@ -239,7 +239,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	dir := p.memberDir(l)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		keepLeft(p.Goods.Left, l, p.Log) // its folder is made first
-		return p.Goods.Copies.Forget(l)
+		return p.Goods.Copies.Over(l)
 	}
 	grace := jobfile.DefaultGrace
 	if o, err := orderIn(dir); err == nil {
@@ -268,7 +268,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	if err := removeAll(dir); err != nil {
 		return err
 	}
-	return p.Goods.Copies.Forget(l)
+	return p.Goods.Copies.Over(l)
 }
 
 // Print implements work.Printer. What is followed may not have started yet, as where groups start in order.

@@ -100,7 +100,9 @@ func TestRealRclone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("RCLONE_CONFIG", config)
-	copied := func(target string) error { return rclone(t.Context(), Copy{From: from, To: placeAt(target, "x-7/0/node/0")}) }
+	copied := func(target string) error {
+		return rclone(t.Context(), Copy{From: from, To: placeAt(target, "x-7/0/node/0")})
+	}
 	if err := copied("lab:"); err != nil {
 		t.Fatal("nothing:", err)
 	}

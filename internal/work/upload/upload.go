@@ -93,6 +93,24 @@ func (c *Copier) Forget(l work.Label) error {
 	return removed(c.file(l))
 }
 
+// Over forgets a member of which nothing else is left. An error that is a [work.Parting] says that its last copy was given up; whoever knows of the
+// member as ended already was told so.
+func (c *Copier) Over(l work.Label) error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	var p *work.Parting
+	if m := c.member(l); m != nil && m.Failed != "" {
+		p = &work.Parting{Code: failed, Text: m.words(false), Said: m.Said}
+	}
+	c.mu.Unlock()
+	if err := c.Forget(l); err != nil || p == nil {
+		return err
+	}
+	return p
+}
+
 // Status is what has become of a member whose program has come to s: it runs on until the last copy is made.
 func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	if c == nil {
@@ -123,8 +141,8 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	return work.Status{State: task.Ready, Text: "its program has ended with code 0, and what it has left is copied to target " + m.Target}
 }
 
-// Finish makes the last copy of what a member has left, whose program has ended, unless it is made. It blocks until then: an error is that ctx ended
-// before, and the copy goes on.
+// Finish makes the last copy of what a member has left, whose program has ended, unless it is made or was given up, which Over says. It blocks until
+// then: an error is that ctx ended before, and the copy goes on.
 func (c *Copier) Finish(ctx context.Context, l work.Label) error {
 	if c == nil {
 		return nil

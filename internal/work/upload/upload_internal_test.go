@@ -218,6 +218,33 @@ func TestTheLastCopyHasItsTime(t *testing.T) {
 	})
 }
 
+// TestALastCopyThatFails is told when nothing is left of the member, also by another process.
+func TestALastCopyThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{}
+		c := begun(t, r)
+		is(t, c, runs, "started 0 not ready |")
+		r.fails = func(int) error { return &failure{words: "rclone ended with code 1", said: "bucket is full"} }
+		if err := c.Finish(t.Context(), label); err != nil {
+			t.Error(err)
+		}
+		again := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: c.Run, Target: c.Target}
+		p, err := work.PartingOf(again.Over(label))
+		if want := (work.Parting{Code: -1, Text: "what it has left could not be copied to target bucket: rclone ended with code 1", Said: "bucket is full"}); err != nil || p == nil || *p != want {
+			t.Errorf("%+v, %v", p, err)
+		}
+		if err := again.Over(label); err != nil {
+			t.Error("once more:", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := begun(t, &remote{})
+		if err := errors.Join(c.Finish(t.Context(), label), c.Over(label)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestAnotherProcessGoesOn with what a killed one has begun.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
