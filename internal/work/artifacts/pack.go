@@ -147,12 +147,19 @@ func packFolder(ctx context.Context, w *tar.Writer, dir, under string) (left int
 	return left, err
 }
 
-func packFile(w *tar.Writer, root *os.Root, name, as string) error {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrPermission) { // its program has closed it
-		_ = root.Chmod(name, 0o600)
-		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// openIn opens what is in a tree to be read, without following a link. What its program has closed is given a mode.
+func openIn(root *os.Root, name string, flag int, mode fs.FileMode) (*os.File, error) {
+	flag |= os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := root.OpenFile(name, flag, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		_ = root.Chmod(name, mode)
+		f, err = root.OpenFile(name, flag, 0)
 	}
+	return f, err
+}
+
+func packFile(w *tar.Writer, root *os.Root, name, as string) error {
+	f, err := openIn(root, name, 0, 0o600)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (c *Copier) once(ctx context.Context, l work.Label, o Order, try bool) erro
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
-	dir, files, err := c.Left.Snapshot(ctx, l)
+	dir, files, _, err := c.Left.Snapshot(ctx, l)
 	switch run := c.Run; {
 	case !try && files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)): // as of a member that was not started
 		err = nil
@@ -140,6 +140,9 @@ func (c *Copier) once(ctx context.Context, l work.Label, o Order, try bool) erro
 func asFailure(err error) *failure {
 	if f, is := errors.AsType[*failure](err); is {
 		return f
+	}
+	if lasting, is := errors.AsType[*work.Lasting](err); is {
+		return &failure{words: lasting.Words}
 	}
 	return &failure{words: "its host can't read what it has left: see its SWOP's log", said: work.LastLines([]string{err.Error()})}
 }

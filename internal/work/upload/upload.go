@@ -50,8 +50,8 @@ type Copy struct {
 
 // Left has what members leave.
 type Left interface {
-	// Snapshot makes a folder with the files that a member has left, and counts them.
-	Snapshot(ctx context.Context, l work.Label) (dir string, files int, err error)
+	// Snapshot makes a folder with the files that a member has left, and counts them, and what is left out.
+	Snapshot(ctx context.Context, l work.Label) (dir string, files, left int, err error)
 	// Drop removes that folder.
 	Drop(l work.Label) error
 }

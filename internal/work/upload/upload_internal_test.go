@@ -18,14 +18,14 @@ import (
 
 var label = work.Label{Swarm: "s", Node: "h", Assignment: "7", Epoch: 1}
 
-// shelf is what members leave: so many files.
+// shelf is what members leave: so many files, and so much that is no file.
 type shelf struct {
-	files int
-	err   error
+	files, left int
+	err         error
 }
 
-func (s shelf) Snapshot(context.Context, work.Label) (string, int, error) {
-	return "/snapshot", s.files, s.err
+func (s shelf) Snapshot(context.Context, work.Label) (string, int, int, error) {
+	return "/snapshot", s.files, s.left, s.err
 }
 
 func (shelf) Drop(work.Label) error { return nil }
@@ -187,6 +187,13 @@ func TestCopiesThatFail(t *testing.T) {
 		is(t, c, runs, "started 0 not ready |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target gone: the policy of its host has no target of that name any more: add it to targets there |")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := begun(t, &remote{})
+		c.Left = shelf{err: &work.Lasting{Words: "it has left too many files", Err: errors.New("too many")}}
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(time.Minute)
+		is(t, c, runs, "exited -1 what it has left could not be copied to target bucket: it has left too many files |")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
