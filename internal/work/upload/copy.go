@@ -42,7 +42,7 @@ func (c *Copier) copyAll(ctx context.Context, l work.Label, m *member) {
 	}()
 	err := c.whileRunning(own, l, m)
 	if err == nil {
-		err = c.lastly(own, l, m.Order)
+		err = c.lastly(own, l, m)
 	}
 	if ctx.Err() != nil {
 		return // it was forgotten
@@ -70,7 +70,7 @@ func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) erro
 		default:
 		}
 		began, wait := time.Now(), m.Every
-		err := c.once(ctx, l, m.Order, true)
+		err := c.once(ctx, l, m, true)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -97,12 +97,12 @@ func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) erro
 }
 
 // lastly makes the last copy.
-func (c *Copier) lastly(ctx context.Context, l work.Label, o Order) (err error) {
+func (c *Copier) lastly(ctx context.Context, l work.Label, m *member) (err error) {
 	for try := range tries {
 		if try > 0 && pause.For(ctx, pauseFor) != nil {
 			break
 		}
-		if err = c.once(ctx, l, o, false); err == nil {
+		if err = c.once(ctx, l, m, false); err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -116,14 +116,16 @@ func (c *Copier) lastly(ctx context.Context, l work.Label, o Order) (err error) 
 }
 
 // once makes one copy. Where nothing was left the target is only tried.
-func (c *Copier) once(ctx context.Context, l work.Label, o Order, try bool) error {
+func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) error {
+	o := m.Order
 	target := c.Target(o.Target)
 	if target == "" {
 		return &failure{words: "the policy of its host has no target of that name any more: add it to targets there"}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
-	dir, files, _, err := c.Left.Snapshot(ctx, l)
+	dir, files, left, err := c.Left.Snapshot(ctx, l)
+	c.leaves(l, m, left)
 	switch run := c.Run; {
 	case !try && files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)): // as of a member that was not started
 		err = nil
@@ -134,6 +136,17 @@ func (c *Copier) once(ctx context.Context, l work.Label, o Order, try bool) erro
 		err = run(ctx, Copy{From: dir, To: placeAt(target, o.Under), All: !try})
 	}
 	return errors.Join(err, c.Left.Drop(l))
+}
+
+// leaves notes how much is left out of a copy, which the log says once.
+func (c *Copier) leaves(l work.Label, m *member, left int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.Left == 0 && left > 0 {
+		c.Log.Warn("some of what a member has left is not copied: links, files that are none or can't be read, and names that are too long or no text",
+			"entries", left, "target", m.Target, "assignment", l.Assignment, "member", l.Member)
+	}
+	m.Left = left
 }
 
 // asFailure is an error in words for the swarm, and in those that are for this host's owner, and for whom logs go to.

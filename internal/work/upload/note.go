@@ -31,6 +31,7 @@ type note struct {
 	Order
 
 	Done   bool   `json:",omitempty"` // the last copy was made
+	Left   int    `json:",omitempty"` // links and the like, which were left out of the last one that was begun
 	Failed string `json:",omitempty"` // why it was given up, in words that tell nothing of the host
 	Said   string `json:",omitempty"` // what rclone said last, which may
 }

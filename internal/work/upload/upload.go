@@ -93,16 +93,20 @@ func (c *Copier) Forget(l work.Label) error {
 	return removed(c.file(l))
 }
 
-// Over forgets a member of which nothing else is left. An error that is a [work.Parting] says that its last copy was given up; whoever knows of the
-// member as ended already was told so.
+// Over forgets a member of which nothing else is left. An error that is a [work.Parting] says that its last copy was given up, or not of all; whoever
+// knows of the member as ended already was told so.
 func (c *Copier) Over(l work.Label) error {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
 	var p *work.Parting
-	if m := c.member(l); m != nil && m.Failed != "" {
+	switch m := c.member(l); {
+	case m == nil:
+	case m.Failed != "":
 		p = &work.Parting{Code: failed, Text: m.words(false), Said: m.Said}
+	case m.Left > 0:
+		p = &work.Parting{Text: m.leftOut()}
 	}
 	c.mu.Unlock()
 	if err := c.Forget(l); err != nil || p == nil {
@@ -136,6 +140,9 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	case s.State != task.Exited:
 		return s
 	case m.Done && (!m.Serves || time.Since(m.at) >= limit):
+		if s.Text == "" {
+			s.Text = m.leftOut()
+		}
 		return s
 	}
 	return work.Status{State: task.Ready, Text: "its program has ended with code 0, and what it has left is copied to target " + m.Target}
@@ -200,6 +207,14 @@ func (m *member) words(ended bool) string {
 		s = "its program has ended with code 0, and " + s
 	}
 	return s
+}
+
+// leftOut says what the last copy was made without; empty: nothing.
+func (m *member) leftOut() string {
+	if m.Left == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d entries of what it has left were not copied to target %s: links, files that are none or can't be read, or names that are too long or no text", m.Left, m.Target)
 }
 
 // goOn has a member's artifacts copied, unless they are.

@@ -252,6 +252,24 @@ func TestALastCopyThatFails(t *testing.T) {
 	})
 }
 
+// TestWhatIsLeftOut of a copy is said where the member has ended well, or was ended, and once in the log.
+func TestWhatIsLeftOut(t *testing.T) {
+	const says = "3 entries of what it has left were not copied to target bucket: links, files that are none or can't be read, or names that are too long or no text"
+	synctest.Test(t, func(t *testing.T) {
+		c, lines := begun(t, &remote{}), &strings.Builder{}
+		c.Left, c.Log = shelf{files: 1, left: 3}, slog.New(slog.NewTextHandler(lines, nil))
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(10 * time.Minute)
+		is(t, c, well, "exited 0 "+says+" |")
+		if n := strings.Count(lines.String(), "entries=3"); n != 1 {
+			t.Errorf("%d times in the log: %s", n, lines)
+		}
+		if p, err := work.PartingOf(c.Over(label)); err != nil || p == nil || *p != (work.Parting{Text: says}) {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
 // TestAnotherProcessGoesOn with what a killed one has begun.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
