@@ -126,16 +126,30 @@ func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) er
 	defer cancel()
 	dir, files, left, err := c.Left.Snapshot(ctx, l)
 	c.leaves(l, m, left)
+	x := Copy{From: dir, To: placeAt(target, o.Under), All: !try, First: try && !m.Well}
 	switch run := c.Run; {
 	case !try && files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)): // as of a member that was not started
 		err = nil
 	case err != nil:
 	case run == nil:
-		err = rclone(ctx, Copy{From: dir, To: placeAt(target, o.Under), All: !try})
+		err = rclone(ctx, x)
 	default:
-		err = run(ctx, Copy{From: dir, To: placeAt(target, o.Under), All: !try})
+		err = run(ctx, x)
 	}
-	return errors.Join(err, c.Left.Drop(l))
+	if err = errors.Join(err, c.Left.Drop(l)); err == nil && !m.Well {
+		c.began(l, m)
+	}
+	return err
+}
+
+// began notes that a copy was made, also for a process that goes on.
+func (c *Copier) began(l work.Label, m *member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.Well = true // which none but this goroutine looks at
+	if err := m.write(c.file(l)); err != nil {
+		c.Log.Warn("can't note that artifacts of a member were copied", "assignment", l.Assignment, "member", l.Member, "err", err)
+	}
 }
 
 // leaves notes how much is left out of a copy, which the log says once.

@@ -30,6 +30,7 @@ type Order struct {
 type note struct {
 	Order
 
+	Well   bool   `json:",omitempty"` // a copy was made
 	Done   bool   `json:",omitempty"` // the last copy was made
 	Left   int    `json:",omitempty"` // links and the like, which were left out of the last one that was begun
 	Failed string `json:",omitempty"` // why it was given up, in words that tell nothing of the host

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,17 +30,34 @@ var options = []string{"--ask-password=false", "--stats=0", "--local-no-check-up
 // alone, and weights that are written anew have the size that they had. --checksum is of no use: few of these targets have checksums.
 const again = "--ignore-times"
 
-// rclone copies a folder to a target. It is ended, with all that it has started, when ctx does, and when this process does, however.
+// The file that is put to where nothing was copied yet. Every copy may find it there: a key need not delete.
+const (
+	marker     = ".swarm"
+	markerText = "swarmd copies to here what a member of a job leaves.\n"
+)
+
+// rclone makes a copy. Whatever it calls is ended, with all that this has started, when ctx does, and when this process does, however.
 func rclone(ctx context.Context, x Copy) error {
+	if x.First {
+		if err := call(ctx, strings.NewReader(markerText), "rcat", "--", placeAt(x.To, marker)); err != nil {
+			return err
+		}
+	}
+	words := []string{"copy", "--", x.From, x.To}
+	if x.All {
+		words = slices.Insert(words, 1, again)
+	}
+	return call(ctx, nil, words...)
+}
+
+// call calls rclone.
+func call(ctx context.Context, in io.Reader, words ...string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return &failure{words: "its host has no " + program + " in the PATH of its SWOP: install it there, such as by apt-get install " + program, said: err.Error()}
 	}
-	args := append([]string{"copy"}, options...)
-	if x.All {
-		args = append(args, again)
-	}
-	cmd := exec.Command(path, append(args, "--", x.From, x.To)...) //nolint:noctx // it is ended below
+	cmd := exec.Command(path, slices.Concat(options, words)...) //nolint:noctx // it is ended below
+	cmd.Stdin = in
 	said, code := "", 0
 	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { said = lastWords(r) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {

@@ -31,9 +31,20 @@ func TestHowRcloneIsCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, "args"))
-		if want := "copy\n--ask-password=false\n--stats=0\n--local-no-check-updated\n" + option + "--\n/a folder\nlab:$(touch x)/y\n"; string(raw) != want || err != nil {
+		if want := "--ask-password=false\n--stats=0\n--local-no-check-updated\ncopy\n" + option + "--\n/a folder\nlab:$(touch x)/y\n"; string(raw) != want || err != nil {
 			t.Errorf("%s, %v", raw, err)
 		}
+	}
+	dir = fake(t, `printf '%s ' "$@" >> args`+"\n[ $4 = copy ] || /bin/cat > marker")
+	if err := rclone(t.Context(), Copy{From: "f", To: "lab:y", First: true}); err != nil {
+		t.Fatal(err)
+	}
+	const always = "--ask-password=false --stats=0 --local-no-check-updated "
+	if raw, err := os.ReadFile(filepath.Join(dir, "args")); string(raw) != always+"rcat -- lab:y/.swarm "+always+"copy -- f lab:y " || err != nil {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, "marker")); string(raw) != markerText || err != nil {
+		t.Errorf("%s, %v", raw, err)
 	}
 	fake(t, "echo first\necho '2026/01/02 03:04:05 ERROR : f: Failed to copy: no space left'\necho '2026/01/02 03:04:05 Failed to copy: quota exceeded' >&2\necho\nexit 7")
 	var f *failure

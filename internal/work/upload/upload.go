@@ -46,6 +46,7 @@ type Copier struct {
 type Copy struct {
 	From, To string
 	All      bool // also what seems to be there already
+	First    bool // nothing was copied there yet: a small file is put there before, so that a copy of nothing fails too where nobody may write
 }
 
 // Left has what members leave.

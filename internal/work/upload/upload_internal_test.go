@@ -47,6 +47,9 @@ func (r *remote) copy(ctx context.Context, x Copy) error {
 	if x.All {
 		what = " all"
 	}
+	if x.First {
+		what += " first"
+	}
 	r.times = append(r.times, fmt.Sprintf("%v %s %s%s", time.Since(r.began), x.From, x.To, what))
 	r.mu.Unlock()
 	if r.takes > 0 {
@@ -126,7 +129,7 @@ func TestCopiesUntilTheEnd(t *testing.T) {
 			t.Error(err)
 		}
 		const to = " /snapshot nas:x-7/0/node/0"
-		if got, want := strings.Join(r.times, ","), "0s"+to+",1m0s"+to+",2m0s"+to+",2m30s"+to+" all"; got != want {
+		if got, want := strings.Join(r.times, ","), "0s"+to+" first,1m0s"+to+",2m0s"+to+",2m30s"+to+" all"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		if err := c.Forget(label); err != nil {
