@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/work"
@@ -60,39 +59,55 @@ func (c *Copier) copyAll(ctx context.Context, l work.Label, m *member) {
 	}
 }
 
-// whileRunning copies again and again until the member's program has ended. An error is that this is in vain: from the beginning, or for too long.
+// errEnded is why a copy is broken off that was begun before the program has ended: the last one copies all.
+var errEnded = errors.New("its program has ended")
+
+// whileRunning copies again and again until the member's program has ended. An error is that none was ever made: what goes wrong later, as with files
+// that are changed while they are read, is told, and ends no program that runs.
 func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) error {
-	well, inVain, since := false, 0, time.Time{}
-	for {
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
 		select {
 		case <-m.ended:
-			return nil
-		default:
+			stop(errEnded)
+		case <-running.Done():
 		}
-		began, wait := time.Now(), m.Every
-		err := c.once(ctx, l, m, true)
+	}()
+	for inVain := 0; ; {
+		wait, err := m.Every, error(nil)
+		if running.Err() == nil {
+			err = c.once(running, l, m, true)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case running.Err() != nil:
+			return nil
 		case err == nil:
-			well, inVain = true, 0
+			inVain = 0
 		default:
 			if inVain++; inVain == 1 {
-				since = began
 				c.Log.Warn("can't copy artifacts of a member, and try again", "target", m.Target, "to", m.Under, "assignment", l.Assignment, "member", l.Member, "err", err)
 			}
-			if !well && inVain >= tries || time.Since(since) >= limit {
+			if inVain < tries {
+				wait = min(wait, pauseFor)
+			} else if !m.Well {
 				return err
 			}
-			wait = min(wait, pauseFor)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-m.ended:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		c.fails(m, err)
+		_ = pause.For(running, wait)
+	}
+}
+
+// fails notes why copies fail now; nil: they don't.
+func (c *Copier) fails(m *member, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.fails = ""
+	if err != nil {
+		m.fails = asFailure(err).words
 	}
 }
 

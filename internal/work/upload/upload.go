@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,9 +19,10 @@ import (
 )
 
 const (
-	// limit bounds the last copy, from the end of the program on, and any other; and for how long copies fail in a row before they are given up.
+	// limit bounds the last copy, from the end of the program on, and any other.
 	limit = time.Hour
-	// tries is how often the first copy and the last one are tried: what is wrong with a target is seen at the first.
+	// tries is how often the first copy and the last one are tried: what is wrong with a target is seen at the first. Those between are tried for ever, so
+	// often soon.
 	tries    = 3
 	pauseFor = 5 * time.Second // between two tries
 )
@@ -65,6 +67,7 @@ type member struct {
 	over  chan struct{} // closed when no copy follows; nil: none has begun
 	ended chan struct{} // closed when its program has ended
 	at    time.Time     // when that was; zero: it runs
+	fails string        // why copies fail now, while it runs; empty: they don't
 }
 
 // Begin notes what is to be copied of a member that is about to start.
@@ -139,6 +142,9 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	case m.Failed != "":
 		return work.Status{State: task.Exited, Code: failed, Text: m.words(s.State == task.Exited), Said: m.Said}
 	case s.State != task.Exited:
+		if m.fails != "" { // in words that stay the same: the swarm takes few
+			s.Text = strings.TrimPrefix(s.Text+"; ", "; ") + fmt.Sprintf("what it has left can't be copied to target %s, and is tried again: %s", m.Target, m.fails)
+		}
 		return s
 	case m.Done && (!m.Serves || time.Since(m.at) >= limit):
 		if s.Text == "" {

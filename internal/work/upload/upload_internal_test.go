@@ -42,7 +42,7 @@ type remote struct {
 
 func (r *remote) copy(ctx context.Context, x Copy) error {
 	r.mu.Lock()
-	n := len(r.times)
+	n, takes, fails := len(r.times), r.takes, r.fails
 	what := ""
 	if x.All {
 		what = " all"
@@ -52,15 +52,15 @@ func (r *remote) copy(ctx context.Context, x Copy) error {
 	}
 	r.times = append(r.times, fmt.Sprintf("%v %s %s%s", time.Since(r.began), x.From, x.To, what))
 	r.mu.Unlock()
-	if r.takes > 0 {
+	if takes > 0 {
 		select {
-		case <-time.After(r.takes):
+		case <-time.After(takes):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	if r.fails != nil {
-		return r.fails(n)
+	if fails != nil {
+		return fails(n)
 	}
 	return nil
 }
@@ -142,14 +142,14 @@ func TestCopiesUntilTheEnd(t *testing.T) {
 	})
 }
 
-// TestCopiesThatFail end the member with their reason: at once where none has succeeded, else after a while, and at the end.
+// TestCopiesThatFail end the member with their reason where none has succeeded, and at the end; those between are told, and tried for ever.
 func TestCopiesThatFail(t *testing.T) {
 	why := &failure{words: "rclone ended with code 1", said: "wrong key"}
 	const ends = "what it has left could not be copied to target bucket: rclone ended with code 1 | wrong key"
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{fails: func(int) error { return why }}
 		c := begun(t, r)
-		is(t, c, runs, "started 0 not ready |")
+		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
 		time.Sleep(11 * time.Second)
 		is(t, c, runs, "exited -1 "+ends)
 		is(t, c, work.Status{State: task.Exited, Code: 3, Text: "its own"}, "exited 3 its own |")
@@ -166,10 +166,26 @@ func TestCopiesThatFail(t *testing.T) {
 		}}
 		c := begun(t, r)
 		is(t, c, runs, "started 0 not ready |")
-		time.Sleep(60 * time.Minute)
-		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(61 * time.Second)
+		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
+		is(t, c, work.Status{State: task.Ready}, "ready 0 what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
+		time.Sleep(5 * time.Hour)
+		before := r.count()
+		again := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: c.Run, Target: c.Target} // a SWOP that was restarted knows that it went well
+		is(t, again, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
+		time.Sleep(5 * time.Hour)
+		if n := r.count() - before; n < 300 || n > 2*310 { // each minute, and a few times soon
+			t.Errorf("copied %d times in 5 hours", n)
+		}
+		r.mu.Lock()
+		r.fails = nil
+		r.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		is(t, c, runs, "exited -1 "+ends)
+		is(t, again, runs, "started 0 not ready |")
+		is(t, again, well, "exited 0  |")
+		if err := again.Forget(label); err != nil {
+			t.Error(err)
+		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{fails: func(n int) error { return map[bool]error{true: why}[n > 0] }}
@@ -187,14 +203,14 @@ func TestCopiesThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
 		c := begun(t, r, func(o *Order) { o.Target = "gone" })
-		is(t, c, runs, "started 0 not ready |")
+		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target gone, and is tried again: the policy of its host has no target of that name any more: add it to targets there |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target gone: the policy of its host has no target of that name any more: add it to targets there |")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := begun(t, &remote{})
 		c.Left = shelf{err: &work.Lasting{Words: "it has left too many files", Err: errors.New("too many")}}
-		is(t, c, runs, "started 0 not ready |")
+		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: it has left too many files |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target bucket: it has left too many files |")
 	})
@@ -202,9 +218,32 @@ func TestCopiesThatFail(t *testing.T) {
 		r := &remote{}
 		c := begun(t, r)
 		c.Left = shelf{err: errors.New("link model: too many links")}
-		is(t, c, runs, "started 0 not ready |")
+		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: its host can't read what it has left: see its SWOP's log |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target bucket: its host can't read what it has left: see its SWOP's log | link model: too many links")
+	})
+}
+
+// TestACopyThatTakesTooLong is tried again, and one that is under way when the program ends does not keep the last one waiting.
+func TestACopyThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{takes: 100 * time.Hour}
+		c := begun(t, r)
+		is(t, c, runs, "started 0 not ready |")
+		time.Sleep(61 * time.Minute)
+		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: it was not done within 1h0m0s |")
+		r.mu.Lock()
+		r.takes = time.Minute
+		r.mu.Unlock()
+		time.Sleep(61 * time.Minute)
+		is(t, c, runs, "started 0 not ready |")
+		r.mu.Lock()
+		r.takes = 50 * time.Minute
+		r.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
+		time.Sleep(51 * time.Minute)
+		is(t, c, well, "exited 0  |")
 	})
 }
 
