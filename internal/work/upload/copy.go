@@ -137,6 +137,15 @@ func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) er
 	if target == "" {
 		return &failure{words: "the policy of its host has no target of that name any more: add it to targets there"}
 	}
+	of := "" // no target is called so
+	if !try {
+		of = o.Target
+	}
+	leave, err := c.turn(ctx, of)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
 	dir, files, left, err := c.Left.Snapshot(ctx, l)
@@ -155,6 +164,26 @@ func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) er
 		c.began(l, m)
 	}
 	return err
+}
+
+// turn waits until one of so many copies may be made at a time. Whoever has it calls leave.
+func (c *Copier) turn(ctx context.Context, of string) (leave func(), err error) {
+	c.mu.Lock()
+	turns := c.turns[of]
+	if turns == nil {
+		if c.turns == nil {
+			c.turns = map[string]chan struct{}{}
+		}
+		turns = make(chan struct{}, atOnce)
+		c.turns[of] = turns
+	}
+	c.mu.Unlock()
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // began notes that a copy was made, also for a process that goes on.

@@ -25,6 +25,9 @@ const (
 	// often soon.
 	tries    = 3
 	pauseFor = 5 * time.Second // between two tries
+	// atOnce is how many copies are made at a time while programs run, of all members of a host; and how many last ones to a target: one that does not
+	// answer keeps no other waiting.
+	atOnce = 2
 )
 
 // failed is the exit code of a member that has failed for its artifacts.
@@ -40,8 +43,9 @@ type Copier struct {
 	// Run makes a copy; nil: rclone does.
 	Run func(ctx context.Context, x Copy) error
 
-	mu  sync.Mutex
-	all map[work.Label]*member
+	mu    sync.Mutex
+	all   map[work.Label]*member
+	turns map[string]chan struct{}
 }
 
 // Copy is one copy of a folder.

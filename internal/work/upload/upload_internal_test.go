@@ -312,6 +312,45 @@ func TestWhatIsLeftOut(t *testing.T) {
 	})
 }
 
+// TestFewCopiesAtATime: members wait for their turn, last copies for no others, and not for those to another target.
+func TestFewCopiesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{takes: 10 * time.Minute}
+		c := begun(t, r)
+		member := func(i int, target string) work.Label {
+			l := label
+			l.Member = uint32(i)
+			if err := c.Begin(l, Order{Target: target, Under: fmt.Sprint(i), Every: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Forget(l) })
+			return l
+		}
+		copied := func(want int) {
+			t.Helper()
+			if synctest.Wait(); r.count() != want {
+				t.Errorf("after %v: %d copies were begun, want %d", time.Since(r.began), r.count(), want)
+			}
+		}
+		for i := range 5 {
+			c.Status(member(i, "bucket"), runs)
+		}
+		copied(2)
+		for i := 5; i < 8; i++ {
+			c.Status(member(i, "bucket"), well)
+		}
+		copied(2 + 2)
+		for i := 8; i < 11; i++ {
+			c.Status(member(i, "nas"), well)
+		}
+		copied(2 + 2 + 2)
+		time.Sleep(11 * time.Minute)
+		copied(4 + 3 + 3)
+		time.Sleep(10 * time.Minute)
+		copied(5 + 3 + 3)
+	})
+}
+
 // TestAnotherProcessGoesOn with what a killed one has begun.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
