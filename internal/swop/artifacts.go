@@ -10,8 +10,10 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/work"
@@ -85,6 +87,32 @@ func (l Logs) labels(ctx context.Context) (all []work.Label, err error) {
 // copiesOf copies what members of jobs leave to the targets that the host's owner names.
 func copiesOf(cfg Config, left *artifacts.Store) *upload.Copier {
 	return &upload.Copier{Dir: filepath.Join(cfg.StateDir, "uploads"), Left: left, Target: cfg.Policy.Target, Log: cfg.Log}
+}
+
+// staying says whether a member that was found goes on, as its owner's policy is now and the swarm shows its assignment, for which it waits.
+func staying(view *View, tasks work.Tasks, guard work.Guard) func(context.Context, work.Label) work.Answer {
+	return func(ctx context.Context, l work.Label) work.Answer {
+		changed := view.Changed()
+		all, known := view.Hosted()
+		for !known {
+			select {
+			case <-ctx.Done():
+				return work.Answer{May: work.NotYet}
+			case <-changed:
+			}
+			changed = view.Changed()
+			all, known = view.Hosted()
+		}
+		i := slices.IndexFunc(all, func(h task.Hosted) bool { return h.ID == l.Assignment && h.Epoch == l.Epoch })
+		if i < 0 {
+			return work.Answer{May: work.No, Why: "the swarm does not show its assignment any more"}
+		}
+		t, err := tasks.Task(ctx, all[i].Task)
+		if err != nil {
+			return work.Answer{May: work.NotYet}
+		}
+		return guard.Stays(ctx, all[i], t)
+	}
 }
 
 // artifacts hands out what members of a start of an assignment have left: pieces of an archive, what is not in it, and at the end its digest.

@@ -1,6 +1,7 @@
 package swop
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -64,4 +65,43 @@ func TestArtifactsOfARelativeStateDir(t *testing.T) {
 	if from, err := filepath.Rel(filepath.Join(here, "state"), dir); err != nil || !filepath.IsLocal(from) {
 		t.Errorf("%q is not in %q", dir, here)
 	}
+}
+
+// fetched has a task once an SN answers.
+type fetched struct{ err error }
+
+func (f *fetched) Task(_ context.Context, name string) (*task.Task, error) {
+	return &task.Task{Name: name}, f.err
+}
+
+// keeps is a guard that lets one assignment go on.
+type keeps struct{ work.Guard }
+
+func (keeps) Stays(_ context.Context, h task.Hosted, t *task.Task) work.Answer {
+	return work.Answer{May: map[bool]work.May{true: work.Yes}[h.ID == "7" && t.Name == "job"]}
+}
+
+// TestWhatIsCopiedStays: the owner is asked about what the swarm shows, for which is waited.
+func TestWhatIsCopiedStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		view, tasks := NewView(), &fetched{err: errors.New("no SN")}
+		stays := staying(view, tasks, keeps{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if a := stays(ctx, work.Label{Assignment: "7", Epoch: 2}); a.May != work.NotYet || ctx.Err() == nil {
+			t.Errorf("%+v", a)
+		}
+		view.Take([]task.Hosted{{Request: task.Request{ID: "7", Task: "job"}, Epoch: 2}, {Request: task.Request{ID: "8", Task: "job"}, Epoch: 1}})
+		if a := stays(t.Context(), work.Label{Assignment: "7", Epoch: 2}); a.May != work.NotYet {
+			t.Errorf("%+v", a)
+		}
+		tasks.err = nil
+		for l, want := range map[work.Label]work.May{
+			{Assignment: "7", Epoch: 2}: work.Yes, {Assignment: "8", Epoch: 1}: work.No, {Assignment: "7", Epoch: 1}: work.No, {Assignment: "9", Epoch: 1}: work.No,
+		} {
+			if a := stays(t.Context(), l); a.May != want {
+				t.Errorf("%+v: %+v", l, a)
+			}
+		}
+	})
 }

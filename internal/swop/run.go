@@ -72,6 +72,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Verifier: consent.Verifier{Source: cfg.Source, Domains: cfg.Domains, Node: cfg.Name, Taskrunner: cfg.Taskrunner, Peers: cfg.Peers}, SwarmID: cfg.SwarmID,
 		Policy: owner, Image: Images(types), Journal: journal, Log: cfg.Log,
 	})
+	given.Copies.Stays = staying(view, tasks, Guard{guard, owner})
 	swarm := client.Host{Client: cfg.API}
 	host := work.New(work.Config{
 		SwarmID: cfg.SwarmID(), Node: cfg.Name, Swarm: view, Tasks: tasks, Guard: Guard{guard, owner}, Types: types, World: swarm.World, Log: cfg.Log,

@@ -27,21 +27,11 @@ func (f *failure) Error() string {
 // errLate is why copies are broken off.
 var errLate = &failure{words: fmt.Sprintf("it was not done within %v", limit)}
 
-// copyAll copies what a member leaves, while it runs and for the last time when it has ended, and notes what has become of it.
+// copyAll copies what a member leaves, if its owner lets it, and notes what has become of it.
 func (c *Copier) copyAll(ctx context.Context, l work.Label, m *member) {
-	own, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-own.Done():
-		case <-m.ended:
-			_ = pause.For(own, limit)
-			cancel(errLate)
-		}
-	}()
-	err := c.whileRunning(own, l, m)
+	err := c.stays(ctx, l, m)
 	if err == nil {
-		err = c.lastly(own, l, m)
+		err = c.inTime(ctx, l, m)
 	}
 	if ctx.Err() != nil {
 		return // it was forgotten
@@ -59,17 +49,59 @@ func (c *Copier) copyAll(ctx context.Context, l work.Label, m *member) {
 	}
 }
 
+// stays waits until it is known whether a member that another process has begun may go on, with a new policy perhaps. An error is that it may not, or
+// that ctx ended before.
+func (c *Copier) stays(ctx context.Context, l work.Label, m *member) error {
+	for !m.begun && c.Stays != nil {
+		switch a := c.Stays(ctx, l); {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case a.May == work.Yes:
+			return nil
+		case a.May == work.No:
+			return &failure{words: "its host was restarted, and does not let it go on: " + a.Why}
+		}
+		if err := pause.For(ctx, askPause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inTime copies what a member leaves, while it runs and for the last time when it has ended, which has its limit.
+func (c *Copier) inTime(ctx context.Context, l work.Label, m *member) error {
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-own.Done():
+		case <-m.now.ended:
+			_ = pause.For(own, limit)
+			cancel(errLate)
+		}
+	}()
+	if err := c.whileRunning(own, l, m); err != nil {
+		return err
+	}
+	return c.lastly(own, l, m)
+}
+
 // errEnded is why a copy is broken off that was begun before the program has ended: the last one copies all.
 var errEnded = errors.New("its program has ended")
 
 // whileRunning copies again and again until the member's program has ended. An error is that none was ever made: what goes wrong later, as with files
 // that are changed while they are read, is told, and ends no program that runs.
 func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) error {
+	select {
+	case <-m.now.ended: // before anything was copied
+		return nil
+	default:
+	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
 		select {
-		case <-m.ended:
+		case <-m.now.ended:
 			stop(errEnded)
 		case <-running.Done():
 		}
@@ -105,9 +137,9 @@ func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) erro
 func (c *Copier) fails(m *member, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.fails = ""
+	m.now.fails = ""
 	if err != nil {
-		m.fails = asFailure(err).words
+		m.now.fails = asFailure(err).words
 	}
 }
 

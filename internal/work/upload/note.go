@@ -55,10 +55,13 @@ func noteIn(file string) (n note, err error) {
 		return n, err
 	}
 	if err := json.Unmarshal(raw, &n); err != nil {
-		return n, fmt.Errorf("read %s: %w", file, err)
+		return note{}, &damage{fmt.Errorf("read %s: %w", file, err)}
 	}
 	return n, nil
 }
+
+// damage is why a note tells nothing, and never will.
+type damage struct{ error }
 
 // removed removes a file that may not be there.
 func removed(file string) error {

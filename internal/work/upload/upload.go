@@ -24,7 +24,8 @@ const (
 	// tries is how often the first copy and the last one are tried: what is wrong with a target is seen at the first. Those between are tried for ever, so
 	// often soon.
 	tries    = 3
-	pauseFor = 5 * time.Second // between two tries
+	pauseFor = 5 * time.Second  // between two tries
+	askPause = 10 * time.Second // between two questions whether a member goes on
 	// atOnce is how many copies are made at a time while programs run, of all members of a host; and how many last ones to a target: one that does not
 	// answer keeps no other waiting.
 	atOnce = 2
@@ -39,12 +40,16 @@ type Copier struct {
 	Left Left
 	// Target is what rclone calls the target of a name, by the host's owner; empty: there is none.
 	Target func(name string) string
-	Log    *slog.Logger
+	// Stays says whether the owner still lets an assignment be carried out that another process has begun: nothing of it is copied before that is known.
+	// Nil: it may.
+	Stays func(ctx context.Context, l work.Label) work.Answer
+	Log   *slog.Logger
 	// Run makes a copy; nil: rclone does.
 	Run func(ctx context.Context, x Copy) error
 
 	mu    sync.Mutex
-	all   map[work.Label]*member
+	all   map[work.Label]*member // nil: there is no order for it
+	blind error                  // of the last note that could not be read
 	turns map[string]chan struct{}
 }
 
@@ -67,6 +72,12 @@ type Left interface {
 type member struct {
 	note
 
+	begun bool // by this process
+	now   course
+}
+
+// course is how the copies of a member go on.
+type course struct {
 	stop  context.CancelFunc
 	over  chan struct{} // closed when no copy follows; nil: none has begun
 	ended chan struct{} // closed when its program has ended
@@ -82,7 +93,24 @@ func (c *Copier) Begin(l work.Label, o Order) error {
 	if err := errors.Join(c.Forget(l), atomicfile.Sweep(c.Dir, sweepAfter)); err != nil {
 		return err
 	}
-	return note{Order: o}.write(c.file(l))
+	n := note{Order: o}
+	if err := n.write(c.file(l)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(l, n).begun = true
+	return nil
+}
+
+// add has a member be known.
+func (c *Copier) add(l work.Label, n note) *member {
+	if c.all == nil {
+		c.all = map[work.Label]*member{}
+	}
+	m := &member{note: n, now: course{ended: make(chan struct{})}}
+	c.all[l] = m
+	return m
 }
 
 // Forget ends what copies a member's artifacts, and forgets it.
@@ -94,9 +122,9 @@ func (c *Copier) Forget(l work.Label) error {
 	m := c.all[l]
 	delete(c.all, l)
 	c.mu.Unlock()
-	if m != nil && m.over != nil {
-		m.stop()
-		<-m.over
+	if m != nil && m.now.over != nil {
+		m.now.stop()
+		<-m.now.over
 	}
 	return removed(c.file(l))
 }
@@ -108,8 +136,12 @@ func (c *Copier) Over(l work.Label) error {
 		return nil
 	}
 	c.mu.Lock()
+	m, err := c.member(l)
 	var p *work.Parting
-	switch m := c.member(l); {
+	switch {
+	case err != nil:
+		c.mu.Unlock()
+		return err
 	case m == nil:
 	case m.Failed != "":
 		p = &work.Parting{Code: failed, Text: m.words(false), Said: m.Said}
@@ -130,8 +162,14 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.member(l)
-	if m == nil || s.State != task.Started && s.State != task.Ready && s.State != task.Exited {
+	if s.State != task.Started && s.State != task.Ready && s.State != task.Exited {
+		return s
+	}
+	m, err := c.member(l)
+	switch {
+	case err != nil && s.State == task.Exited && s.Code == 0: // it may have an order: the next look tells
+		return work.Status{State: task.Started, Text: "its program has ended with code 0, and its host can't read yet whether what it has left is to be copied: see its SWOP's log"}
+	case m == nil:
 		return s
 	}
 	if s.State == task.Exited {
@@ -146,11 +184,11 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	case m.Failed != "":
 		return work.Status{State: task.Exited, Code: failed, Text: m.words(s.State == task.Exited), Said: m.Said}
 	case s.State != task.Exited:
-		if m.fails != "" { // in words that stay the same: the swarm takes few
-			s.Text = strings.TrimPrefix(s.Text+"; ", "; ") + fmt.Sprintf("what it has left can't be copied to target %s, and is tried again: %s", m.Target, m.fails)
+		if m.now.fails != "" { // in words that stay the same: the swarm takes few
+			s.Text = strings.TrimPrefix(s.Text+"; ", "; ") + fmt.Sprintf("what it has left can't be copied to target %s, and is tried again: %s", m.Target, m.now.fails)
 		}
 		return s
-	case m.Done && (!m.Serves || time.Since(m.at) >= limit):
+	case m.Done && (!m.Serves || time.Since(m.now.at) >= limit):
 		if s.Text == "" {
 			s.Text = m.leftOut()
 		}
@@ -160,54 +198,62 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 }
 
 // Finish makes the last copy of what a member has left, whose program has ended, unless it is made or was given up, which Over says. It blocks until
-// then: an error is that ctx ended before, and the copy goes on.
+// then: an error is that ctx ended before, and the copy goes on, or that nobody can say now whether there is to be one.
 func (c *Copier) Finish(ctx context.Context, l work.Label) error {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
-	m := c.member(l)
+	m, err := c.member(l)
 	if m == nil || m.Done || m.Failed != "" {
 		c.mu.Unlock()
-		return nil
+		return err
 	}
 	m.end()
 	c.goOn(l, m)
 	c.mu.Unlock()
 	select {
-	case <-m.over:
+	case <-m.now.over:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("what it has left is still copied to target %s: %w", m.Target, ctx.Err())
 	}
 }
 
-// member is one that is known, or was noted by a process before; nil: nothing of it is copied.
-func (c *Copier) member(l work.Label) *member {
-	if m := c.all[l]; m != nil {
-		return m
+// member is one that is known, or was noted by a process before; nil: nothing of it is copied. An error is that this is not to be known now: what
+// can't be read for now is read again. A note that is damaged stays so, and the member has failed.
+func (c *Copier) member(l work.Label) (*member, error) {
+	if m, known := c.all[l]; known {
+		return m, nil
 	}
 	n, err := noteIn(c.file(l))
+	_, damaged := errors.AsType[*damage](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		c.Log.Warn("what was noted of artifacts that are to be copied can't be read: see the disk", "err", err)
-		n.Failed = "what its host noted of them can't be read: see its SWOP's log"
+		if c.all == nil {
+			c.all = map[work.Label]*member{}
+		}
+		c.all[l] = nil
+		return nil, nil
+	case err != nil && !damaged:
+		if c.blind == nil {
+			c.Log.Warn("what was noted of artifacts that are to be copied can't be read, and is tried again", "err", err)
+		}
+		c.blind = err
+		return nil, err
+	case damaged:
+		c.Log.Warn("what was noted of artifacts that are to be copied is damaged: see the disk", "err", err)
+		n.Failed = "what its host noted of them is damaged: see its SWOP's log"
 	}
-	m := &member{note: n, ended: make(chan struct{})}
-	if c.all == nil {
-		c.all = map[work.Label]*member{}
-	}
-	c.all[l] = m
-	return m
+	c.blind = nil
+	return c.add(l, n), nil
 }
 
 // end says that the member's program has ended.
 func (m *member) end() {
-	if m.at.IsZero() {
-		m.at = time.Now()
-		close(m.ended)
+	if m.now.at.IsZero() {
+		m.now.at = time.Now()
+		close(m.now.ended)
 	}
 }
 
@@ -230,14 +276,14 @@ func (m *member) leftOut() string {
 
 // goOn has a member's artifacts copied, unless they are.
 func (c *Copier) goOn(l work.Label, m *member) {
-	if m.over != nil || m.Done {
+	if m.now.over != nil || m.Done {
 		return
 	}
 	var ctx context.Context
-	ctx, m.stop = context.WithCancel(context.Background()) // until it is forgotten
-	m.over = make(chan struct{})
+	ctx, m.now.stop = context.WithCancel(context.Background()) // until it is forgotten
+	m.now.over = make(chan struct{})
 	go func() {
-		defer close(m.over)
+		defer close(m.now.over)
 		c.copyAll(ctx, l, m)
 	}()
 }

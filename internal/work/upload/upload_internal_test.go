@@ -65,6 +65,13 @@ func (r *remote) copy(ctx context.Context, x Copy) error {
 	return nil
 }
 
+// from has copies take that long and fail so from now on.
+func (r *remote) from(takes time.Duration, fails func(int) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takes, r.fails = takes, fails
+}
+
 func (r *remote) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +128,7 @@ func TestCopiesUntilTheEnd(t *testing.T) {
 		}
 		is(t, c, runs, "started 0 not ready |")
 		time.Sleep(150 * time.Second)
-		r.takes = 20 * time.Second
+		r.from(20*time.Second, nil)
 		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target nas |")
 		time.Sleep(21 * time.Second)
 		is(t, c, well, "exited 0  |")
@@ -177,9 +184,7 @@ func TestCopiesThatFail(t *testing.T) {
 		if n := r.count() - before; n < 300 || n > 2*310 { // each minute, and a few times soon
 			t.Errorf("copied %d times in 5 hours", n)
 		}
-		r.mu.Lock()
-		r.fails = nil
-		r.mu.Unlock()
+		r.from(0, nil)
 		time.Sleep(2 * time.Minute)
 		is(t, again, runs, "started 0 not ready |")
 		is(t, again, well, "exited 0  |")
@@ -232,14 +237,10 @@ func TestACopyThatTakesTooLong(t *testing.T) {
 		is(t, c, runs, "started 0 not ready |")
 		time.Sleep(61 * time.Minute)
 		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: it was not done within 1h0m0s |")
-		r.mu.Lock()
-		r.takes = time.Minute
-		r.mu.Unlock()
+		r.from(time.Minute, nil)
 		time.Sleep(61 * time.Minute)
 		is(t, c, runs, "started 0 not ready |")
-		r.mu.Lock()
-		r.takes = 50 * time.Minute
-		r.mu.Unlock()
+		r.from(50*time.Minute, nil)
 		time.Sleep(5 * time.Minute)
 		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
 		time.Sleep(51 * time.Minute)
@@ -273,7 +274,7 @@ func TestALastCopyThatFails(t *testing.T) {
 		r := &remote{}
 		c := begun(t, r)
 		is(t, c, runs, "started 0 not ready |")
-		r.fails = func(int) error { return &failure{words: "rclone ended with code 1", said: "bucket is full"} }
+		r.from(0, func(int) error { return &failure{words: "rclone ended with code 1", said: "bucket is full"} })
 		if err := c.Finish(t.Context(), label); err != nil {
 			t.Error(err)
 		}
@@ -308,99 +309,6 @@ func TestWhatIsLeftOut(t *testing.T) {
 		}
 		if p, err := work.PartingOf(c.Over(label)); err != nil || p == nil || *p != (work.Parting{Text: says}) {
 			t.Errorf("%+v, %v", p, err)
-		}
-	})
-}
-
-// TestFewCopiesAtATime: members wait for their turn, last copies for no others, and not for those to another target.
-func TestFewCopiesAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &remote{takes: 10 * time.Minute}
-		c := begun(t, r)
-		member := func(i int, target string) work.Label {
-			l := label
-			l.Member = uint32(i)
-			if err := c.Begin(l, Order{Target: target, Under: fmt.Sprint(i), Every: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Forget(l) })
-			return l
-		}
-		copied := func(want int) {
-			t.Helper()
-			if synctest.Wait(); r.count() != want {
-				t.Errorf("after %v: %d copies were begun, want %d", time.Since(r.began), r.count(), want)
-			}
-		}
-		for i := range 5 {
-			c.Status(member(i, "bucket"), runs)
-		}
-		copied(2)
-		for i := 5; i < 8; i++ {
-			c.Status(member(i, "bucket"), well)
-		}
-		copied(2 + 2)
-		for i := 8; i < 11; i++ {
-			c.Status(member(i, "nas"), well)
-		}
-		copied(2 + 2 + 2)
-		time.Sleep(11 * time.Minute)
-		copied(4 + 3 + 3)
-		time.Sleep(10 * time.Minute)
-		copied(5 + 3 + 3)
-	})
-}
-
-// TestAnotherProcessGoesOn with what a killed one has begun.
-func TestAnotherProcessGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &remote{takes: 30 * time.Minute}
-		c := begun(t, r)
-		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
-		again := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: (&remote{}).copy, Target: c.Target}
-		is(t, again, well, "exited 0  |")
-	})
-}
-
-// TestAMemberThatServesOthers is told to have ended when no last copy of any goes on: it may have been ended by a program that has ended too.
-func TestAMemberThatServesOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := begun(t, &remote{}, func(o *Order) { o.Serves = true })
-		is(t, c, runs, "started 0 not ready |")
-		time.Sleep(time.Minute)
-		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
-		if err := c.Finish(t.Context(), label); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(time.Hour)
-		is(t, c, well, "exited 0  |")
-		is(t, c, work.Status{State: task.Exited, Code: 1}, "exited 1  |")
-	})
-}
-
-// TestNothingIsCopied of members without an order, or that have left nothing; and a damaged note says so.
-func TestNothingIsCopied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &remote{}
-		c := begun(t, r)
-		c.Left = shelf{err: os.ErrNotExist}
-		if err := c.Finish(t.Context(), label); err != nil || r.count() > 0 {
-			t.Error(r.times, err)
-		}
-		var none *Copier
-		if got := none.Status(label, well); got != well || none.Finish(t.Context(), label) != nil || none.Forget(label) != nil || none.Begin(label, Order{}) == nil {
-			t.Error(got)
-		}
-		other := label
-		other.Member = 1
-		if got := c.Status(other, well); got != well {
-			t.Error(got)
-		}
-		if err := os.WriteFile(c.file(other), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.Status(other, runs); got.Code != failed || !strings.Contains(got.Text, "what its host noted of them can't be read") {
-			t.Errorf("%+v", got)
 		}
 	})
 }
