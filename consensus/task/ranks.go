@@ -8,13 +8,12 @@ func FirstRank(j JobTerms) int {
 	return 0
 }
 
-// RanksBeside are how many ranks the programs of SLs have that run rank 0 themselves, with that one, by the SL's name: while the job with the others is
-// not over.
+// RanksBeside are how many ranks the programs of SLs have that run rank 0 themselves, with that one, by the SL's name: while the job with the others runs.
 func RanksBeside(b *Board) map[string]uint32 {
 	all := map[string]uint32{}
 	for _, id := range b.LiveIDs() {
 		a := b.Assignments[id]
-		if a.Beside == "" {
+		if a.Beside == "" || a.Phase != Running {
 			continue
 		}
 		ranks := uint32(1)
