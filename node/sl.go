@@ -116,7 +116,7 @@ func (s *sl) run(ctx context.Context) error {
 func (s *sl) train(ctx context.Context, api *client.Client) error {
 	hub := exchange.NewHub(peering.HubConfig(s.base.key))
 	defer hub.Close()
-	s.runner.Join(api)
+	s.runner.Join(ctx, api)
 	settled, same := s.runner.Settled(ctx, api)
 	if same {
 		s.runner.EndOrphans(ctx, api, "", true)

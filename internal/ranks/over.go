@@ -2,6 +2,10 @@ package ranks
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+
+	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -63,23 +67,54 @@ func (s *supervised) unended(err error) {
 	}
 }
 
-// clear ends what a start before has left, as of this node's previous run, or because nobody told of it.
+// clear ends what a start before has left, as of this node's previous run, or because nobody told of it, and waits until nothing is.
 func (s *supervised) clear(ctx context.Context) error {
-	all, err := s.api.ListAssignments(ctx)
-	if err != nil {
-		return err
-	}
-	for _, a := range all.GetAssignments() {
-		if a.GetBeside() != s.SL || isOver(a) {
-			continue
-		}
-		s.Log.Info("ending the ranks of a start before", "assignment", a.GetId())
-		if a, err = s.api.CancelAssignment(ctx, a.GetId(), "its SL was started again"); err == nil {
+	left, err := cancelLeft(ctx, s.api, s.SL, s.Log)
+	for _, a := range left {
+		if err == nil {
 			_, err = s.await(ctx, a, isOver)
 		}
-		if err != nil && client.Reason(err) != state.ReasonTaskUnknown {
-			return err
+		if client.Reason(err) == state.ReasonTaskUnknown {
+			err = nil
 		}
 	}
-	return nil
+	return err
+}
+
+// cancelLeft ends the jobs that are beside an SL, and returns them.
+func cancelLeft(ctx context.Context, api Runs, sl string, log *slog.Logger) (left []*swarmv1.Assignment, err error) {
+	all, err := api.ListAssignments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all.GetAssignments() {
+		if a.GetBeside() != sl || isOver(a) {
+			continue
+		}
+		log.Info("ending the ranks of a start before", "assignment", a.GetId())
+		a, err = api.CancelAssignment(ctx, a.GetId(), "its SL was started again")
+		switch {
+		case err == nil:
+			left = append(left, a)
+		case client.Reason(err) != state.ReasonTaskUnknown:
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// EndLeft ends the ranks that a run before of an SL has left on hosts, whatever this run starts: with the SL back the leader would let them run. Ranks that
+// are started afterwards wait for their end, and nothing else does, so what goes wrong is logged.
+func EndLeft(ctx context.Context, api Runs, sl string, log *slog.Logger) {
+	asking, cancel := context.WithTimeout(ctx, leaving)
+	defer cancel()
+	_, err := cancelLeft(asking, api, sl, log)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	level := slog.LevelWarn
+	if e, is := errors.AsType[*client.Error](err); is && (e.Code == connect.CodePermissionDenied || e.Code == connect.CodeUnimplemented) {
+		level = slog.LevelDebug // who may not look has started none, or its SN knows of none
+	}
+	log.Log(ctx, level, "could not look for ranks that this node's previous run has left on hosts: see swarmctl list jobs", "err", err)
 }

@@ -44,6 +44,7 @@ type containers struct {
 	logPosition logPosition      // up to where its output was taken
 	found       *container.Found // the program of a previous run; nil: a new one is started
 	others      []container.Found
+	done        bool   // a rank 0 of a previous run, one of others, has ended well with its final model; that is not noted yet
 	kept        bool   // what the previous run's program used may be needed
 	lost        bool   // the program of a previous run is gone, and nobody saw how
 	rebuilt     string // the isolation of one that is not adopted, as another is wanted now
@@ -178,35 +179,52 @@ func (c *containers) check(ctx context.Context) error {
 // find looks for what a previous run of this node left, by label and record: the container whose program lives on, or has ended
 // since, is found, all others are to be removed. It returns the session to be adopted, nil if there is none: that program's,
 // or one that was finished and whose program would be started the same way. A program that is one of several ranks is not adopted: the others
-// are of the daemon that started them.
+// are of the daemon that started them. It has finished if it has ended well, also with nobody there to see it, and else all ranks are started again.
 func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 	list, err := c.launcher.Find(ctx, c.spec.Node, c.spec.Scope)
 	if err != nil {
 		return nil, err
 	}
 	rec := c.journal.Record()
-	c.found, c.others, c.lost, c.rebuilt = nil, nil, false, ""
+	several := c.cfg.Ranks != nil
+	c.found, c.others, c.done, c.lost, c.rebuilt = nil, nil, false, false, ""
 	for i, f := range list {
-		if c.cfg.Ranks == nil && rec.Incarnation != "" && f.Incarnation == rec.Incarnation && f.State != "created" {
-			// One that runs in another isolation than those that are wanted now is not let run on: they would be told of it.
-			if !f.Finished.IsZero() || rec.Isolation == c.isolation() {
-				c.found = &list[i]
-				continue
-			}
+		own := rec.Incarnation != "" && f.Incarnation == rec.Incarnation && f.State != "created"
+		switch {
+		case own && several:
+			c.done = hasFinal(rec) && !f.Finished.IsZero() && f.ExitCode == 0
+		case own && (!f.Finished.IsZero() || rec.Isolation == c.isolation()):
+			c.found = &list[i]
+			continue
+		case own: // it runs in another isolation than the one that is wanted now, which it would be told of: it is not let run on
 			c.rebuilt = rec.Isolation
 		}
 		c.others = append(c.others, f)
 	}
-	finished := rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program == c.fingerprint()
-	if c.found != nil || finished {
+	if c.found != nil || (c.done || c.wasDone(rec)) && rec.Program == c.fingerprint() {
 		return rec.Session, nil
 	}
-	c.lost = c.cfg.Ranks == nil && rec.Incarnation != ""
+	c.lost = !several && rec.Incarnation != ""
 	return nil, nil
+}
+
+// hasFinal reports whether a program was given its final model.
+func hasFinal(rec session.Record) bool { return rec.Session != nil && rec.Session.Finished }
+
+// wasDone reports whether a program of which there is no container need not run again. One that is by itself has ended with its final model, unless somebody
+// saw it fail; rank 0 may have been removed before it did anything with it.
+func (c *containers) wasDone(rec session.Record) bool {
+	if rec.Exit == nil {
+		return hasFinal(rec) && c.cfg.Ranks == nil
+	}
+	return hasFinal(rec) && *rec.Exit == 0
 }
 
 // clean removes what nobody adopts. It only keeps the machine tidy, so what goes wrong is logged.
 func (c *containers) clean(ctx context.Context) {
+	if c.done {
+		c.journal.End(0) // the container tells of it no more
+	}
 	for _, f := range c.others {
 		c.cfg.Log.Info("removing a container of this node's previous run", "container", engine.ShortID(f.ID), "state", f.State)
 		if err := c.launcher.Remove(ctx, f); err != nil {

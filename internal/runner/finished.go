@@ -79,7 +79,7 @@ func (r *Runner) Settled(ctx context.Context, api Swarm) (contract string, same 
 		done, mine = p.finished(), p.fingerprint()
 	case r.containers != nil:
 		c := r.containers
-		if rec := c.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != c.fingerprint() {
+		if rec := c.journal.Record(); c.wasDone(rec) && rec.Program != c.fingerprint() {
 			done = finishedRun{Contract: rec.Session.Contract, Run: rec.Session.Run, Program: rec.Program}
 		}
 	}

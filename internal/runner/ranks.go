@@ -11,10 +11,14 @@ import (
 	"github.com/swarmd/swarmd/internal/session"
 )
 
-// Join says by which client the program's ranks are started, if it is the first of several.
-func (r *Runner) Join(api *client.Client) {
+// Join says by which client the program's ranks are started, if it is the first of several, and ends those that a run before has left there: this one may have
+// a program by itself, or nothing to do.
+func (r *Runner) Join(ctx context.Context, api *client.Client) { joinSwarm(ctx, r, ranks.At(api)) }
+
+func joinSwarm(ctx context.Context, r *Runner, swarm ranks.Swarm) {
+	ranks.EndLeft(ctx, swarm, r.cfg.Node, r.cfg.Log)
 	if r.cfg.Ranks != nil {
-		r.swarm = ranks.At(api)
+		r.swarm = swarm
 	}
 }
 

@@ -64,6 +64,7 @@ func (r *Runner) left(ctx context.Context, api Swarm) (*session.Saved, error) {
 		return saved, err
 	}
 	c.journal.Forget() // the contract was reset, or made anew: there is something to train again
+	c.done = false
 	return nil, nil
 }
 
