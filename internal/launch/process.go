@@ -50,6 +50,7 @@ type Exit struct {
 	Reason   string         // why, in words, where the code does not say it; one line, with a remedy if there is one
 	Tail     []string       // last lines of output, each cut at 4 KiB, oldest first
 	LogErr   error          // why LogFile is incomplete, nil if it is not
+	Lost     bool           // nobody knows whether it has ended: it may still run
 }
 
 // String says it in words, such as "exit code 1", "killed by signal 9 (killed)" or "exit code 127: command not found".

@@ -123,7 +123,7 @@ func (s *supervised) epoch(ctx context.Context, n int) (exit launch.Exit, again 
 		var ended *swarmv1.Assignment
 		exit, again, ended = s.once(ctx, n)
 		refused := refusing(ended)
-		if len(refused) == 0 || ctx.Err() != nil {
+		if len(refused) == 0 || ctx.Err() != nil || exit.Lost {
 			return exit, again
 		}
 		s.avoid = append(s.avoid, refused...)
@@ -203,6 +203,9 @@ func (s *supervised) beside(ctx context.Context, x *planned, a *swarmv1.Assignme
 	if bad := a.GetVerdict() != "" && a.GetVerdict() != string(task.Succeeded); bad && ctx.Err() == nil && !isDone(program) {
 		stop() // without the others it trains no more, also if it exits with 0 now
 		own := program.Wait()
+		if own.Lost {
+			return own, false
+		}
 		exit, again = endOf(a)
 		exit.Tail = own.Tail
 		return exit, again
@@ -221,7 +224,11 @@ func isDone(p Running) bool {
 }
 
 // ofRankZero is what the end of rank 0's program means. One that was done needs no other rank any more, and one that failed may have done so as another did.
+// Beside one that may still run no other is started.
 func (s *supervised) ofRankZero(ctx context.Context, a *swarmv1.Assignment, own launch.Exit) (exit launch.Exit, again bool) {
+	if own.Lost {
+		return own, false
+	}
 	limit := parting
 	if own.ExitCode == 0 {
 		limit = grace

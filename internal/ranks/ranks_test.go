@@ -209,6 +209,7 @@ func (p *program) Stop(time.Duration)    {}
 type sl struct {
 	after  func(n int) (time.Duration, int)
 	heeds  bool // a stopped program exits with 0, as one with a handler of its own
+	lost   bool // nobody sees a program end
 	env    [][]string
 	failed []string
 }
@@ -224,6 +225,7 @@ func (s *sl) host() ranks.Host {
 			p := &program{done: make(chan struct{})}
 			go func() {
 				defer close(p.done)
+				p.exit.Lost = s.lost
 				select {
 				case <-ctx.Done():
 					if !s.heeds {
@@ -387,6 +389,23 @@ func TestRankZeroHeeds(t *testing.T) {
 			t.Errorf("got %q after %d runs, of which %q were told; want a second one", got, len(s.runs), node.failed)
 		}
 	})
+}
+
+// TestRankZeroIsLost: no other one is started beside a rank 0 that may still run, whatever has become of the other ranks.
+func TestRankZeroIsLost(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, end := range []string{"", "member_failed", "host_lost", "cancelled", "refused"} {
+		synctest.Test(t, func(t *testing.T) {
+			s, node := newSwarm(), &sl{lost: true, after: func(int) (time.Duration, int) { return time.Minute, -1 }}
+			if end != "" {
+				s.ends, s.then = &swarmv1.Assignment{Verdict: "failed", End: end, Members: []*swarmv1.AssignmentMember{{Node: "h-1", State: "refused"}}}, time.Now().Add(20*time.Second)
+			}
+			exit := newRanks(3).Start(t.Context(), s, node.host()).Wait()
+			if !exit.Lost || len(node.env) != 1 || len(s.runs) != 1 || s.runs[0].GetVerdict() == "" {
+				t.Errorf("%q: ended with %v after %d programs, runs %v", end, exit, len(node.env), s.runs)
+			}
+		})
+	}
 }
 
 // TestHostsRefuse: the others are asked, which is no restart, until none is left.

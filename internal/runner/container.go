@@ -220,15 +220,21 @@ func (c *containers) wasDone(rec session.Record) bool {
 	return hasFinal(rec) && *rec.Exit == 0
 }
 
-// clean removes what nobody adopts. It only keeps the machine tidy, so what goes wrong is logged.
-func (c *containers) clean(ctx context.Context) {
+// clean removes what nobody adopts. It only keeps the machine tidy, so what goes wrong is logged, unless that may be a rank 0 which still runs: its ranks
+// would meet those of the next start.
+func (c *containers) clean(ctx context.Context) (err error) {
 	if c.done {
 		c.journal.End(0) // the container tells of it no more
+		c.done = false
 	}
 	for _, f := range c.others {
 		c.cfg.Log.Info("removing a container of this node's previous run", "container", engine.ShortID(f.ID), "state", f.State)
-		if err := c.launcher.Remove(ctx, f); err != nil {
-			c.cfg.Log.Warn("could not remove a container of this node's previous run", "container", engine.ShortID(f.ID), "err", err)
+		failed := c.launcher.Remove(ctx, f)
+		switch {
+		case failed != nil && c.cfg.Ranks != nil:
+			err = fmt.Errorf("rank 0 of a start before may still run, and beside it no rank is started: %w", failed)
+		case failed != nil:
+			c.cfg.Log.Warn("could not remove a container of this node's previous run", "container", engine.ShortID(f.ID), "err", failed)
 		}
 	}
 	c.others = nil
@@ -238,6 +244,15 @@ func (c *containers) clean(ctx context.Context) {
 	case c.lost:
 		c.cfg.Log.Warn("the container of this node's previous run is gone, and its program with it; it is started anew", "incarnation", c.journal.Record().Incarnation)
 	}
+	return err
+}
+
+// cleanRanks removes whatever there is of rank 0 before another one is started.
+func (c *containers) cleanRanks(ctx context.Context) (err error) {
+	if c.others, err = c.launcher.Find(ctx, c.spec.Node, c.spec.Scope); err != nil {
+		return fmt.Errorf("look for rank 0 of a start before: %w", err)
+	}
+	return c.clean(ctx)
 }
 
 // stopPrevious ends what is left of a previous run when the node is stopped before it could adopt that: a stopped node leaves
@@ -250,12 +265,19 @@ func (c *containers) stopPrevious(ctx context.Context) {
 		c.found = nil
 	}
 	c.lost, c.rebuilt = false, ""
-	c.clean(ctx)
+	if err := c.clean(ctx); err != nil {
+		c.cfg.Log.Warn("a program of this node's previous run is left", "err", err)
+	}
 }
 
 func (c *containers) start(ctx context.Context, env []string) (Running, error) {
 	if c.found != nil {
 		return c.adopt(ctx)
+	}
+	if c.cfg.Ranks != nil {
+		if err := c.cleanRanks(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if !c.checked {
 		if err := c.check(ctx); err != nil {

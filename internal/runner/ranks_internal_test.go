@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -48,16 +49,26 @@ func TestInterfacesThatAreNamed(t *testing.T) {
 // orphaned is an engine with containers that a daemon before has left.
 type orphaned struct {
 	Containers
-	left *[]container.Found
+	left   *[]container.Found
+	stuck  error // why none can be removed
+	starts int
 }
 
-func (o orphaned) Find(context.Context, string, string) ([]container.Found, error) {
+func (o *orphaned) Find(context.Context, string, string) ([]container.Found, error) {
 	return *o.left, nil
 }
 
-func (o orphaned) Remove(_ context.Context, f container.Found) error {
+func (o *orphaned) Remove(_ context.Context, f container.Found) error {
+	if o.stuck != nil {
+		return o.stuck
+	}
 	*o.left = slices.DeleteFunc(*o.left, func(x container.Found) bool { return x.ID == f.ID })
 	return nil
+}
+
+func (o *orphaned) Start(context.Context, container.Spec) (Running, error) {
+	o.starts++
+	return nil, errors.New("it is only counted")
 }
 
 // leftBehind are containers of a node with a journal in dir, beside an engine in which a run before has left some. Several: with other ranks.
@@ -68,7 +79,7 @@ func leftBehind(t *testing.T, several *ranks.Ranks, dir string, left ...containe
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &containers{cfg: cfg, spec: spec, launcher: orphaned{left: &left}}
+	c := &containers{cfg: cfg, spec: spec, launcher: &orphaned{left: &left}}
 	c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
 	return c
 }
@@ -139,7 +150,9 @@ func TestRanksThatWereGivenTheFinalModel(t *testing.T) {
 			if err != nil || (saved != nil) != tt.finished || c.found != nil || len(c.others) != len(tt.left) {
 				t.Errorf("%s, %s start: finished %t, found %v, others %v, %v; want finished %t", tt.name, start, saved != nil, c.found, c.others, err, tt.finished)
 			}
-			c.clean(t.Context())
+			if err := c.clean(t.Context()); err != nil {
+				t.Error(err)
+			}
 			tt.left = nil
 			c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
 		}
@@ -170,6 +183,30 @@ func TestRanksOfARunBeforeAreEnded(t *testing.T) {
 		joinSwarm(t.Context(), r, o)
 		if !slices.Equal(o.ended, []string{"2"}) || (r.swarm != nil) != (several != nil) {
 			t.Errorf("several ranks: %t, ended %q, starts ranks: %t", several != nil, o.ended, r.swarm != nil)
+		}
+	}
+}
+
+// TestTwoRanksZero: no rank 0 is started beside one that can't be removed, at the node's start or later. A program by itself needs no other's end.
+func TestTwoRanksZero(t *testing.T) {
+	for _, several := range []*ranks.Ranks{nil, {}} {
+		for _, stuck := range []error{nil, errors.New("the engine hangs")} {
+			c := leftBehind(t, several, t.TempDir(), container.Found{ID: "c", State: "running"})
+			engine := c.launcher.(*orphaned)
+			c.checked, engine.stuck = true, stuck
+			wrong := several != nil && stuck != nil
+			if _, err := c.start(t.Context(), nil); (engine.starts == 0) != wrong || wrong && !errors.Is(err, stuck) {
+				t.Errorf("several ranks: %t, removal: %v: %d starts, %v", several != nil, stuck, engine.starts, err)
+			}
+			if several != nil && (len(*engine.left) == 0) != (stuck == nil) {
+				t.Errorf("removal: %v: left %v", stuck, *engine.left)
+			}
+			if _, err := c.find(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := c.clean(t.Context()); (err != nil) != wrong {
+				t.Errorf("several ranks: %t, removal: %v: cleaned with %v", several != nil, stuck, err)
+			}
 		}
 	}
 }

@@ -20,7 +20,9 @@ func (r *Runner) Resume(ctx context.Context, api Swarm, engine *session.Engine, 
 		return false, err
 	}
 	if r.containers != nil {
-		r.containers.clean(ctx)
+		if err := r.containers.clean(ctx); err != nil {
+			return false, err
+		}
 	}
 	kept := ""
 	if saved != nil {

@@ -38,7 +38,7 @@ func (e ending) exit(tail []string, logErr error) launch.Exit {
 		x.ExitCode, x.Reason = -1, reasonVanished
 		return x
 	case e.lost != "":
-		x.ExitCode, x.Reason = -1, e.lost
+		x.ExitCode, x.Reason, x.Lost = -1, e.lost, true
 		return x
 	}
 	if n := e.code - 128; n > 0 && n < 32 {

@@ -291,8 +291,9 @@ func TestReason(t *testing.T) {
 		"engine's message": {ending{code: 1, fault: "something broke"}, nil, "exit code 1: something broke"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.e.exit(tt.tail, nil).String(); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
+			x := tt.e.exit(tt.tail, nil)
+			if got := x.String(); got != tt.want || x.Lost != (tt.e.lost != "") {
+				t.Errorf("got  %s, lost: %t\nwant %s", got, x.Lost, tt.want)
 			}
 		})
 	}
