@@ -29,11 +29,11 @@ func rankFlags() []cli.Flag {
 		number("ranks", "how many ranks the program has, with rank 0, which this node runs itself, in a container with --ml-network host; the others are a job that SWOPs run whose policy names this node"),
 		text("framework", "what the ranks are of: pytorch (the default)"),
 		number("restarts", "how often all ranks are started again when one has ended too early, from the swarm's last model (default 0)"),
-		list("rank-host", "SWOP that may have ranks (default: all that take jobs)"),
+		list("rank-host", "SWOP that may have ranks, which take turns on them (default: all that take jobs)"),
 		number("rank-port", "port of this host where rank 0 awaits the others, MASTER_PORT (default: the first free one from 29400 on)"),
 		text("rank-image", "image of the other ranks, for hosts that run jobs in containers (default: they are processes)"),
 		list("rank-volume", "NAME:/path[:rw], a folder that each host's policy has under NAME, in the containers of the other ranks"),
-		list("rank-resources", "what each of the other ranks needs of its host, such as cpu=2,gpu=1 (default: whatever there is)"),
+		list("rank-resources", "what each of the other ranks needs of its host, such as cpu=2,gpu=1 (default: whatever CPUs and memory there are, and no GPU; hosts then have nothing else beside the ranks of this node)"),
 		list("rank-env", "K=V for the other ranks, such as DATA_DIR=/data; it stands in their job, which all of the swarm can read"),
 	}
 }
