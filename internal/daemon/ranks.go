@@ -43,9 +43,6 @@ func slRanks(o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
 	if o.Ranks == 0 || o.Program == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	if cfg.Contained && cfg.ML != nil {
-		return nil, start.CheckRanksPlace(o)
-	}
 	r := &ranks.Ranks{Port: int(o.RankPort), Restarts: o.Restarts, Log: cfg.Log, Program: ranks.Program{
 		SL: cfg.Name, Address: cfg.Host, Ranks: o.Ranks, Image: o.RankImage, Hosts: o.RankHosts, Resources: o.RankResources, File: cfg.Program, Args: o.Args,
 	}}

@@ -12,6 +12,7 @@ import (
 // TestRanksOfAnSL: what is said of the other ranks reaches them beside both runtimes of rank 0, and what can't be is refused before anything is started.
 func TestRanksOfAnSL(t *testing.T) {
 	dir := hostDirs(t)
+	const place = "start it on the host itself, with --runtime process"
 	const inContainers = " --ml-runtime docker --ml-network host --rank-image i:1"
 	for _, tt := range []struct {
 		more, contained string
@@ -21,7 +22,10 @@ func TestRanksOfAnSL(t *testing.T) {
 		{more: inContainers + " --rank-volume data:/data --rank-volume out:/out:rw --rank-resources cpu=2 --rank-resources gpu=1"},
 		{more: inContainers + " --rank-volume data", err: "--rank-volume: "},
 		{more: inContainers + " --rank-resources cpus=2", err: "--rank-resources: "},
-		{more: inContainers, contained: "1", err: "start it on the host itself, with --runtime process"},
+		{more: inContainers, contained: "1", err: place},
+		{more: " --ml-runtime process", contained: "1", err: place},
+		{more: " --runtime docker", err: place},
+		{more: " --ml-runtime docker", err: "--ml-network host"},
 	} {
 		e := environment(map[string]string{"HOME": dir, "SWARM_IN_CONTAINER": tt.contained})
 		args := strings.Fields("run-sl --runtime process --host-ip h --sn-ip s --socket-path agent.sock --name sl-1 --sl-platform PYT --model-dir model --model-program train.py --ranks 3" + tt.more)

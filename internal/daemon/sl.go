@@ -117,6 +117,10 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 // slProblems is slNode with all that is wrong.
 func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	base, wrong := commonProblems(c, e, &o.Node, identity.RoleSL, o.FSPort.Or(start.FSPort))
+	if (inContainer(c) || e.Getenv(start.InContainer) != "") && !wrong.add(start.CheckRanksPlace(o)) {
+		o = new(*o) // what else is wrong with its ranks is no matter there, and no remedy for one is to lead to another
+		o.RankOptions = start.RankOptions{}
+	}
 	ml, err := mlRuntime(c, o)
 	if wrong.add(err) {
 		wrong.add(o.Problems(ml)...)

@@ -55,8 +55,8 @@ func (o *SL) checkRanks(runtime string) error {
 	return checkEnv("rank-env", o.RankEnv)
 }
 
-// CheckRanksPlace refuses ranks of an SL that is in a container and has its program in another: it sees neither which ports of the host are free, nor the
-// interface of its address.
+// CheckRanksPlace refuses ranks of an SL that is in a container: it sees neither which ports of the host are free, nor the interface of its address, and the
+// other ranks do not reach a program that is in there with it.
 func CheckRanksPlace(o *SL) error {
 	if o.Ranks == 0 {
 		return nil

@@ -37,7 +37,7 @@ func TestRanksAreChecked(t *testing.T) {
 		{"", func(o *start.SL) {
 			o.RankVolumes, o.RankImage, o.RankResources = []string{"data:/data"}, "i:1", []string{"gpu=1"}
 		}, process},
-		{"start it on the host itself, with --runtime process", func(o *start.SL) { o.ML.Network = "host" }, func(o *start.SL) error {
+		{"start it on the host itself, with --runtime process", func(*start.SL) {}, func(o *start.SL) error {
 			_, err := o.Component(start.Env{Getenv: func(string) string { return "" }})
 			return err
 		}},

@@ -212,10 +212,10 @@ func (o *SL) checkArgs(runtime string) error {
 func (o *SL) Component(env Env) (component.Spec, error) {
 	runtime, err := o.MLRuntime(Docker)
 	if err == nil {
-		err = o.Check(runtime)
+		err = CheckRanksPlace(o)
 	}
 	if err == nil {
-		err = CheckRanksPlace(o)
+		err = o.Check(runtime)
 	}
 	if err != nil {
 		return component.Spec{}, err
