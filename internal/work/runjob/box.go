@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
-	"github.com/swarmd/swarmd/internal/launch/container"
+	launcher "github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/work"
 )
@@ -15,7 +18,7 @@ import (
 // box is what a member's container is made of.
 type box struct {
 	member
-	spec container.Spec
+	spec launcher.Spec
 	with filling
 }
 
@@ -65,5 +68,38 @@ func makeBox(ctx context.Context, c *Containers, e *engine.Engine, b box, image 
 		return fmt.Errorf("job %s: %w", b.job.Name, work.OfEngine(err))
 	}
 	c.Log.InfoContext(ctx, "made a member of a job", "job", b.job.Name, "group", b.group.Name, "rank", b.program.Rank, "isolation", b.spec.Isolation())
-	return work.OfEngine(fill(ctx, e, id, b.spec.User, b.with))
+	if err := fill(ctx, e, id, b.spec.User, b.with); err != nil {
+		return work.OfEngine(err)
+	}
+	c.filled.note(id)
+	return nil
+}
+
+// filled are the containers that have all that they are to have before they start, by ID, as far as this process has made them. The zero value has none.
+type filled struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (f *filled) note(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.all == nil {
+		f.all = map[string]bool{}
+	}
+	f.all[id] = true
+}
+
+// forget forgets a container.
+func (f *filled) forget(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.all, id)
+}
+
+// whole reports whether a container was filled to the end: this process knows that, or it was started, as no other one is.
+func (f *filled) whole(x container.Summary) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all[x.ID] || x.State != container.StateCreated
 }

@@ -66,6 +66,7 @@ type Containers struct {
 	giving sync.Mutex // of GPUs: likewise
 	prober prober
 	execs  execs
+	filled filled
 	noInit atomic.Bool // the engine has no init process for containers
 }
 

@@ -267,6 +267,7 @@ func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label,
 			return err
 		}
 		c.execs.forget(x.ID)
+		c.filled.forget(x.ID)
 	}
 	if x, is := holders[l]; is && all {
 		if err := removeBox(ctx, e, x); err != nil {

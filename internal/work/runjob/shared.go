@@ -60,7 +60,14 @@ func settle(ctx context.Context, c *Containers, j work.Job) error {
 		return err
 	}
 	holder, held := holders[j.Label]
-	if _, made := found[j.Label]; !made {
+	x, made := found[j.Label]
+	if made && !c.filled.whole(x) { // it could neither be filled nor removed, as the engine was gone
+		if err := c.remove(ctx, e, j.Label, false); err != nil {
+			return err
+		}
+		made = false
+	}
+	if !made {
 		addresses, err := told(j.World)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", job.Name, err)

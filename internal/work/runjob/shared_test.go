@@ -3,9 +3,11 @@ package runjob_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -203,4 +205,41 @@ func TestNetworksThatAreNone(t *testing.T) {
 		}
 	}
 	l.clean(c, private)
+}
+
+// TestAContainerThatWasNotFilled is made anew, and not started without its source, also where the engine was gone when it was to be removed.
+func TestAContainerThatWasNotFilled(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	name := l.owned("10.213.77.32/28")
+	jobs := l.jobs(1, python("print('filled')"), "image: "+enginetest.TestImage, "command: train.py", "network: "+name, "grace: 1s")
+	c := l.containers()
+	address := l.told(c, jobs)[0]
+	var cut atomic.Bool
+	proxy := enginetest.Between(t, l.e, enginetest.Faults{Ask: func(r *http.Request) error {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/archive") || r.Method == http.MethodDelete && cut.Load() {
+			cut.Store(true)
+			return errors.New("the engine is gone")
+		}
+		return nil
+	}})
+	direct := c.Open
+	c.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, proxy) }
+	for range 2 {
+		_, err := c.Start(t.Context(), jobs[0])
+		if _, is := errors.AsType[*work.Passing](err); !is || !cut.Load() {
+			t.Errorf("not filled: %v", err)
+		}
+		if held := l.holders(); len(held) != 1 || held[0].NetworkSettings.Networks[name].IPAddress != address {
+			t.Errorf("its address is held by %+v", held)
+		}
+	}
+	c.Open = direct
+	if _, err := c.Start(t.Context(), jobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if f := l.until(c, 1, task.Exited)[0]; f.Code != 0 || l.lines(c, jobs[0]) != "filled" {
+		t.Errorf("%+v: %q", f, l.lines(c, jobs[0]))
+	}
+	l.clean(c, jobs)
 }
