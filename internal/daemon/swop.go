@@ -20,10 +20,10 @@ import (
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/swop/tasktypes"
 	"github.com/swarmd/swarmd/internal/taskfile"
+	"github.com/swarmd/swarmd/internal/work/gpus"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/ownimage"
 	"github.com/swarmd/swarmd/internal/work/secret"
-	"github.com/swarmd/swarmd/internal/work/taskenv"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -120,7 +120,7 @@ func swopNode(c *cli.Context, e Env) (*start.SWOP, node.SWOPConfig, error) {
 	}
 	var offer task.Offer
 	if len(wrong) == 0 {
-		offer, err = swop.OfferOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName, Jobs: ml, GPUs: uint32(len(taskenv.GPUs(os.LookupEnv)))}, profile.Peers(), o.Labels)
+		offer, err = swop.OfferOf(task.Offer{Taskrunner: profile.Taskrunner, Group: profile.GroupName, Jobs: ml, GPUs: uint32(len(gpus.Seen(os.LookupEnv)))}, profile.Peers(), o.Labels)
 		wrong.add(err)
 	}
 	if len(wrong) > 0 {

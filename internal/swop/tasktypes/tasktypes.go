@@ -21,13 +21,13 @@ import (
 	"github.com/swarmd/swarmd/internal/work/build"
 	"github.com/swarmd/swarmd/internal/work/containers"
 	"github.com/swarmd/swarmd/internal/work/content"
+	"github.com/swarmd/swarmd/internal/work/gpus"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/image"
 	"github.com/swarmd/swarmd/internal/work/ownimage"
 	"github.com/swarmd/swarmd/internal/work/runjob"
 	"github.com/swarmd/swarmd/internal/work/runswarm"
 	"github.com/swarmd/swarmd/internal/work/secret"
-	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
 // Config is what tasks are carried out with.
@@ -107,14 +107,14 @@ func (t *Config) asProcesses(given swop.Given) work.Type {
 func (t *Config) jobs(given swop.Given) work.Type {
 	p := &runjob.Processes{
 		SwarmID: given.SwarmID, Node: t.Name, Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Scope: engine.Scope(t.Getenv), Getenv: t.Getenv, Lookup: lookup, Paths: t.Paths,
-		Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: taskenv.GPUs(os.LookupEnv), Log: t.Log,
+		Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: gpus.Pool{Names: gpus.Seen(os.LookupEnv)}, Log: t.Log,
 	}
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: p, Lease: p.Lease}
 }
 
 func (t *Config) jobsInContainers(given swop.Given) work.Type {
 	w := &runjob.Watch{Dir: filepath.Join(t.Dir, "jobs"), Swarmd: t.Swarmd, Engine: t.getenv("DOCKER_HOST"), Node: t.Name, Scope: engine.Scope(t.getenv), Log: t.Log}
-	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: taskenv.GPUs(os.LookupEnv), Watch: w, Log: t.Log}
+	c := &runjob.Containers{Node: t.Name, Scope: engine.Scope(t.getenv), Open: t.open, Lookup: lookup, Paths: t.Paths, Limits: given.Terms.Limits, Goods: runjob.Goods{Secrets: t.Secrets, Left: given.Left, Copies: given.Copies}, GPUs: gpus.Pool{Names: gpus.Seen(os.LookupEnv)}, Watch: w, Log: t.Log}
 	address := func(ctx context.Context, l work.Label) (string, error) { return runjob.AddressOf(ctx, c, l) }
 	return work.Type{World: true, CleanLimit: runjob.CleanLimit, Executor: c, Image: c.Image, Address: address, Lease: w.Lease}
 }

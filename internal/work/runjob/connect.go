@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/sockets"
 )
 
 var (
@@ -44,7 +45,7 @@ func (p *Processes) Connect(ctx context.Context, l work.Label, port uint16) (*ne
 
 // connectToAny connects to the port at which one of these processes listens.
 func connectToAny(ctx context.Context, pids []int, port uint16) (c *net.TCPConn, err error) {
-	at := listensOf(pids, port)
+	at := sockets.ListensOf(pids, port)
 	if len(at) == 0 {
 		return nil, fmt.Errorf("no process of this member listens to port %d, and those of others are not reached: see swarmctl get logs JOB, and try again when it listens", port)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/swarmd/swarmd/internal/policy"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/artifacts"
+	"github.com/swarmd/swarmd/internal/work/gpus"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/jobcommand"
 	"github.com/swarmd/swarmd/internal/work/localimage"
@@ -57,13 +58,12 @@ type Containers struct {
 	Paths  hostpaths.Resolver // of the engine's host
 	// Limits are what members of one epoch may take of this host together.
 	Limits policy.Limits
-	GPUs   []string // of the engine's host, as it names them
+	GPUs   gpus.Pool // of the engine's host, as it names them
 	Goods  Goods
 	Watch  *Watch
 	Log    *slog.Logger
 
 	making sync.Mutex // of networks: one at a time
-	giving sync.Mutex // of GPUs: likewise
 	prober prober
 	execs  execs
 	filled filled

@@ -13,31 +13,15 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/gpus"
 )
-
-func TestFreeGPUs(t *testing.T) {
-	for _, tt := range []struct {
-		all, taken []string
-		n          int
-		want       string
-	}{
-		{[]string{"0", "1", "2"}, []string{"1", ""}, 2, "[0 2] <nil>"},
-		{[]string{"0"}, nil, 0, "[] <nil>"},
-		{[]string{"0", "1"}, []string{"0"}, 2, "[] it needs 2 GPUs, and this host has 1 left of 2"},
-		{[]string{"GPU-1", "GPU-2"}, []string{"0"}, 1, "[] it needs GPUs, and another member has GPU 0, which this host's SWOP, started anew, sees no more or by another name"},
-	} {
-		if got, err := freeGPUs(tt.all, tt.taken, tt.n); !strings.HasPrefix(fmt.Sprint(got, " ", err), tt.want) {
-			t.Errorf("%+v: %v %v", tt, got, err)
-		}
-	}
-}
 
 // TestNoTwoProcessesHaveAGPU at a time: those that are prepared at the same time, by the same SWOP or by the next, until nothing of one is left.
 func TestNoTwoProcessesHaveAGPU(t *testing.T) {
 	dir := t.TempDir()
 	swop := func() *Processes {
 		return &Processes{
-			SwarmID: func() string { return "s" }, Node: "swop-1", Dir: dir, Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler), GPUs: []string{"0", "1", "2"},
+			SwarmID: func() string { return "s" }, Node: "swop-1", Dir: dir, Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler), GPUs: gpus.Pool{Names: []string{"0", "1", "2"}},
 			Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
 		}
 	}

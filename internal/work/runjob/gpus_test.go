@@ -18,7 +18,7 @@ import (
 func TestNoTwoContainersHaveAGPU(t *testing.T) {
 	l := newLab(t)
 	c := l.containers()
-	c.GPUs = []string{"2", "3", "5"}
+	c.GPUs.Names = []string{"2", "3", "5"}
 	jobs := l.jobs(2, nil, "image: "+enginetest.TestImage, "replicas: 2", "resources: {gpu: 1}")
 	var prepared sync.WaitGroup
 	for _, j := range jobs {
@@ -54,7 +54,7 @@ func TestNoTwoContainersHaveAGPU(t *testing.T) {
 	more := l.jobs(1, nil, "image: "+enginetest.TestImage, "resources: {gpu: 2}")[0]
 	more.Assignment.ID, more.Label.Assignment = "8", "8"
 	next := l.containers()
-	next.GPUs = c.GPUs
+	next.GPUs.Names = c.GPUs.Names
 	if err := next.Prepare(t.Context(), more); err == nil || !strings.Contains(err.Error(), "it needs 2 GPUs, and this host has 1 left of 3") {
 		t.Errorf("two of the last one: %v", err)
 	}

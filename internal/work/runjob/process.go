@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/detached"
+	"github.com/swarmd/swarmd/internal/work/gpus"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 )
 
@@ -42,11 +42,10 @@ type Processes struct {
 	// Lookup finds the addresses of hosts that are known by names.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	Paths  hostpaths.Resolver
-	GPUs   []string // of this host, as CUDA_VISIBLE_DEVICES names them
+	GPUs   gpus.Pool // of this host, as CUDA_VISIBLE_DEVICES names them
 	Goods  Goods
 	Log    *slog.Logger
 
-	giving   sync.Mutex // of GPUs: one at a time
 	children detached.Children
 	prober   prober
 }

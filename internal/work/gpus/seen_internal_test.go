@@ -1,4 +1,4 @@
-package taskenv
+package gpus
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func TestVisibleGPUs(t *testing.T) {
 		{2, "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", []string{"GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"}},
 		{1, "0;1", nil},
 	} {
-		if got := visibleGPUs(tt.devices, func(string) (string, bool) { return tt.visible, tt.visible != unset }); !slices.Equal(got, tt.want) {
+		if got := seenOf(tt.devices, func(string) (string, bool) { return tt.visible, tt.visible != unset }); !slices.Equal(got, tt.want) {
 			t.Errorf("%d devices, %q: %q, want %q", tt.devices, tt.visible, got, tt.want)
 		}
 	}

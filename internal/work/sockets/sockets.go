@@ -1,4 +1,5 @@
-package runjob
+// Package sockets tells at which addresses processes of this host listen, as its kernel shows it.
+package sockets
 
 import (
 	"bufio"
@@ -68,10 +69,10 @@ func addressOf(s string) (at netip.AddrPort, ok bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), ok
 }
 
-// listensOf are the addresses at which processes listen to a port, by which they are to be dialled from this host.
-func listensOf(pids []int, port uint16) (all []netip.AddrPort) {
-	sockets := listening(port)
-	if len(sockets) == 0 {
+// ListensOf are the addresses at which processes listen to a port, by which they are to be dialled from this host.
+func ListensOf(pids []int, port uint16) (at []netip.AddrPort) {
+	all := listening(port)
+	if len(all) == 0 {
 		return nil
 	}
 	own := map[string]bool{}
@@ -80,12 +81,12 @@ func listensOf(pids []int, port uint16) (all []netip.AddrPort) {
 			own[inode] = true
 		}
 	}
-	for _, s := range sockets {
+	for _, s := range all {
 		if own[s.inode] {
-			all = append(all, dialled(s.at, sockets, own))
+			at = append(at, dialled(s.at, all, own))
 		}
 	}
-	return all
+	return at
 }
 
 // dialled is the address by which this host reaches a socket of a member's. One on all of IPv6 is mostly one on all of IPv4 too, unless that is

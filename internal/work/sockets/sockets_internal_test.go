@@ -1,16 +1,14 @@
-package runjob
+package sockets
 
 import (
-	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// sockets are lines as the kernel writes them on a little-endian machine.
-const sockets = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+// lines are as the kernel writes them on a little-endian machine.
+const lines = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:2253 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 101 1 0000000000000000 100 0 0 10 0
    1: 00000000:2253 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 102 1 0000000000000000 100 0 0 10 0
    2: 0100007F:2253 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     0        0 103 1 0000000000000000 100 0 0 10 0
@@ -22,7 +20,7 @@ const sockets = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->w
 `
 
 func TestSockets(t *testing.T) {
-	got := socketsIn(strings.NewReader(sockets), 0x2253)
+	got := socketsIn(strings.NewReader(lines), 0x2253)
 	want := []socket{
 		{netip.MustParseAddrPort("127.0.0.1:8787"), "101"},
 		{netip.MustParseAddrPort("0.0.0.0:8787"), "102"},
@@ -51,30 +49,5 @@ func TestDialled(t *testing.T) {
 		if got := dialled(netip.MustParseAddrPort(tt.at), tt.all, map[string]bool{"own": true}); got.String() != tt.want {
 			t.Errorf("%s among %v: %s, want %s", tt.at, tt.all, got, tt.want)
 		}
-	}
-}
-
-// TestOwnPortsAlone: a port is reached where a process of the member's listens to it, also on loopback, and not where another one does.
-func TestOwnPortsAlone(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
-	c, err := connectToAny(t.Context(), []int{os.Getpid()}, port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Close()
-	if c, err := connectToAny(t.Context(), []int{os.Getppid()}, port); err == nil || !strings.Contains(err.Error(), "no process of this member listens to port") {
-		t.Errorf("another's port: %v, %v", c, err)
-	}
-}
-
-// TestPidsOfNoContainer: where the processes of a container can't be seen, that is said.
-func TestPidsOfNoContainer(t *testing.T) {
-	if all, err := pidsIn(strings.Repeat("0123456789abcdef", 4)); err == nil || !strings.Contains(err.Error(), "run that SWOP beside the engine") {
-		t.Errorf("%v, %v", all, err)
 	}
 }
