@@ -254,6 +254,17 @@ func TestNextEpochWaitsForTheOldOne(t *testing.T) {
 	after(t, b, move(lost), moveAt(1001, again))
 }
 
+// TestWhatIsSaidOfAStoppedMember stays: its host has words to its end, with a code if something is lost.
+func TestWhatIsSaidOfAStoppedMember(t *testing.T) {
+	b := after(t, pull(t), assigning(asked("7", task.DefaultTaskrunner, 1)), place("7", 0, "peers", "h-0"), all("7", task.Prepared, false), do("7", task.Pass), all("7", task.Ready, false),
+		func(b *task.Board) (*task.Board, error) { return b.Cancel("7", "an operator", 30) })
+	said := task.Report{Node: "h-0", State: task.Stopped, Code: -1, Text: "not copied", Cleaned: true}
+	b = after(t, b, move(task.Move{Assignment: "7", Epoch: 1, Reports: []task.Report{said}}), do("7", task.Close))
+	if m := b.Assignments["7"].Members[0]; m.State != task.Stopped || m.Code != -1 || m.Text != "not copied" || !m.Cleaned {
+		t.Errorf("%+v", m)
+	}
+}
+
 // TestEndingWaitsForTheMembers as the next epoch does.
 func TestEndingWaitsForTheMembers(t *testing.T) {
 	b := after(t, running(t), do("7", task.Judge))

@@ -171,7 +171,10 @@ func TestHeartbeatsComeEachSecondAndAtOnceWithNews(t *testing.T) {
 }
 
 // executor notes what it is asked for.
-type executor struct{ found []work.Found }
+type executor struct {
+	found []work.Found
+	says  error // of what it has cleaned up
+}
 
 func (*executor) Prepare(context.Context, work.Job) error              { return nil }
 func (*executor) Start(context.Context, work.Job) (work.Status, error) { return work.Status{}, nil }
@@ -179,7 +182,7 @@ func (e *executor) Find(context.Context) ([]work.Found, error)         { return 
 
 func (e *executor) Clean(_ context.Context, l work.Label) error {
 	e.found = slices.DeleteFunc(e.found, func(f work.Found) bool { return f.Label == l })
-	return nil
+	return e.says
 }
 
 // TestTheOriginalsLines holds the lines that scripts wait for.
@@ -191,12 +194,17 @@ func TestTheOriginalsLines(t *testing.T) {
 		}
 		return slog.Attr{}
 	}}))}
-	typed := l.Of(work.Type{Executor: &executor{}, Repeats: true})
+	parting := &work.Parting{Text: "not copied"} // of a member of which nothing is left
+	typed := l.Of(work.Type{Executor: &executor{says: parting}, Repeats: true})
 	j := work.Job{Label: work.Label{Assignment: "42", Epoch: 1}, Task: &task.Task{Name: "train"}}
 	l.Ready()
-	err := errors.Join(typed.Executor.Prepare(t.Context(), j), typed.Executor.Clean(t.Context(), j.Label), typed.Executor.Clean(t.Context(), j.Label))
-	if err != nil || !typed.Repeats {
+	if err := typed.Executor.Prepare(t.Context(), j); err != nil || !typed.Repeats {
 		t.Fatal(err, typed.Repeats)
+	}
+	for range 2 {
+		if err := typed.Executor.Clean(t.Context(), j.Label); !errors.Is(err, parting) {
+			t.Error(err)
+		}
 	}
 	want := `msg="Ready for Task Execution!"
 msg="ENROLL TO Task : train , opId : 42 - Begins"
@@ -213,7 +221,7 @@ msg="Ready for Task Execution!"
 // TestAStoppedHostEndsWhatItRuns holds that it ends what is its own, and nothing of others.
 func TestAStoppedHostEndsWhatItRuns(t *testing.T) {
 	mine, other := work.Label{Swarm: "s", Node: "n", Assignment: "1"}, work.Label{Swarm: "s", Node: "m", Assignment: "1"}
-	e := &executor{found: []work.Found{{Label: mine}, {Label: other}}}
+	e := &executor{found: []work.Found{{Label: mine}, {Label: other}}, says: &work.Parting{Text: "not copied"}}
 	if err := swop.End(t.Context(), map[string]work.Type{task.RunSwarm: {Executor: e}}, "s", "n"); err != nil {
 		t.Fatal(err)
 	}

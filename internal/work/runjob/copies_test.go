@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
+	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/artifacts"
 	"github.com/swarmd/swarmd/internal/work/upload"
 )
@@ -68,6 +70,19 @@ func TestCopiesOfProcesses(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(h.dir, "lab:m/x-7/1/node/0/model")); string(raw) != "half" || err != nil {
 		t.Errorf("%q, %v", raw, err)
 	}
+	// One whose last copy is in vain, here as what was noted of it is damaged, leaves nothing either, and says so.
+	lost := one(python("import time", "time.sleep(3600)"), "artifacts: {dir: /opt/ml, to: bucket}", "command: train.py")
+	lost.Epoch = 3
+	started(t, again, lost)
+	if err := os.WriteFile(filepath.Join(again.Goods.Left.Dir, "orders/7_0000000003_0000000000.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	last := h.processes()
+	last.Goods.Left, last.Goods.Copies = p.Goods.Left, copiesInto(h.dir, p.Goods.Left)
+	if parting, err := work.PartingOf(last.Clean(t.Context(), lost.Label)); err != nil || parting == nil || parting.Code == 0 {
+		t.Errorf("%+v, %v", parting, err)
+	}
+	clean(t, last, lost.Label)
 	for _, dir := range []string{"orders", "live", "linked"} {
 		if left, err := os.ReadDir(filepath.Join(again.Goods.Left.Dir, dir)); err != nil || len(left) > 0 {
 			t.Error(dir, left, err)
@@ -85,8 +100,9 @@ func TestCopiesOfContainers(t *testing.T) {
 	c.Goods.Left = storeIn(l.dir)
 	c.Goods.Copies = copiesInto(l.dir, c.Goods.Left)
 	l.start(c, jobs)
+	const leftOut = "1 entry of what it has left was not copied to target bucket"
 	for _, f := range l.until(c, 1, task.Exited) {
-		if f.Code != 0 {
+		if f.Code != 0 || !strings.HasPrefix(f.Text, leftOut) {
 			t.Errorf("%+v: %s", f, l.lines(c, jobs[0]))
 		}
 	}
@@ -99,6 +115,9 @@ func TestCopiesOfContainers(t *testing.T) {
 	})
 	if fmt.Sprint(all) != "[model]" || err != nil {
 		t.Error(all, err)
+	}
+	if p, err := work.PartingOf(c.Clean(t.Context(), jobs[0].Label)); err != nil || p == nil || p.Code != 0 || !strings.HasPrefix(p.Text, leftOut) {
+		t.Errorf("%+v, %v", p, err)
 	}
 	l.clean(c, jobs)
 }

@@ -271,7 +271,11 @@ func (m *member) leftOut() string {
 	if m.Left == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d entries of what it has left were not copied to target %s: links, files that are none or can't be read, or names that are too long or no text", m.Left, m.Target)
+	many := fmt.Sprintf("%d entries of what it has left were", m.Left)
+	if m.Left == 1 {
+		many = "1 entry of what it has left was"
+	}
+	return fmt.Sprintf("%s not copied to target %s: links, files that are none or can't be read, or names that are too long or no text", many, m.Target)
 }
 
 // goOn has a member's artifacts copied, unless they are.
