@@ -186,7 +186,7 @@ func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 		return nil, err
 	}
 	rec := c.journal.Record()
-	several := c.cfg.Ranks != nil
+	several := c.ranked(rec)
 	c.found, c.others, c.done, c.lost, c.rebuilt = nil, nil, false, false, ""
 	for i, f := range list {
 		own := rec.Incarnation != "" && f.Incarnation == rec.Incarnation && f.State != "created"
@@ -208,6 +208,9 @@ func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 	return nil, nil
 }
 
+// ranked reports whether the program of a previous run, or the one of this run, is the first of several ranks.
+func (c *containers) ranked(rec session.Record) bool { return c.cfg.Ranks != nil || rec.Ranks }
+
 // hasFinal reports whether a program was given its final model.
 func hasFinal(rec session.Record) bool { return rec.Session != nil && rec.Session.Finished }
 
@@ -215,7 +218,7 @@ func hasFinal(rec session.Record) bool { return rec.Session != nil && rec.Sessio
 // saw it fail; rank 0 may have been removed before it did anything with it.
 func (c *containers) wasDone(rec session.Record) bool {
 	if rec.Exit == nil {
-		return hasFinal(rec) && c.cfg.Ranks == nil
+		return hasFinal(rec) && !c.ranked(rec)
 	}
 	return hasFinal(rec) && *rec.Exit == 0
 }
@@ -293,7 +296,7 @@ func (c *containers) start(ctx context.Context, env []string) (Running, error) {
 	spec.Env = launch.LastWins(spec.Env, env)
 	spec.Incarnation = rand.Text()
 	spec.Delivered = func(to time.Time) { c.logPosition.write(spec.Incarnation, to) }
-	c.journal.Begin(spec.Incarnation, c.fingerprint(), c.isolation())
+	c.journal.Begin(spec.Incarnation, c.fingerprint(), c.isolation(), c.cfg.Ranks != nil)
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
 		return nil, err // never a nil *Program in an interface

@@ -86,15 +86,23 @@ func leftBehind(t *testing.T, several *ranks.Ranks, dir string, left ...containe
 
 // TestRanksAreNotAdopted: a program that is one of several ranks is removed where another one is adopted, and does not wait for the next daemon.
 func TestRanksAreNotAdopted(t *testing.T) {
-	for _, several := range []*ranks.Ranks{nil, {}} {
-		c := leftBehind(t, several, t.TempDir(), container.Found{Incarnation: "i", State: "running"})
-		if slices.Contains(c.spec.Env, "SWARM_RECONNECT="+reconnect) != (several == nil) {
-			t.Errorf("several ranks: %t, its variables are %q", several != nil, c.spec.Env)
+	for _, tt := range []struct {
+		before, now *ranks.Ranks
+		adopted     bool
+	}{{nil, nil, true}, {&ranks.Ranks{}, &ranks.Ranks{}, false}, {&ranks.Ranks{}, nil, false}, {nil, &ranks.Ranks{}, false}} {
+		dir := t.TempDir()
+		first := leftBehind(t, tt.before, dir)
+		if slices.Contains(first.spec.Env, "SWARM_RECONNECT="+reconnect) != (tt.before == nil) {
+			t.Errorf("several ranks: %t, its variables are %q", tt.before != nil, first.spec.Env)
 		}
-		c.journal.Begin("i", c.fingerprint(), c.isolation())
+		first.checked = true
+		if _, err := first.start(t.Context(), nil); err == nil {
+			t.Error("it was not started")
+		}
+		c := leftBehind(t, tt.now, dir, container.Found{Incarnation: first.journal.Record().Incarnation, State: "running"})
 		saved, err := c.find(t.Context())
-		if err != nil || saved != nil || (c.found != nil) != (several == nil) || (len(c.others) > 0) != (several != nil) || c.lost || c.rebuilt != "" {
-			t.Errorf("several ranks: %t, found %v, others %v, lost %t, rebuilt %q, %v", several != nil, c.found, c.others, c.lost, c.rebuilt, err)
+		if err != nil || saved != nil || (c.found != nil) != tt.adopted || (len(c.others) > 0) != !tt.adopted || c.lost || c.rebuilt != "" {
+			t.Errorf("several ranks: %t, now %t: found %v, others %v, lost %t, rebuilt %q, %v", tt.before != nil, tt.now != nil, c.found, c.others, c.lost, c.rebuilt, err)
 		}
 	}
 }

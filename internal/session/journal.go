@@ -69,10 +69,10 @@ func (j *Journal) Record() Record {
 	return j.rec
 }
 
-// Begin notes that a program is about to be started in this isolation, and forgets everything about an earlier one.
-func (j *Journal) Begin(incarnation, program, isolation string) {
+// Begin notes that a program is about to be started in this isolation, by itself or as the first of several ranks, and forgets everything about an earlier one.
+func (j *Journal) Begin(incarnation, program, isolation string, ranks bool) {
 	j.put(func(r *Record) {
-		*r = Record{Version: recordVersion, Incarnation: incarnation, Program: program, Isolation: isolation}
+		*r = Record{Version: recordVersion, Incarnation: incarnation, Program: program, Isolation: isolation, Ranks: ranks}
 	})
 }
 

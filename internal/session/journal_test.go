@@ -20,7 +20,7 @@ func TestJournalOutlivesTheDaemon(t *testing.T) {
 	if got := j.Record(); got.Incarnation != "" || got.Session != nil {
 		t.Errorf("a journal without a file says %+v", got)
 	}
-	j.Begin("0123", "python train.py", "container, no network")
+	j.Begin("0123", "python train.py", "container, no network", false)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
@@ -49,12 +49,12 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	var said bytes.Buffer
 	path := filepath.Join(dir, "session.json")
 	j := session.OpenJournal(path, slog.New(slog.NewTextHandler(&said, nil)))
-	j.Begin("1", "", "")
+	j.Begin("1", "", "", false)
 	for _, incarnation := range []string{"2", "3"} {
 		if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil { // also root can't put a file in its place
 			t.Fatal(err)
 		}
-		j.Begin(incarnation, "", "")
+		j.Begin(incarnation, "", "", false)
 	}
 	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
 		t.Errorf("said it %d times:\n%s", n, said.String())

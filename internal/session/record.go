@@ -27,6 +27,7 @@ type Record struct {
 	Incarnation string `json:"life,omitempty"`      // of the program, the label of its container; empty: nothing runs
 	Program     string `json:"program,omitempty"`   // reports whether a later run would start the same
 	Isolation   string `json:"isolation,omitempty"` // what keeps the program in, as the swarm was told
+	Ranks       bool   `json:"ranks,omitempty"`     // it is the first of several, which live no longer than their daemon
 	Exit        *int   `json:"exit,omitempty"`      // the program's exit code, once it has ended
 	Session     *Saved `json:"session,omitempty"`   // nil: the program has opened none
 }
