@@ -35,7 +35,7 @@ const reachLimit = 5 * time.Second
 // Dial connects to a port of a member, until that ends or ctx does.
 func (f Forwards) Dial(ctx context.Context, to forward.Target) (forward.Half, error) {
 	if !f.runs(to) {
-		return nil, fmt.Errorf("member %d of assignment %s: %w here now; see swarmctl get job status JOB", to.Member, to.Assignment, forward.ErrGone)
+		return nil, fmt.Errorf("a member of assignment %s: %w here now; see swarmctl get job status JOB", to.Assignment, forward.ErrGone)
 	}
 	reacher, is := f.Types[task.RunJob].Executor.(work.Reacher)
 	if !is {

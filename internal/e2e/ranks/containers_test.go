@@ -36,7 +36,11 @@ func TestRanksInContainers(t *testing.T) {
 	}
 	peer.Ends(limit)
 	peer.Sees("all are started again restart=1 of=1")
-	all := results(t, peer.Output()+w.swarmctl("get", "logs", "sl-1-ranks"), 2)
+	said := w.swarmctl("get", "logs", "sl-1-ranks")
+	if strings.Contains(said, "/rank/0: ") || !strings.Contains(said, "swop-1/rank/1: ") {
+		t.Errorf("lines of rank 1:\n%s", said)
+	}
+	all := results(t, peer.Output()+said, 2)
 	if all[0] != all[1] {
 		t.Errorf("rank 0 ends with %v, rank 1 with %v", all[0], all[1])
 	}

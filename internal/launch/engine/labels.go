@@ -29,6 +29,7 @@ const (
 	LabelFills      = "io.swarmd.fills"  // of an image without a name: the volume that a task has not filled to its end yet, see internal/work/volume
 	LabelReady      = "io.swarmd.ready"  // how a member of a job is asked whether it is ready, see internal/work/runjob
 	LabelGPUs       = "io.swarmd.gpus"   // those that a member of a job alone has, with commas between
+	LabelNamed      = "io.swarmd.named"  // what the other members of a job call one, by its rank
 	LabelHolds      = "io.swarmd.holds"  // address: the container has no program, and holds the address of a member of a job until that starts
 	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )

@@ -48,9 +48,9 @@ func TestMemberNamed(t *testing.T) {
 	}
 }
 
-// TestNamed: lines are of the ranks that members have.
+// TestNamed: lines are of the ranks that members have, by which hosts name them.
 func TestNamed(t *testing.T) {
-	for beside, want := range map[string]string{"": "rank/0 rank/1 node-2", "sl-1": "rank/1 rank/2 node-2"} {
+	for beside, want := range map[string]string{"": "rank/0 rank/1 node-2", "sl-1": "node-0 rank/1 rank/2"} {
 		a := &swarmv1.Assignment{Task: "sl-1-ranks.0123abcd", TaskType: "RUN_JOB", Groups: []*swarmv1.TaskGroup{{Name: "rank", Peers: 2}}, Beside: beside}
 		var got []string
 		for i := range 3 {

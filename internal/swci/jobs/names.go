@@ -15,7 +15,8 @@ func Named(a *swarmv1.Assignment) func(hostlogs.Line) hostlogs.Line {
 	if Whose(a) != "" {
 		for _, g := range a.GetGroups() {
 			for range min(g.GetPeers(), jobfile.MaxMembers) { // an SN may say anything
-				names[framework.NameOf(len(names))] = fmt.Sprintf("%s/%d", g.GetName(), len(names)+runByOthers(a))
+				rank := len(names) + runByOthers(a) // hosts know it too
+				names[framework.NameOf(rank)] = fmt.Sprintf("%s/%d", g.GetName(), rank)
 			}
 		}
 	}

@@ -226,7 +226,7 @@ func (c *Containers) spec(m member, j work.Job, network string) (s container.Spe
 	for k, v := range volume.Labels(j.Label, engine.RoleMember, c.Scope) {
 		s.Labels = append(s.Labels, k+"="+v)
 	}
-	s.Labels = append(s.Labels, engine.LabelReady+"="+string(asked), engine.LabelHolds+"=") // whatever its image says
+	s.Labels = append(s.Labels, engine.LabelReady+"="+string(asked), engine.LabelHolds+"=", engine.LabelNamed+"="+m.placed.Members[m.program.Rank].Name) // whatever its image says
 	holdTo(&s, m.group.Resources, c.Limits, ownMembers(j))
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package runjob
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -300,6 +301,11 @@ func stop(ctx context.Context, e *engine.Engine, x container.Summary) error {
 	return nil
 }
 
+// namedBy is what a member is called among those of its job: as was noted when it was started, which knew its rank. Nothing was noted by a host of before.
+func namedBy(l work.Label, noted string) string {
+	return cmp.Or(noted, framework.NameOf(int(l.Member)))
+}
+
 // Print implements work.Printer, by the engine's logs. What is followed may not have started yet, as where groups start in order.
 func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
 	err := c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
@@ -312,7 +318,8 @@ func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow b
 				return err
 			}
 		}
-		return e.Printed(ctx, x.ID, tail, follow, func(line string) error { return emit(framework.NameOf(int(l.Member)), line) })
+		from := namedBy(l, x.Labels[engine.LabelNamed])
+		return e.Printed(ctx, x.ID, tail, follow, func(line string) error { return emit(from, line) })
 	})
 	if err == errGone { //nolint:errorlint // it is never wrapped
 		return nil

@@ -29,6 +29,7 @@ const maxOrder = 8 << 20 // bytes: an environment may name each of many members
 // order is what the keeper of a member's process is told, and what a restarted host wants to know of it again.
 type order struct {
 	Name  string   // of the member, in words
+	Named string   `json:",omitempty"` // by its rank, as the other members call it; empty: as its number is
 	Path  string   // of the program
 	Args  []string // without its name
 	Env   []string

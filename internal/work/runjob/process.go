@@ -16,7 +16,6 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/atomicfile"
-	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work"
@@ -280,7 +279,12 @@ func (p *Processes) Print(ctx context.Context, l work.Label, tail int, follow bo
 		live, err := p.live()
 		return err == nil && !p.runs(live, dir) && begun(dir)
 	}
-	return detached.Printed(ctx, filepath.Join(dir, outputFile), tail, follow, over, func(line string) error { return emit(framework.NameOf(int(l.Member)), line) })
+	o, err := orderIn(dir)
+	if err != nil {
+		o.Named = "" // what is damaged Find tells
+	}
+	from := namedBy(l, o.Named)
+	return detached.Printed(ctx, filepath.Join(dir, outputFile), tail, follow, over, func(line string) error { return emit(from, line) })
 }
 
 // memberDir keeps what there is of a member.

@@ -142,8 +142,23 @@ func clean(t *testing.T, p *runjob.Processes, l work.Label) {
 	if live, err := registry.List(scope); err != nil || len(live) > 0 {
 		t.Errorf("still runs: %+v, %v", live, err)
 	}
-	if left, err := os.ReadDir(p.Dir); err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() != "lease" }) {
+	if left, err := os.ReadDir(p.Dir); err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() != "lease" && e.Name() != "python" }) {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestLinesBesideAnSLAreOfTheirRanks: members are named by their ranks, of which the SL has the first.
+func TestLinesBesideAnSLAreOfTheirRanks(t *testing.T) {
+	p := newHost(t).processes()
+	j := one(map[string]string{"run": "#!/bin/sh\necho rank $RANK\n"}, "framework: pytorch", "network: host", "command: ./run", "beside: {sl: sl-1, address: 127.0.0.1, port: 29400}")
+	started(t, p, j)
+	await(t, p, exited)
+	var all []string
+	if err := p.Print(t.Context(), j.Label, 9, false, func(from, line string) error {
+		all = append(all, from+": "+line)
+		return nil
+	}); err != nil || !slices.Equal(all, []string{"node-1: rank 1"}) {
+		t.Errorf("printed %q, %v", all, err)
 	}
 }
 

@@ -24,7 +24,8 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	}
 	source := filepath.Join(dir, sourceDir)
 	o = order{
-		Name: fmt.Sprintf("job %s, group %s, rank %d", m.job.Name, m.group.Name, m.program.Rank), Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
+		Name: fmt.Sprintf("job %s, group %s, rank %d", m.job.Name, m.group.Name, m.program.Rank), Named: m.placed.Members[m.program.Rank].Name,
+		Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
 		Lease: filepath.Join(p.Dir, leaseFile), Secrets: p.Goods.Secrets, AsEnv: asEnv(m.group.Secrets),
 	}
 	if _, err := o.environ(); err != nil { // the keeper reads them again: they are in no file but the owner's
