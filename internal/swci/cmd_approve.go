@@ -62,7 +62,7 @@ type waitingJSON struct {
 	ID      string  `json:"id" doc:"of the assignment"`
 	Digest  string  `json:"digest" doc:"of the task, in hex"`
 	Runner  string  `json:"taskrunner" doc:"empty: it has none"`
-	Beside  string  `json:"beside" doc:"the SL that runs rank 0 of the job itself; empty: hosts have all members"`
+	Beside  string  `json:"beside" doc:"the SL that runs rank 0 of the job itself, by the task; empty: hosts have all members"`
 	By      string  `json:"by" doc:"SPIFFE ID of who asked for it, as the SNs say"`
 	Expires *string `json:"expires" doc:"no host begins it later; RFC 3339, UTC"`
 }
@@ -80,7 +80,7 @@ type approvalJSON struct {
 	Digest     string  `json:"digest" doc:"of the task, in hex"`
 	Taskrunner string  `json:"taskrunner" doc:"empty: it has none"`
 	Host       string  `json:"host" doc:"that asks"`
-	Beside     string  `json:"beside" doc:"the SL that runs rank 0 of the job itself; empty: hosts have all members"`
+	Beside     string  `json:"beside" doc:"the SL that runs rank 0 of the job itself, as the SNs say; empty: hosts have all members"`
 	By         string  `json:"by" doc:"SPIFFE ID of who asked for the task, as the SNs say"`
 	Since      *string `json:"since" doc:"when the host began to wait; RFC 3339, UTC"`
 	Expires    *string `json:"expires" doc:"the host does not begin it later; RFC 3339, UTC; null: never"`
@@ -143,7 +143,7 @@ func haveWord(ctx context.Context, s *Session, args Args, said saidJSON, sign fu
 			return fmt.Errorf("%s task %s on %s: %w", verb, said.Task, said.Host, err)
 		}
 		for i, a := range waits.Of {
-			said.Assignments = append(said.Assignments, waitingJSON{a.GetId(), a.GetDigest(), a.GetTaskrunner(), a.GetBeside(), a.GetBy(), stamp(a.GetExpiresUnixMs())})
+			said.Assignments = append(said.Assignments, waitingJSON{a.GetId(), a.GetDigest(), a.GetTaskrunner(), waits.Task.Beside().SL, a.GetBy(), stamp(a.GetExpiresUnixMs())})
 			if !s.JSON {
 				fmt.Fprintf(s.Env.Stdout, "assignment %s of task %s, digest %s, asked for by %s, valid until %s\n",
 					text.Line(a.GetId()), text.Line(a.GetTask()), text.Line(a.GetDigest()), text.Line(a.GetBy()), clockTime(a.GetExpiresUnixMs()))

@@ -19,7 +19,8 @@ import (
 type approvalAPI struct {
 	taskAPI
 
-	other string // digest of the task of assignment 8; empty: what it is
+	other  string // digest of the task of assignment 8; empty: what it is
+	beside string // beside which SL the SN says that assignment 8 is
 	said  []string
 }
 
@@ -68,8 +69,12 @@ func (a *approvalAPI) assignments() []*swarmv1.Assignment {
 		if id == "8" && a.other != "" {
 			digest = a.other
 		}
+		beside := ""
+		if id == "8" {
+			beside = a.beside
+		}
 		return &swarmv1.Assignment{
-			Id: id, Task: task, Digest: digest, Taskrunner: "tr-" + id, By: "spiffe://a.example/swarm/swci/ann\x1b[2J", ExpiresUnixMs: 86_400_000, Verdict: verdict, Members: members,
+			Beside: beside, Id: id, Task: task, Digest: digest, Taskrunner: "tr-" + id, By: "spiffe://a.example/swarm/swci/ann\x1b[2J", ExpiresUnixMs: 86_400_000, Verdict: verdict, Members: members,
 		}
 	}
 	on := func(node, state string) *swarmv1.AssignmentMember {
@@ -183,6 +188,47 @@ func TestApproveAndRefuse(t *testing.T) {
 `
 	if err != nil || out != want {
 		t.Errorf("%v, got\n%s", err, out)
+	}
+}
+
+// TestApproveBesideAnSL: beside which SL a job is stands in what was signed, and an SN that says otherwise has nothing signed.
+func TestApproveBesideAnSL(t *testing.T) {
+	for _, tt := range []struct{ body, says, err string }{
+		{"beside: {sl: sl-1, address: 10.0.0.9, port: 29400}", "sl-1", ""},
+		{"beside: {sl: sl-1, address: 10.0.0.9, port: 29400}", "sl-2", `beside SL "sl-2", and the task that was signed is beside "sl-1": nothing is signed`},
+		{"beside: {sl: sl-1, address: 10.0.0.9, port: 29400}", "", `beside SL "", and the task that was signed is beside "sl-1": nothing is signed`},
+		{"restarts: 0", "sl-1", `beside SL "sl-1", and the task that was signed is beside "": nothing is signed`},
+	} {
+		api := approvals(t)
+		b, err := api.board.DeleteTask("run", false)
+		for _, step := range []func() (*task.Board, error){
+			func() (*task.Board, error) {
+				return b.CreateTask(task.Task{Name: "run", Type: task.RunJob, Author: "bob", Prereq: task.Root})
+			},
+			func() (*task.Board, error) {
+				return b.EditTask("run", 1, []byte("name: x\nframework: pytorch\nnetwork: host\ncommand: train.py\n"+tt.body))
+			},
+			func() (*task.Board, error) { return b.FinaliseTask("run", "", 2) },
+		} {
+			if err == nil {
+				b, err = step()
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		api.board, api.beside = b, tt.says
+		for _, verb := range []string{"approve", "refuse"} {
+			api.said = nil
+			out, _, err := on(t, api, "", "-o", "json", "--sn=h", verb, "task", "run", "on", "h-1")
+			if tt.err == "" {
+				if err != nil || len(api.said) != 1 || !strings.Contains(out, `"beside": "sl-1"`) {
+					t.Errorf("%s: %v, signed %q, got\n%s", verb, err, api.said, out)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), tt.err) || len(api.said) > 0 {
+				t.Errorf("%s, the SN says %q: %v, signed %q; want %s", verb, tt.says, err, api.said, tt.err)
+			}
+		}
 	}
 }
 

@@ -84,10 +84,14 @@ func (w *Waits) show(ctx context.Context, api Approvals, task, digest string) (e
 	if w.Task, err = Look(ctx, api, task); err != nil {
 		return err
 	}
+	beside := w.Task.Beside().SL
 	for _, a := range w.Of {
 		if a.GetTask() != task || a.GetDigest() != w.Task.Sum {
 			return exit.New(exit.Failed, otherSN, "the SN shows a task %s with the digest %.12s…, and assignment %s is of %.12s…: nothing is signed",
 				task, w.Task.Sum, text.Line(a.GetId()), text.Line(a.GetDigest()))
+		}
+		if a.GetBeside() != beside {
+			return exit.New(exit.Failed, otherSN, "the SN shows assignment %s beside SL %q, and the task that was signed is beside %q: nothing is signed", text.Line(a.GetId()), text.Line(a.GetBeside()), text.Line(beside))
 		}
 	}
 	before, err := w.Task.Before(ctx, api)
