@@ -44,7 +44,7 @@ func boxOf(ctx context.Context, c *Containers, j work.Job, job *jobfile.Job, w *
 	if b.with.nodes, err = metadata(b.placed, groupsOf(ranks(j, w))); err != nil {
 		return b, err
 	}
-	b.spec, err = c.spec(b.member, j, g.network)
+	b.spec, err = c.spec(b.member, j, g)
 	if err == nil {
 		err = c.folders(ctx, &b.spec, b.member, j, run)
 	}

@@ -3,6 +3,7 @@ package runjob
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -67,9 +68,9 @@ func (c *Containers) Connect(ctx context.Context, l work.Label, port uint16) (co
 			}
 			return err
 		}
-		q := question{Apart: true}
-		if x.HostConfig.NetworkMode != c.networkName(l) {
-			q.Network = x.HostConfig.NetworkMode
+		var q question // which says what network it is in
+		if err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); err != nil {
+			return fmt.Errorf("its container's labels are not as this host has written them: run the job again: %w", err)
 		}
 		a, err := addressIn(x)
 		if err == nil {

@@ -187,7 +187,7 @@ func groundAt(job *jobfile.Job, addresses []netip.Addr) ground {
 }
 
 // spec is the member's container, but for its image.
-func (c *Containers) spec(m member, j work.Job, network string) (s container.Spec, err error) {
+func (c *Containers) spec(m member, j work.Job, g ground) (s container.Spec, err error) {
 	if m.group.Image == "" {
 		return s, errors.New("it has no image, and this host runs jobs in containers: name one")
 	}
@@ -195,14 +195,14 @@ func (c *Containers) spec(m member, j work.Job, network string) (s container.Spe
 		return s, err
 	}
 	s = container.Spec{
-		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: network,
+		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: g.network,
 		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.noInit.Load(), Grace: m.job.Grace,
 		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
 	}
 	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {
 		s.Cmd = []string{} // the image's own
 	}
-	if network != jobfile.Host {
+	if g.network != jobfile.Host {
 		s.IP = m.placed.Members[m.program.Rank].Address
 	}
 	for _, v := range m.program.Env {
@@ -216,8 +216,8 @@ func (c *Containers) spec(m member, j work.Job, network string) (s container.Spe
 		s.Env = append(s.Env, name+"="+value)
 	}
 	q := questionOf(m)
-	if q.Apart = network != jobfile.Host; shared(m.job.Network) {
-		q.Network = m.job.Network
+	if q.Apart = g.network != jobfile.Host; shared(m.job.Network) {
+		q.Network, q.Bridge = m.job.Network, g.bridge
 	}
 	asked, err := json.Marshal(q)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestMembersAreNotRootUnderSudo(t *testing.T) {
 	}
 	j := jobWith("replicas: 3", "network: host", "image: i", "command: train.py")
 	c := &Containers{Node: "b", Scope: "s", Log: slog.New(slog.DiscardHandler)}
-	s, err := c.spec(memberWith(t, "replicas: 3", "network: host", "image: i", "command: train.py"), j, "host")
+	s, err := c.spec(memberWith(t, "replicas: 3", "network: host", "image: i", "command: train.py"), j, ground{network: "host"})
 	if err != nil || s.User != want {
 		t.Errorf("its user is %q, want %q, %v", s.User, want, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/consensus/task"
@@ -29,13 +30,13 @@ const unknownCode = -1
 // Start implements work.Executor. Nothing is started that nobody would end with the lease, and nothing twice: a start that was cut off may have been
 // one.
 func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error) {
-	err := settle(ctx, c, j)
+	n, err := settle(ctx, c, j, network.Inspect{})
 	if err == nil {
 		err = c.start(ctx, j.Label)
 	}
 	if errors.Is(err, launcher.ErrNoInit) {
 		c.noInit.Store(true)
-		if err = again(ctx, c, j); err == nil {
+		if err = again(ctx, c, j, n); err == nil {
 			err = c.start(ctx, j.Label)
 		}
 	}

@@ -33,6 +33,7 @@ type question struct {
 	Here    bool     `json:",omitempty"` // that is in this host's network
 	Apart   bool     `json:",omitempty"` // what is asked is in a network of the engine's
 	Network string   `json:",omitempty"` // its name, if that is one of the host's owner
+	Bridge  []string `json:",omitempty"` // the addresses of that network's bridge at the engine's host; none: it has none
 	Period  time.Duration
 	Timeout time.Duration
 }
@@ -149,25 +150,36 @@ func (q question) inVain() string {
 }
 
 // outOfReach says so of a member that did not answer because this process is not where the engine's networks are, as in a container of its own or
-// with an engine on another machine.
+// with an engine on another machine. A network that hosts share is reached by its bridge alone: that this host has an address in its subnet may be
+// of another network with the same one, where that address is another machine's.
 func (q question) outOfReach(address string) string {
 	a, err := netip.ParseAddrPort(address)
-	if !q.Apart || err != nil || near(a.Addr()) {
+	own := ownAddresses()
+	switch {
+	case !q.Apart:
 		return ""
-	}
-	if q.Network != "" {
+	case q.Network != "" && slices.ContainsFunc(own, func(has netip.Prefix) bool { return slices.Contains(q.Bridge, has.Addr().String()) }):
+		return ""
+	case q.Network != "":
 		return fmt.Sprintf("its host can't ask %s, as it is not in network %s itself: run the job with ready.command, or with network: host", address, q.Network)
+	case err != nil || slices.ContainsFunc(own, func(has netip.Prefix) bool { return has.Contains(a.Addr()) }):
+		return ""
 	}
 	return fmt.Sprintf("its host can't ask %s, as its SWOP is not in the network of its container engine: run that SWOP beside the engine and in no container, or the job with network: host or ready.command", address)
 }
 
-// near reports whether an address is in a network that this host has an interface in.
-func near(a netip.Addr) bool {
-	all, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(all, func(has net.Addr) bool {
-		n, is := has.(*net.IPNet)
-		return is && n.Contains(a.AsSlice())
-	})
+// ownAddresses are those of this host's interfaces, with their subnets, as far as they can be known.
+func ownAddresses() (all []netip.Prefix) {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, x := range found {
+		if p, err := netip.ParsePrefix(x.String()); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 func listens(ctx context.Context, address string) bool {

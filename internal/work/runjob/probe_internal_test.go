@@ -3,12 +3,16 @@ package runjob
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/internal/work"
 )
@@ -57,22 +61,50 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("nobody is there")
 }
 
-// TestNobodyElseIsAsked: an address in a network that this host is not in may be another machine's in one that it is in.
+// TestNobodyElseIsAsked: an address in a network that this host is not in may be another machine's in one that it is in, also with the same subnet.
 func TestNobodyElseIsAsked(t *testing.T) {
 	before := pages
 	defer func() { pages = before }()
 	var who asked
 	pages = &http.Client{Transport: &who}
-	for _, at := range []string{"203.0.113.9:8787", "127.0.0.1:8787"} {
-		if ready, _ := (question{Page: at + "/json", Apart: true, Network: "lab"}).ask(t.Context(), nil); ready {
+	for at, bridge := range map[string][]string{
+		"203.0.113.9:8787": {"203.0.113.1"}, // the engine is on another machine
+		"127.0.0.1:8786":   nil,             // a subnet of this host's too
+		"127.0.0.1:8788":   {"127.0.0.9"},
+		"127.0.0.1:8787":   {"127.0.0.1"},
+	} {
+		if ready, _ := (question{Page: at + "/json", Apart: true, Network: "lab", Bridge: bridge}).ask(t.Context(), nil); ready {
 			t.Error(at, "answers")
 		}
 	}
 	if len(who) != 1 || who[0] != "127.0.0.1:8787" {
 		t.Errorf("asked %q", who)
 	}
-	if _, err := (question{Apart: true, Network: "lab"}).connect(t.Context(), netip.MustParseAddrPort("203.0.113.9:80")); err == nil || !strings.Contains(err.Error(), "not in network lab") {
+	listens, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listens.Close()
+	at := netip.MustParseAddrPort(listens.Addr().String())
+	if _, err := (question{Apart: true, Network: "lab"}).connect(t.Context(), at); err == nil || !strings.Contains(err.Error(), "not in network lab") {
 		t.Error(err)
+	}
+	c, err := (question{Apart: true, Network: "lab", Bridge: []string{"127.0.0.1"}}).connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+}
+
+// TestTheBridgeOfANetwork: the addresses that the engine's host has in it. An overlay has none there.
+func TestTheBridgeOfANetwork(t *testing.T) {
+	n := network.Inspect{Driver: "bridge", IPAM: network.IPAM{Config: []network.IPAMConfig{{Subnet: "10.9.0.0/16"}, {Subnet: "fd00:9::/64", Gateway: "fd00:9::7"}, {Subnet: "?"}}}}
+	if all := bridgeOf(n); !slices.Equal(all, []string{"10.9.0.1", "fd00:9::7"}) {
+		t.Error(all)
+	}
+	n.Driver = "overlay"
+	if all := bridgeOf(n); len(all) > 0 {
+		t.Error(all)
 	}
 }
 

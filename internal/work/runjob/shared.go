@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -44,60 +43,63 @@ func AddressOf(ctx context.Context, c *Containers, l work.Label) (string, error)
 }
 
 // settle makes the container of a member whose address is held, as all addresses are known by now, and gives the address free for it. Of other
-// members there is nothing to do.
-func settle(ctx context.Context, c *Containers, j work.Job) error {
+// members there is nothing to do. It returns the network if it has looked at it, and takes it of one who did before.
+func settle(ctx context.Context, c *Containers, j work.Job, n network.Inspect) (network.Inspect, error) {
 	job, w, err := jobOf(j)
 	if err != nil || !shared(job.Network) {
-		return err
+		return n, err
 	}
 	e, err := c.Open(ctx)
 	if err != nil {
-		return err
+		return n, err
 	}
 	defer e.Close()
 	found, holders, err := both(ctx, c, e)
 	if err != nil {
-		return err
+		return n, err
 	}
 	holder, held := holders[j.Label]
 	x, made := found[j.Label]
 	if made && !c.filled.whole(x) { // it could neither be filled nor removed, as the engine was gone
 		if err := c.remove(ctx, e, j.Label, false); err != nil {
-			return err
+			return n, err
 		}
 		made = false
 	}
 	if !made {
 		addresses, err := told(j.World)
-		if err != nil {
-			return fmt.Errorf("job %s: %w", job.Name, err)
+		if err == nil && n.Name == "" {
+			n, err = lookTogether(ctx, e, job.Network, j, addresses)
 		}
-		if err := checkOne(ctx, e, job.Network, j.World, addresses); err != nil {
-			return fmt.Errorf("job %s: %w", job.Name, err)
+		if err != nil {
+			return n, fmt.Errorf("job %s: %w", job.Name, err)
 		}
 		if own, err := addressIn(holder); held && err == nil && own != addresses[j.Member] { // one whose holder has ended may still be had
-			return fmt.Errorf("job %s: this host holds %s for its member, and has told %s before it was restarted: run the job again", job.Name, own, addresses[j.Member])
+			return n, fmt.Errorf("job %s: this host holds %s for its member, and has told %s before it was restarted: run the job again", job.Name, own, addresses[j.Member])
 		}
 		image, err := localimage.Decided(ctx, e, j, imageOf(w, j.Group))
 		if err != nil {
-			return fmt.Errorf("job %s, group %s: %w", job.Name, j.Group, err)
+			return n, fmt.Errorf("job %s, group %s: %w", job.Name, j.Group, err)
 		}
-		b, err := boxOf(ctx, c, j, job, w, groundAt(job, addresses))
+		g := groundAt(job, addresses)
+		g.bridge = bridgeOf(n)
+		b, err := boxOf(ctx, c, j, job, w, g)
 		if err != nil {
-			return err
+			return n, err
 		}
 		if err := makeBox(ctx, c, e, b, image, j.Label); err != nil { // what is not whole is not started
-			return errors.Join(err, c.remove(context.WithoutCancel(ctx), e, j.Label, false))
+			return n, errors.Join(err, c.remove(context.WithoutCancel(ctx), e, j.Label, false))
 		}
 	}
 	if held {
-		return removeBox(ctx, e, holder)
+		return n, removeBox(ctx, e, holder)
 	}
-	return nil
+	return n, nil
 }
 
-// again prepares a member whose container the engine could not start anew. An address that it has told it keeps.
-func again(ctx context.Context, c *Containers, j work.Job) error {
+// again prepares a member whose container the engine could not start anew. An address that it has told it keeps. An engine may know a network no more
+// in which it has no container now: n is what it has said.
+func again(ctx context.Context, c *Containers, j work.Job, n network.Inspect) error {
 	job, _, err := jobOf(j)
 	if err != nil {
 		return err
@@ -113,7 +115,8 @@ func again(ctx context.Context, c *Containers, j work.Job) error {
 	if err := c.remove(ctx, e, j.Label, false); err != nil {
 		return err
 	}
-	return settle(ctx, c, j)
+	_, err = settle(ctx, c, j, n)
+	return err
 }
 
 // told are the addresses of all members in a network that their hosts share.
@@ -131,66 +134,6 @@ func told(world []task.Site) (all []netip.Addr, err error) {
 		all = append(all, a)
 	}
 	return all, nil
-}
-
-// checkOne says of which host a member is not in the network as this host's engine has it: of that name there may be several.
-func checkOne(ctx context.Context, e *engine.Engine, name string, world []task.Site, addresses []netip.Addr) error {
-	n, known, err := sharedOf(ctx, e, name)
-	if err != nil || !known {
-		return err
-	}
-	return checkSubnets(name, subnetsOf(n), world, addresses)
-}
-
-// subnetsOf are those of a network, as far as its engine says.
-func subnetsOf(n network.Inspect) (all []netip.Prefix) {
-	for _, x := range n.IPAM.Config {
-		if p, err := netip.ParsePrefix(x.Subnet); err == nil {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// checkSubnets says of which host a member has an address in none of these subnets, if there are some.
-func checkSubnets(name string, subnets []netip.Prefix, world []task.Site, addresses []netip.Addr) error {
-	for i, a := range addresses {
-		if len(subnets) > 0 && !slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			return fmt.Errorf("host %s tells the address %s of its member, and network %s has %s on this host: have their owners make one network for all hosts", world[i].Node, a, name, subnets[0])
-		}
-	}
-	return nil
-}
-
-// sharedOf looks for a network by its name. What an engine does not know yet it may know when a container asks for it: so it is with overlays that
-// managers alone list. An engine finds one by the beginning of its ID too, which no policy has named.
-func sharedOf(ctx context.Context, e *engine.Engine, name string) (n network.Inspect, known bool, err error) {
-	n, err = e.NetworkInspect(ctx, name, network.InspectOptions{})
-	switch {
-	case errdefs.IsNotFound(err):
-		return n, false, nil
-	case err != nil:
-		return n, false, engine.Explain(fmt.Errorf("look for network %s: %w", name, err))
-	case n.Name != name:
-		return n, false, fmt.Errorf("this host has no network %s, and one whose ID begins so: name it as its owner has", name)
-	}
-	return n, true, nil
-}
-
-// checkShared says why members can't be in a network that hosts share.
-func checkShared(ctx context.Context, e *engine.Engine, name string) error {
-	n, known, err := sharedOf(ctx, e, name)
-	switch {
-	case err != nil || !known:
-		return err
-	case n.Labels[engine.LabelRole] != "":
-		return fmt.Errorf("network %s is one that swarmd has made for something else: name one of the host's owner", name)
-	case n.Scope == "swarm" && !n.Attachable:
-		return fmt.Errorf("overlay %s takes no containers that are not services: have its owner make it with docker network create --attachable", name)
-	case len(n.IPAM.Config) == 0:
-		return fmt.Errorf("network %s gives no addresses that members of a job can keep: have its owner make one with docker network create --subnet", name)
-	}
-	return nil
 }
 
 // ofShared is the error of an engine that can't put a container into a network that hosts share, with what can be done about it.
