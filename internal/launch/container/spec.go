@@ -63,6 +63,8 @@ type Spec struct {
 	GPUs string
 	// Network is the name of the engine's network that the program may use; "" or "none": no network.
 	Network string
+	// LeadsOut: it is known that the network, or what the engine gives with it, leads elsewhere.
+	LeadsOut bool
 	// Hostname is the container's, "": one made of the node's name. IP is its address in Network, which must be a user's; "": the engine's choice.
 	Hostname, IP string
 	// Hosts are NAME:IP that the program finds without a DNS.
@@ -103,6 +105,9 @@ type Spec struct {
 	LogSince time.Time
 }
 
+// WayOut are the words behind the name of a network that leads elsewhere.
+const WayOut = ", with a way out"
+
 // Isolation says what keeps the program in, such as "container, no network", and what opens it, such as "container, open:
 // network lab, mount /scratch". One line, for logs and for the other peers. Where there is no room for all of it openings are
 // counted, never left out.
@@ -137,6 +142,9 @@ func (s Spec) isolationText(add func(open []string, what string, values []string
 		words += ", no network"
 	} else {
 		open = add(open, "network", []string{s.Network})
+		if s.LeadsOut {
+			open[len(open)-1] += WayOut
+		}
 	}
 	var mounts []string
 	for _, m := range s.Mounts {

@@ -29,6 +29,7 @@ func TestIsolation(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"container, no network":                                       func(*Spec) {},
 		"container, open: network lab":                                func(s *Spec) { s.Network = "lab" },
+		"container, open: network lab, with a way out":                func(s *Spec) { s.Network, s.LeadsOut = "lab", true },
 		"container, no network, open: mount /a, mount /b (read-only)": func(s *Spec) { s.Mounts = []string{"/a:/x", "/b:/y:ro"} },
 		"container, open: network host, device /dev/kfd, capability SYS_PTRACE, security option seccomp=unconfined, ipc host, privileged": func(s *Spec) {
 			s.Network, s.Devices, s.CapAdd, s.SecurityOpt = "host", []string{"/dev/kfd"}, []string{"SYS_PTRACE"}, []string{"seccomp=unconfined"}

@@ -31,6 +31,7 @@ const (
 	LabelGPUs       = "io.swarmd.gpus"   // those that a member of a job alone has, with commas between
 	LabelNamed      = "io.swarmd.named"  // what the other members of a job call one, by its rank
 	LabelHolds      = "io.swarmd.holds"  // address: the container has no program, and holds the address of a member of a job until that starts
+	LabelLeadsOut   = "io.swarmd.out"    // yes: the network that a member of a job is in, which hosts share, leads elsewhere
 	LabelParts      = "io.swarmd.parts"  // how many containers with all these labels the member has when it has started
 )
 

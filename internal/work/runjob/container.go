@@ -195,7 +195,7 @@ func (c *Containers) spec(m member, j work.Job, g ground) (s container.Spec, err
 		return s, err
 	}
 	s = container.Spec{
-		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: g.network,
+		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: g.network, LeadsOut: g.leadsOut,
 		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.noInit.Load(), Grace: m.job.Grace,
 		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
 	}
@@ -226,9 +226,18 @@ func (c *Containers) spec(m member, j work.Job, g ground) (s container.Spec, err
 	for k, v := range volume.Labels(j.Label, engine.RoleMember, c.Scope) {
 		s.Labels = append(s.Labels, k+"="+v)
 	}
-	s.Labels = append(s.Labels, engine.LabelReady+"="+string(asked), engine.LabelHolds+"=", engine.LabelNamed+"="+m.placed.Members[m.program.Rank].Name) // whatever its image says
+	s.Labels = append(s.Labels, // whatever its image says
+		engine.LabelReady+"="+string(asked), engine.LabelHolds+"=", engine.LabelNamed+"="+m.placed.Members[m.program.Rank].Name, engine.LabelLeadsOut+"="+leadsOut(g))
 	holdTo(&s, m.group.Resources, c.Limits, ownMembers(j))
 	return s, nil
+}
+
+// leadsOut is what the label of that name says of a container.
+func leadsOut(g ground) string {
+	if g.leadsOut {
+		return "yes"
+	}
+	return ""
 }
 
 // ownMembers is how many members of the epoch are this host's.

@@ -170,7 +170,11 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 // isolation is what keeps a member in, for all who see its status.
 func isolation(c *Containers, l work.Label, x container.Summary) string {
 	if mode := x.HostConfig.NetworkMode; mode != c.networkName(l) {
-		return "container, open: network " + text.Printable(mode, '?')
+		words := "container, open: network " + text.Printable(mode, '?')
+		if x.Labels[engine.LabelLeadsOut] != "" {
+			words += launcher.WayOut
+		}
+		return words
 	}
 	return "container, network of the job's members alone"
 }

@@ -82,7 +82,7 @@ func settle(ctx context.Context, c *Containers, j work.Job, n network.Inspect) (
 			return n, fmt.Errorf("job %s, group %s: %w", job.Name, j.Group, err)
 		}
 		g := groundAt(job, addresses)
-		g.bridge = bridgeOf(n)
+		g.bridge, g.leadsOut = bridgeOf(n), !n.Internal
 		b, err := boxOf(ctx, c, j, job, w, g)
 		if err != nil {
 			return n, err

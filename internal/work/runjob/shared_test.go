@@ -37,11 +37,11 @@ var meets = python(
 	"if rank == 1: print('heard', c.makefile().read())",
 )
 
-// owned makes a network as a host's owner does.
-func (l lab) owned(subnet string) (name string) {
+// owned makes a network as a host's owner does, with a way out or without.
+func (l lab) owned(subnet string, internal bool) (name string) {
 	l.t.Helper()
 	name = l.scope + "-lab"
-	made, err := l.e.NetworkCreate(l.t.Context(), name, network.CreateOptions{IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}}})
+	made, err := l.e.NetworkCreate(l.t.Context(), name, network.CreateOptions{Internal: internal, IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (l lab) holders() []container.Summary {
 func TestMembersInANetworkThatHostsShare(t *testing.T) {
 	l := newLab(t)
 	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
-	name := l.owned("10.213.77.0/28")
+	name := l.owned("10.213.77.0/28", true)
 	jobs := l.jobs(2, meets, "image: "+enginetest.TestImage, "command: train.py", "replicas: 2", "network: "+name, "grace: 1s")
 	c := l.containers()
 	if err := c.Prepare(t.Context(), jobs[0]); err != nil {
@@ -141,7 +141,7 @@ func TestMembersInANetworkThatHostsShare(t *testing.T) {
 func TestAnAddressThatIsTaken(t *testing.T) {
 	l := newLab(t)
 	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
-	name := l.owned("10.213.77.16/28")
+	name := l.owned("10.213.77.16/28", false)
 	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "network: "+name, "grace: 1s")
 	c := l.containers()
 	address := l.told(c, jobs)[0]
@@ -174,7 +174,7 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 	if _, err := c.Start(t.Context(), jobs[0]); err != nil {
 		t.Fatal(err)
 	}
-	if f := l.until(c, 1, task.Ready)[0]; f.Text != "container, open: network "+name {
+	if f := l.until(c, 1, task.Ready)[0]; f.Text != "container, open: network "+name+", with a way out" {
 		t.Errorf("%+v", f)
 	}
 	l.clean(c, jobs)
@@ -211,7 +211,7 @@ func TestNetworksThatAreNone(t *testing.T) {
 func TestAContainerThatWasNotFilled(t *testing.T) {
 	l := newLab(t)
 	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
-	name := l.owned("10.213.77.32/28")
+	name := l.owned("10.213.77.32/28", true)
 	jobs := l.jobs(1, python("print('filled')"), "image: "+enginetest.TestImage, "command: train.py", "network: "+name, "grace: 1s")
 	c := l.containers()
 	address := l.told(c, jobs)[0]

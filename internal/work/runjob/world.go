@@ -27,6 +27,7 @@ type member struct {
 type ground struct {
 	network   string       // the engine's; empty: it is a process
 	bridge    []string     // the addresses of a network's bridge at the engine's host, if hosts share it
+	leadsOut  bool         // such a network, or what engines give with it, leads elsewhere
 	addresses []netip.Addr // of all ranks, also of one that an SL runs
 	device    string       // of this host's members, if they are in its network
 	metadata  string       // where the member finds the file that names all
