@@ -3,6 +3,7 @@ package runjob
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -77,16 +78,40 @@ func TestAddressesOfOneNetwork(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	world, addresses := []task.Site{{Node: "a"}, {Node: "b"}}, []netip.Addr{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("10.8.0.2")}
-	one := network.Inspect{IPAM: network.IPAM{Config: []network.IPAMConfig{{Subnet: "10.9.0.0/16"}}}}
-	if err := checkSubnets("lab", subnetsOf(one), world, addresses); err == nil || !strings.Contains(err.Error(), "host b tells the address 10.8.0.2 of its member, and network lab has 10.9.0.0/16 on this host") {
-		t.Errorf("another network of its name: %v", err)
+	world := []task.Site{{Node: "a"}, {Node: "b"}}
+	says := func(b string, change func(*network.Inspect)) string {
+		n := network.Inspect{Name: "lab", IPAM: network.IPAM{Config: []network.IPAMConfig{{Subnet: "10.9.0.0/16", AuxAddress: map[string]string{"x": "10.9.0.9"}}}}}
+		change(&n)
+		err := checkTold(n, world, []netip.Addr{netip.MustParseAddr("10.9.0.2"), netip.MustParseAddr(b)})
+		return fmt.Sprint(err)
 	}
-	two := one
-	two.IPAM.Config = append(two.IPAM.Config, network.IPAMConfig{Subnet: "10.8.0.0/16"})
-	for name, subnets := range map[string][]netip.Prefix{"of both": subnetsOf(two), "that the engine does not say": nil} {
-		if err := checkSubnets("lab", subnets, world, addresses); err != nil {
-			t.Errorf("subnets %s: %v", name, err)
+	plain := func(*network.Inspect) {}
+	another := func(n *network.Inspect) {
+		n.IPAM.Config = append(n.IPAM.Config, network.IPAMConfig{Subnet: "10.8.0.64/26"})
+	}
+	routed := func(n *network.Inspect) { n.IPAM.Config[0].Gateway = "10.9.7.7" }
+	bridged := func(n *network.Inspect) { n.Driver = "bridge" }
+	for _, tt := range []struct {
+		b      string
+		change func(*network.Inspect)
+		want   string
+	}{
+		{"10.8.0.2", plain, "host b tells the address 10.8.0.2 of its member, and network lab has 10.9.0.0/16 on this host"},
+		{"10.8.0.70", another, "<nil>"},
+		{"10.8.0.70", func(n *network.Inspect) { n.IPAM.Config = nil }, "<nil>"}, // the engine does not say
+		{"10.9.0.1", plain, "<nil>"},
+		{"10.9.0.1", bridged, "host b tells the address 10.9.0.1 of its member, which no container has in network lab"},
+		{"10.9.7.7", plain, "<nil>"},
+		{"10.9.7.7", routed, "the network's own"},
+		{"10.9.0.9", plain, "the network's own"},
+		{"10.9.0.0", plain, "the network's own"},
+		{"10.9.255.255", plain, "the network's own"},
+		{"10.8.0.64", another, "the network's own"},
+		{"10.8.0.127", another, "the network's own"},
+		{"10.8.0.126", another, "<nil>"},
+	} {
+		if got := says(tt.b, tt.change); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %s, want %s", tt.b, got, tt.want)
 		}
 	}
 }

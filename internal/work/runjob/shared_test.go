@@ -3,6 +3,7 @@ package runjob_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -242,4 +243,63 @@ func TestAContainerThatWasNotFilled(t *testing.T) {
 		t.Errorf("%+v: %q", f, l.lines(c, jobs[0]))
 	}
 	l.clean(c, jobs)
+}
+
+// TestAnAddressOfSomethingElse: no member starts when another host tells an address of its own that something else has here, or while the network is not
+// known. What has it may be that host's member, at the same engine.
+func TestAnAddressOfSomethingElse(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	name := l.owned("10.213.77.48/28", true)
+	jobs := l.jobs(2, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "replicas: 2", "network: "+name, "grace: 1s")
+	jobs[1].Node, jobs[1].World[1].Node = "swop-2", "swop-2"
+	hosts := []*runjob.Containers{l.containers(), l.containers()}
+	hosts[1].Node = "swop-2"
+	for i, c := range hosts {
+		l.told(c, jobs[i:i+1])
+	}
+	other, err := l.e.ContainerCreate(t.Context(), &container.Config{Image: enginetest.TestImage, Cmd: []string{"sleep", "1000"}, Labels: map[string]string{engine.LabelScope: l.scope}},
+		&container.HostConfig{NetworkMode: container.NetworkMode(name)}, nil, nil, "")
+	if err == nil {
+		err = l.e.ContainerStart(t.Context(), other.ID, container.StartOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := l.e.ContainerInspect(t.Context(), other.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lies := jobs[0]
+	lies.World = slices.Clone(lies.World)
+	lies.World[1].Own = x.NetworkSettings.Networks[name].IPAddress
+	if _, err := hosts[0].Start(t.Context(), lies); err == nil || !strings.Contains(err.Error(), "host swop-2 tells the address "+lies.World[1].Own+" of its member, and this host's engine has given that to something else") {
+		t.Errorf("started with a member where another container is: %v", err)
+	}
+	forgets := enginetest.Between(t, l.e, enginetest.Faults{Answer: func(r *http.Response) error {
+		if strings.HasSuffix(r.Request.URL.Path, "/networks/"+name) {
+			text := `{"message": "network not found"}`
+			r.StatusCode, r.Body, r.ContentLength = http.StatusNotFound, io.NopCloser(strings.NewReader(text)), int64(len(text))
+			r.Header = http.Header{"Content-Type": {"application/json"}}
+		}
+		return nil
+	}})
+	direct := hosts[0].Open
+	hosts[0].Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, forgets) }
+	if _, err := hosts[0].Start(t.Context(), jobs[0]); err == nil || !strings.Contains(err.Error(), "knows network "+name+" no more") {
+		t.Errorf("started in a network that nobody knows: %v", err)
+	}
+	hosts[0].Open = direct
+	for i, c := range hosts {
+		if _, err := c.Start(t.Context(), jobs[i]); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.e.ContainerRemove(t.Context(), other.ID, container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := hosts[1].Clean(t.Context(), jobs[1].Label); err != nil {
+		t.Fatal(err)
+	}
+	l.clean(hosts[0], jobs[:1])
 }
