@@ -104,6 +104,7 @@ func MemberMessage(m MemberState) []byte {
 }
 
 // MemberAddressMessage is what the host's node key signs: the address, an IP, that a member of an epoch of a job has in the job's network.
+// It signs one in an epoch: two would both be good, and whoever passes them on would choose.
 func MemberAddressMessage(swarmID, node, assignment string, epoch, member uint32, address string) []byte {
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	return message("swarm member address 1", []byte(swarmID), []byte(node), []byte(assignment), number(epoch), number(member), []byte(address))

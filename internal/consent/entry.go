@@ -49,6 +49,8 @@ type Entry struct {
 	Part uint32 `json:"part,omitempty"`
 	// Done are the members of a job that have ended in that epoch, while the host had others.
 	Done indices `json:"done,omitempty"`
+	// Addresses are those that members have of their own in that epoch, of each the only one that this host signs.
+	Addresses addresses `json:"addresses,omitempty"`
 }
 
 // check holds an entry to its bounds, and its steps to their order.
@@ -65,10 +67,12 @@ func (e *Entry) check() error {
 		return errors.New("it lacks what every entry has")
 	case !slices.Contains([]Decision{Allowed, Asked, Refused, Approved, Later}, e.Decision), e.Decision == Approved && e.Approver == "":
 		return fmt.Errorf("decision %.20q, without an approver", e.Decision)
-	case (e.Epoch == 0) != (e.BeganMS == 0) || e.BeganMS < 0 || e.EndedMS < 0 || e.EndedMS > 0 && e.BeganMS == 0, (e.Part > 0 || e.Done != "") && e.BeganMS == 0:
+	case (e.Epoch == 0) != (e.BeganMS == 0) || e.BeganMS < 0 || e.EndedMS < 0 || e.EndedMS > 0 && e.BeganMS == 0, (e.Part > 0 || e.Done != "" || e.Addresses != "") && e.BeganMS == 0:
 		return errors.New("it has ended or begun out of order")
 	case e.Done.check() != nil:
 		return e.Done.check()
+	case e.Addresses.check() != nil:
+		return e.Addresses.check()
 	case e.Image != nil:
 		return e.Image.Check()
 	}
@@ -116,7 +120,7 @@ func (e *Entry) decided(d Decision, approver, sentence string, now time.Time) {
 
 // begin notes that an epoch begins, of which the host is one part or, if that is 0, may be several.
 func (e *Entry) begin(epoch, part uint32, now time.Time) {
-	e.Epoch, e.BeganMS, e.EndedMS, e.Words, e.Part, e.Done = epoch, now.UnixMilli(), 0, "", part, ""
+	e.Epoch, e.BeganMS, e.EndedMS, e.Words, e.Part, e.Done, e.Addresses = epoch, now.UnixMilli(), 0, "", part, "", ""
 }
 
 // running reports whether its epoch was begun and has not ended.

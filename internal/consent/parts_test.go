@@ -63,6 +63,43 @@ func TestEachMemberOnce(t *testing.T) {
 	ended("2/1")
 }
 
+// TestOneAddressOfAMember: in an epoch a host tells one of each, also after a restart.
+func TestOneAddressOfAMember(t *testing.T) {
+	w := newWorld(t)
+	g, h, shown := w.guard(), &task.Hosted{}, pull()
+	w.job(h, shown, 2)
+	once := func(epoch, member uint32, ip, want string) {
+		t.Helper()
+		if got, err := g.AddressOnce(task.Part{Host: host, Assignment: "7", Epoch: epoch, Member: member}, ip); got != want || (err != nil) != (want == "") {
+			t.Errorf("member %d of epoch %d is told at %q, %v, want %q", member, epoch, got, err, want)
+		}
+	}
+	allowed := func() {
+		t.Helper()
+		if got := g.Ask(t.Context(), h, shown); got.Decision != consent.Allowed {
+			t.Fatal(got)
+		}
+	}
+	once(1, 0, "10.9.0.2", "") // it was not begun
+	allowed()
+	once(1, 1, "10.9.0.3", "10.9.0.3")
+	once(1, 11, "fd00:9::4", "fd00:9::4")
+	g = w.guard() // started again
+	allowed()
+	once(1, 1, "10.9.0.5", "10.9.0.3")
+	once(1, 11, "10.9.0.5", "fd00:9::4")
+	once(1, 0, "10.9.0.5", "10.9.0.5")
+	once(2, 0, "10.9.0.6", "") // of an epoch that was not begun
+	once(1, 2, "no address", "")
+	if err := g.Ended("7", 1, "exited with 0"); err != nil {
+		t.Fatal(err)
+	}
+	once(1, 0, "10.9.0.6", "")
+	h.Epoch = 2
+	allowed()
+	once(2, 1, "10.9.0.7", "10.9.0.7")
+}
+
 // TestWhoApprovesAJobKnowsHowManyMembers the host is, and may be.
 func TestWhoApprovesAJobKnowsHowManyMembers(t *testing.T) {
 	w := newWorld(t)

@@ -192,7 +192,7 @@ type Guard interface {
 	Until(assignment string, epoch uint32) (at time.Time, why string)
 }
 
-// Ends are what the host keeps of what it has ended, across restarts.
+// Ends are what the host keeps of what it has told and ended, across restarts.
 type Ends interface {
 	// Ended says that nothing is left of an epoch of an assignment, and what became of it. It is called until it succeeds, and perhaps
 	// again after a restart.
@@ -201,6 +201,8 @@ type Ends interface {
 	PartEnded(p task.Part) error
 	// HasEnded reports whether the host was a member before of which it has said that it ended, or that its epoch did: nobody does a part twice.
 	HasEnded(p task.Part) bool
+	// AddressOnce keeps the address of its own that a member has, and returns the first one that was kept of it: no other one may be told.
+	AddressOnce(p task.Part, ip string) (kept string, err error)
 }
 
 // Answer is a guard's.

@@ -79,6 +79,8 @@ type guard struct {
 	silent bool
 	ended  []string
 	parts  map[task.Part]bool // that have ended
+	told   map[task.Part]string
+	fails  error // to keep what was told
 	until  time.Time
 }
 
@@ -126,6 +128,18 @@ func (g *guard) HasEnded(p task.Part) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.parts[p]
+}
+
+func (g *guard) AddressOnce(p task.Part, ip string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.told == nil {
+		g.told = map[task.Part]string{}
+	}
+	if g.told[p] == "" && g.fails == nil {
+		g.told[p] = ip
+	}
+	return g.told[p], g.fails
 }
 
 func (g *guard) say(a work.Answer) {

@@ -321,7 +321,7 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
 		var address string
 		if kind.Address != nil && err == nil {
-			address, err = kind.Address(ctx, job.Label)
+			address, err = addressOf(ctx, h, kind, job.Label)
 		}
 		return func(now time.Time) {
 			switch {

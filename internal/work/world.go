@@ -66,3 +66,19 @@ func locate(ctx context.Context, h *Host, m *member) {
 	})
 	m.worker.locates = true
 }
+
+// addressOf is the address of its own of a member that was prepared, the only one that its host tells in its epoch: others may have been told of the first.
+func addressOf(ctx context.Context, h *Host, kind Type, l Label) (string, error) {
+	address, err := kind.Address(ctx, l)
+	if err != nil || address == "" {
+		return "", err
+	}
+	kept, err := h.cfg.Guard.AddressOnce(l.Part(), address)
+	switch {
+	case err != nil:
+		return "", &Passing{Words: "its host can't keep which address it has told of its member: see its SWOP's log, and whether there is space on its disk", Err: err}
+	case kept != address:
+		return "", fmt.Errorf("this host holds %s for its member, and has told %s before it was restarted: run the job again", address, kept)
+	}
+	return address, nil
+}

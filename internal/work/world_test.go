@@ -159,6 +159,39 @@ func TestNothingStartsBeforeAllAddressesAreKnown(t *testing.T) {
 	})
 }
 
+// TestOneAddressIsTold holds that a host which has told another address of a member in this epoch tells none, and ends the member with words, and that it
+// waits where it can't be kept what it tells.
+func TestOneAddressIsTold(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.ends()
+		address := func(context.Context, work.Label) (string, error) { return "10.9.0.2", nil }
+		l.kind, l.where = work.Type{Executor: l.world, World: true, Address: address}, (&sites{}).of
+		l.guard.told = map[task.Part]string{label(1).Part(): "10.9.0.1"}
+		l.start()
+		l.shows(1, task.HostedMember{State: task.Placed, Group: "g"})
+		l.beat(10 * time.Second)
+		const want = "this host holds 10.9.0.2 for its member, and has told 10.9.0.1 before it was restarted: run the job again"
+		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Exited || r[0].IP != "" || r[0].Text != want {
+			t.Errorf("it tells %+v", r)
+		}
+		l.guard.mu.Lock()
+		l.guard.fails = errors.New("no space")
+		l.guard.mu.Unlock()
+		l.shows(2, task.HostedMember{State: task.Placed, Group: "g"})
+		l.beat(time.Minute)
+		if r := l.host.Report(); len(r) != 1 || r[0].State == task.Prepared || !strings.Contains(r[0].Text, "can't keep which address") {
+			t.Errorf("it tells %+v", r)
+		}
+		l.guard.mu.Lock()
+		l.guard.fails = nil
+		l.guard.mu.Unlock()
+		l.beat(10 * time.Second)
+		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Prepared || r[0].IP != "10.9.0.2" {
+			t.Errorf("it tells %+v", r)
+		}
+	})
+}
+
 // TestAMemberIsDoneOnce: one that has ended and is shown again, as if it had yet to begin, is not begun again while others of its epoch go on.
 func TestAMemberIsDoneOnce(t *testing.T) {
 	inLab(t, func(l *lab) {

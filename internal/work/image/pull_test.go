@@ -292,6 +292,7 @@ func (s *swarm) Tells(string) bool                                { return true 
 func (s *swarm) Ended(string, uint32, string) error               { return nil }
 func (s *swarm) PartEnded(task.Part) error                        { return nil }
 func (s *swarm) HasEnded(task.Part) bool                          { return false }
+func (s *swarm) AddressOnce(task.Part, string) (string, error)    { return "", nil }
 func (s *swarm) Until(string, uint32) (at time.Time, why string)  { return at, why }
 func (s *swarm) Consent(context.Context, task.Hosted, *task.Task) work.Answer {
 	return work.Answer{May: work.Yes, Image: s.image}
