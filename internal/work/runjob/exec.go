@@ -37,7 +37,7 @@ func (x *execs) run(ctx context.Context, e *engine.Engine, id string, command []
 	if last, err := x.last(ctx, e, id); err != nil {
 		return err
 	} else if last.Running {
-		if killIn(id, last.Pid) {
+		if killIn(ctx, id, last.Pid) {
 			return errEnded
 		}
 		return errOutlasts
@@ -61,10 +61,12 @@ func (x *execs) run(ctx context.Context, e *engine.Engine, id string, command []
 			return fmt.Errorf("%s: exit code %d", strings.Join(command, " "), state.ExitCode)
 		}
 		if err := pause.For(ctx, execLook); err != nil {
-			if killIn(id, state.Pid) {
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), killWithin)
+			defer cancel()
+			if killIn(late, id, state.Pid) {
 				return errEnded
 			}
-			return err
+			return fmt.Errorf("%w: %w", errOutlasts, err)
 		}
 	}
 }
@@ -100,23 +102,35 @@ func (x *execs) forget(id string) {
 	delete(x.all, id)
 }
 
-// killIn kills a process of a container, with those that it has started, and reports whether it was one that this process sees: as an engine numbers
-// it, and not if that is on another machine, or this process in a container of its own.
-func killIn(id string, pid int) bool {
+// killIn kills a process of a container, with those that it has started, and reports whether it could: it is one that this process sees, as an engine
+// numbers it, and not one on another machine, or this process in a container of its own; and this process may.
+func killIn(ctx context.Context, id string, pid int) bool {
 	inside := func(pid int) bool { return isIn(id, pid) }
 	if pid <= 1 || !inside(pid) {
 		return false
 	}
-	all := []int{pid}
-	for i := 0; i < len(all) && len(all) < maxKilled; i++ {
-		started, _ := children(all[i]) // what is not found ends with its container
-		all = append(all, started...)
-	}
-	for _, pid := range all {
-		killIf(pid, inside)
-	}
-	return true
+	by, _ := started(ctx) // what is not found ends with its container
+	return killAll(ctx, pid, by, func(pid int) bool { return killIf(pid, inside) })
 }
 
-// maxKilled bounds the processes that are killed at a time.
-const maxKilled = 1 << 10
+// killAll kills a process and, as long as ctx has not ended, those that it has started. It reports whether it could kill the first.
+func killAll(ctx context.Context, pid int, by map[int][]int, kill func(pid int) bool) bool {
+	all := []int{pid}
+	for i := 0; i < len(all) && len(all) < maxKilled; i++ {
+		all = append(all, by[all[i]]...)
+	}
+	killed := kill(pid)
+	for _, pid := range all[1:] {
+		if ctx.Err() != nil {
+			break
+		}
+		kill(pid)
+	}
+	return killed
+}
+
+// Bounds of what is killed at a time.
+const (
+	maxKilled  = 1 << 10 // processes
+	killWithin = 5 * time.Second // when the time to ask is over
+)

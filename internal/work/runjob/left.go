@@ -58,16 +58,29 @@ func of(pid int, name string, most int64) []byte {
 
 // children are the processes of which one is the parent.
 func children(parent int) (found []int, err error) {
+	all, err := started(context.Background())
+	return all[parent], err
+}
+
+// started are the processes of this host by their parents, as far as they can be read before ctx ends.
+func started(ctx context.Context) (by map[int][]int, err error) {
 	all, err := pids()
+	by = map[int][]int{}
 	for _, pid := range all {
+		if ctx.Err() != nil {
+			return by, ctx.Err()
+		}
 		stat := of(pid, "stat", maxStat)
 		// The name stands in parentheses and may hold anything; behind it are the state and the parent.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
-			found = append(found, pid)
+		if len(fields) < 2 {
+			continue
+		}
+		if parent, err := strconv.Atoi(fields[1]); err == nil {
+			by[parent] = append(by[parent], pid)
 		}
 	}
-	return found, err
+	return by, err
 }
 
 // endLeft kills the processes of a member that are left without their keeper, and blocks until there is none.
@@ -108,14 +121,13 @@ func has(pid int, dir string) bool {
 	return false
 }
 
-// killIf kills a process that is one of those that are meant, and no other that has its number by now.
-func killIf(pid int, is func(pid int) bool) {
+// killIf kills a process that is one of those that are meant, and no other that has its number by now. It reports whether it could, and that it is none
+// or that another user's can't be killed the next look sees.
+func killIf(pid int, is func(pid int) bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // it has gone
+		return false // it has gone
 	}
 	defer unix.Close(fd)
-	if is(pid) {
-		_ = unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0) // the next look sees what has become of it
-	}
+	return is(pid) && unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0) == nil
 }
