@@ -2,7 +2,9 @@ package runjob
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/internal/work"
 )
 
 // TestWhatHoldsAnAddressSleeps: it is a program of its machine, which runs until it is killed; for other machines there is none.
@@ -65,6 +69,29 @@ func TestWhatHoldsAnAddressSleeps(t *testing.T) {
 	}
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+}
+
+// TestWhatPassesOfANetwork: managers of overlays that are away for now end no member.
+func TestWhatPassesOfANetwork(t *testing.T) {
+	for _, tt := range []struct {
+		err    error
+		passes bool
+	}{
+		{errors.New("attaching to network failed, make sure your network options are correct and check manager logs: context deadline exceeded"), true},
+		{fmt.Errorf("start container x: %w", context.DeadlineExceeded), true},
+		{errors.New("Error response from daemon: context deadline exceeded"), true},
+		{errors.New("Address already in use"), true},
+		{errors.New("user specified IP address is supported only when connecting to networks with user configured subnets"), false},
+		{fmt.Errorf("network lab: %w", errdefs.ErrNotFound), false},
+		{errors.New("exec format error"), false},
+	} {
+		if _, is := errors.AsType[*work.Passing](ofShared(tt.err)); is != tt.passes {
+			t.Errorf("%v passes: %v", tt.err, is)
+		}
+	}
+	if ofShared(nil) != nil {
+		t.Error("nothing is an error")
 	}
 }
 
