@@ -131,6 +131,6 @@ func killAll(ctx context.Context, pid int, by map[int][]int, kill func(pid int) 
 
 // Bounds of what is killed at a time.
 const (
-	maxKilled  = 1 << 10 // processes
+	maxKilled  = 1 << 10         // processes
 	killWithin = 5 * time.Second // when the time to ask is over
 )

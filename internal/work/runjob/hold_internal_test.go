@@ -72,6 +72,32 @@ func TestWhatHoldsAnAddressSleeps(t *testing.T) {
 	}
 }
 
+// TestNetworksThatMembersMayShare: others are refused with what their owners can do.
+func TestNetworksThatMembersMayShare(t *testing.T) {
+	subnets := func(all ...string) (n network.Inspect) {
+		for _, s := range all {
+			n.IPAM.Config = append(n.IPAM.Config, network.IPAMConfig{Subnet: s})
+		}
+		return n
+	}
+	overlay := subnets("10.9.0.0/16")
+	overlay.Scope = "swarm"
+	for _, tt := range []struct {
+		n    network.Inspect
+		want string
+	}{
+		{subnets("10.9.0.0/16"), "<nil>"},
+		{subnets("fd00:9::/64", "10.9.0.0/16"), "<nil>"},
+		{subnets("fd00:9::/64"), "addresses of IPv6 alone"},
+		{subnets(), "--subnet"},
+		{overlay, "--attachable"},
+	} {
+		if got := fmt.Sprint(mayShare(tt.n, "lab")); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %s, want %s", tt.n.IPAM, got, tt.want)
+		}
+	}
+}
+
 // TestWhatPassesOfANetwork: managers of overlays that are away for now end no member.
 func TestWhatPassesOfANetwork(t *testing.T) {
 	for _, tt := range []struct {

@@ -20,20 +20,24 @@ import (
 // shared reports whether a network is one that hosts share, which their owners have made.
 func shared(network string) bool { return network != jobfile.Private && network != jobfile.Host }
 
-// AddressOf is the address that is held for a member; empty: its network is none that hosts share.
+// AddressOf is the address that is held for a member that was prepared; empty: its network is none that hosts share, and it has its container by now. Where
+// there is neither somebody has removed what held it.
 func AddressOf(ctx context.Context, c *Containers, l work.Label) (string, error) {
 	e, err := c.Open(ctx)
 	if err != nil {
 		return "", work.OfEngine(err)
 	}
 	defer e.Close()
-	_, holders, err := both(ctx, c, e)
+	found, holders, err := both(ctx, c, e)
 	if err != nil {
 		return "", work.OfEngine(err)
 	}
 	x, is := holders[l]
-	if !is {
+	if _, made := found[l]; !is && made {
 		return "", nil
+	}
+	if !is {
+		return "", &work.Passing{Words: "what held the address of this member is gone from its host: see who removes containers there", Err: errGone}
 	}
 	a, err := addressIn(x)
 	if err == nil && !a.IsGlobalUnicast() { // no SN takes it

@@ -151,6 +151,10 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	_, err := runjob.AddressOf(t.Context(), c, jobs[0].Label)
+	if passing, is := errors.AsType[*work.Passing](err); !is || !strings.Contains(passing.Words, "gone from its host") {
+		t.Errorf("nothing holds it: %v", err)
+	}
 	place, err := engine.Endpoint(name, address, "ip")
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +193,9 @@ func TestNetworksThatAreNone(t *testing.T) {
 	private := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "grace: 1s")
 	if err := c.Prepare(t.Context(), private[0]); err != nil {
 		t.Fatal(err)
+	}
+	if a, err := runjob.AddressOf(t.Context(), c, private[0].Label); a != "" || err != nil {
+		t.Errorf("a member of a private network tells %q, %v", a, err)
 	}
 	theirs, err := l.e.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))})
 	if err != nil || len(theirs) != 1 {
@@ -278,9 +285,7 @@ func TestAnAddressOfSomethingElse(t *testing.T) {
 	}
 	forgets := enginetest.Between(t, l.e, enginetest.Faults{Answer: func(r *http.Response) error {
 		if strings.HasSuffix(r.Request.URL.Path, "/networks/"+name) {
-			text := `{"message": "network not found"}`
-			r.StatusCode, r.Body, r.ContentLength = http.StatusNotFound, io.NopCloser(strings.NewReader(text)), int64(len(text))
-			r.Header = http.Header{"Content-Type": {"application/json"}}
+			says(r, http.StatusNotFound, "network not found")
 		}
 		return nil
 	}})
@@ -302,4 +307,43 @@ func TestAnAddressOfSomethingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.clean(hosts[0], jobs[:1])
+}
+
+// says has an engine answer something else.
+func says(r *http.Response, code int, message string) {
+	text := `{"message": "` + message + `"}`
+	r.StatusCode, r.Body, r.ContentLength, r.Header = code, io.NopCloser(strings.NewReader(text)), int64(len(text)), http.Header{"Content-Type": {"application/json"}}
+}
+
+// TestAMemberIsMadeAgain where the engine can't start it as it was made, also if that knows the network no more, as an overlay in which it has no container.
+func TestAMemberIsMadeAgain(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	name := l.owned("10.213.77.64/28", true)
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "network: "+name, "grace: 1s")
+	c := l.containers()
+	address := l.told(c, jobs)[0]
+	var refused atomic.Int32
+	proxy := enginetest.Between(t, l.e, enginetest.Faults{Answer: func(r *http.Response) error {
+		switch path := r.Request.URL.Path; {
+		case strings.HasSuffix(path, "/networks/"+name) && refused.Load() > 0:
+			says(r, http.StatusNotFound, "network not found")
+		case strings.HasSuffix(path, "/start") && refused.Add(1) == 1:
+			id := strings.TrimSuffix(path, "/start")
+			if err := l.e.ContainerKill(t.Context(), id[strings.LastIndexByte(id, '/')+1:], "KILL"); err != nil {
+				return err
+			}
+			says(r, http.StatusInternalServerError, "exec: docker-init: executable file not found in $PATH")
+		}
+		return nil
+	}})
+	c.Open = func(ctx context.Context) (*engine.Engine, error) { return engine.OpenAt(ctx, proxy) }
+	if _, err := c.Start(t.Context(), jobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	l.until(c, 1, task.Ready)
+	if all, err := l.e.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+l.scope))}); err != nil || len(all) != 1 || all[0].NetworkSettings.Networks[name].IPAddress != address {
+		t.Errorf("%+v, %v", all, err)
+	}
+	l.clean(c, jobs)
 }

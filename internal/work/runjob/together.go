@@ -164,15 +164,23 @@ func sharedOf(ctx context.Context, e *engine.Engine, name string) (n network.Ins
 // checkShared says why members can't be in a network that hosts share.
 func checkShared(ctx context.Context, e *engine.Engine, name string) error {
 	n, known, err := sharedOf(ctx, e, name)
-	switch {
-	case err != nil || !known:
+	if err != nil || !known {
 		return err
+	}
+	return mayShare(n, name)
+}
+
+// mayShare says why a network is none that members can be in with those of other hosts.
+func mayShare(n network.Inspect, name string) error {
+	switch {
 	case n.Labels[engine.LabelRole] != "":
 		return fmt.Errorf("network %s is one that swarmd has made for something else: name one of the host's owner", name)
 	case n.Scope == "swarm" && !n.Attachable:
 		return fmt.Errorf("overlay %s takes no containers that are not services: have its owner make it with docker network create --attachable", name)
 	case len(n.IPAM.Config) == 0:
 		return fmt.Errorf("network %s gives no addresses that members of a job can keep: have its owner make one with docker network create --subnet", name)
+	case !slices.ContainsFunc(subnetsOf(n), func(p netip.Prefix) bool { return p.Addr().Is4() }):
+		return fmt.Errorf("network %s gives addresses of IPv6 alone, and members of a job have those of IPv4: have its owner make one with docker network create --subnet and a subnet of IPv4", name)
 	}
 	return nil
 }
