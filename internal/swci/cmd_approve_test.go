@@ -21,7 +21,7 @@ type approvalAPI struct {
 
 	other  string // digest of the task of assignment 8; empty: what it is
 	beside string // beside which SL the SN says that assignment 8 is
-	said  []string
+	said   []string
 }
 
 // approvals is a swarm that has the tasks pull and run.

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/procs"
 	"github.com/swarmd/swarmd/internal/work/sockets"
 )
 
@@ -37,7 +38,7 @@ func connectTo(ctx context.Context, at netip.AddrPort) (*net.TCPConn, error) {
 
 // Connect implements work.Reacher: whatever address of this host a process of the member's listens at, also loopback, and no port of anybody else's.
 func (p *Processes) Connect(ctx context.Context, l work.Label, port uint16) (*net.TCPConn, error) {
-	pids, err := leftOf(p.memberDir(l))
+	pids, err := procs.With(ownVariable, p.memberDir(l))
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func addressIn(x container.Summary) (a netip.Addr, err error) {
 
 // pidsIn are the processes of a container that this host sees, by the control group that the engine has put them into.
 func pidsIn(id string) (found []int, err error) {
-	all, err := pids()
+	all, err := procs.All()
 	for _, pid := range all {
 		if isIn(id, pid) {
 			found = append(found, pid)
@@ -124,7 +125,9 @@ func pidsIn(id string) (found []int, err error) {
 }
 
 // isIn reports whether a process is one of a container.
-func isIn(id string, pid int) bool { return bytes.Contains(of(pid, "cgroup", maxGroups), []byte(id)) }
+func isIn(id string, pid int) bool {
+	return bytes.Contains(procs.Read(pid, "cgroup", maxGroups), []byte(id))
+}
 
 // maxGroups bounds what is read of the control groups of a process, in bytes.
 const maxGroups = 64 << 10

@@ -39,7 +39,7 @@ func TestContainersAreNamedByTheirRanks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := (&Containers{Node: "b", Scope: "s", Log: slog.New(slog.DiscardHandler)}).spec(m, j, "host")
+		s, err := (&Containers{Node: "b", Scope: "s", Log: slog.New(slog.DiscardHandler)}).spec(m, j, ground{network: "host"})
 		if label := engine.LabelNamed + "=" + want; err != nil || !slices.Contains(s.Labels, label) {
 			t.Errorf("%s: labels %q, %v; want %s", beside, s.Labels, err, label)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/work/procs"
 )
 
 // execLook is between two looks whether a command has ended.
@@ -109,28 +110,8 @@ func killIn(ctx context.Context, id string, pid int) bool {
 	if pid <= 1 || !inside(pid) {
 		return false
 	}
-	by, _ := started(ctx) // what is not found ends with its container
-	return killAll(ctx, pid, by, func(pid int) bool { return killIf(pid, inside) })
+	return procs.KillTree(ctx, pid, inside) // what it does not find ends with the container
 }
 
-// killAll kills a process and, as long as ctx has not ended, those that it has started. It reports whether it could kill the first.
-func killAll(ctx context.Context, pid int, by map[int][]int, kill func(pid int) bool) bool {
-	all := []int{pid}
-	for i := 0; i < len(all) && len(all) < maxKilled; i++ {
-		all = append(all, by[all[i]]...)
-	}
-	killed := kill(pid)
-	for _, pid := range all[1:] {
-		if ctx.Err() != nil {
-			break
-		}
-		kill(pid)
-	}
-	return killed
-}
-
-// Bounds of what is killed at a time.
-const (
-	maxKilled  = 1 << 10         // processes
-	killWithin = 5 * time.Second // when the time to ask is over
-)
+// killWithin bounds the killing when the time to ask is over.
+const killWithin = 5 * time.Second

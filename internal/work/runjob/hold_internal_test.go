@@ -21,6 +21,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/procs"
 )
 
 // TestWhatHoldsAnAddressSleeps: it is a program of its machine, which runs until it is killed; for other machines there is none.
@@ -54,7 +55,7 @@ func TestWhatHoldsAnAddressSleeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	sleeps := func() bool { // in the kernel, of its own will
-		stat := string(of(cmd.Process.Pid, "stat", maxStat))
+		stat := string(procs.Read(cmd.Process.Pid, "stat", 4<<10))
 		return strings.HasPrefix(stat[strings.LastIndexByte(stat, ')')+1:], " S")
 	}
 	for deadline := time.After(10 * time.Second); !sleeps(); {

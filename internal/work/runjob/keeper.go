@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/child"
 	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/work/detached"
+	"github.com/swarmd/swarmd/internal/work/procs"
 )
 
 // role is what keepers are in the registry of what runs on a host.
@@ -107,7 +108,7 @@ func passOn(r io.Reader, to *output) {
 // endChildren kills what a program has left, which has come to be this process's, until nothing is left.
 func endChildren() error {
 	for {
-		all, err := children(os.Getpid())
+		all, err := procs.Children(os.Getpid())
 		if err != nil {
 			return err
 		}

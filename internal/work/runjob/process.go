@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/gpus"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
+	"github.com/swarmd/swarmd/internal/work/procs"
 )
 
 // endWithin is what a keeper has, beside the grace of its program, to see to it that nothing is left.
@@ -255,7 +256,7 @@ func (p *Processes) Clean(ctx context.Context, l work.Label) error {
 	if err := p.children.Gone(ctx, filepath.Join(dir, exitFile)); err != nil {
 		return err
 	}
-	if err := endLeft(ctx, dir); err != nil {
+	if err := procs.EndWith(ctx, ownVariable, dir); err != nil {
 		return err
 	}
 	p.prober.forget(l)

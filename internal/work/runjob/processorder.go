@@ -14,6 +14,9 @@ import (
 	"github.com/swarmd/swarmd/python"
 )
 
+// ownVariable names the directory of a member to each of its processes, by which they are found when their keeper was killed.
+const ownVariable = "SWARM_MEMBER_DIR"
+
 // order is what the member's keeper is told.
 func (p *Processes) order(ctx context.Context, m member, dir string) (o order, err error) {
 	if m.group.Image != "" {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/swarmd/swarmd/internal/work/procs"
 )
 
 // TestWhoWatchesReachesTheEngine holds that a process that is to end a host's members has all by which its SWOP reaches the engine, and is registered
@@ -29,7 +31,7 @@ func TestWhoWatchesReachesTheEngine(t *testing.T) {
 		t.Fatal(runs, err)
 	}
 	has := map[string]string{}
-	for kv := range bytes.SplitSeq(of(e.PID, "environ", maxEnviron), []byte{0}) {
+	for kv := range bytes.SplitSeq(procs.Read(e.PID, "environ", 4<<20), []byte{0}) {
 		name, value, _ := strings.Cut(string(kv), "=")
 		has[name] = value
 	}

@@ -47,15 +47,15 @@ func socketsIn(r io.Reader, port uint16) (all []socket) {
 		if len(fields) < 10 || fields[3] != stateListen {
 			continue
 		}
-		if at, ok := addressOf(fields[1]); ok && at.Port() == port {
+		if at, ok := addrOf(fields[1]); ok && at.Port() == port {
 			all = append(all, socket{at, fields[9]})
 		}
 	}
 	return all
 }
 
-// addressOf reads an address as the kernel writes it: hex digits, each four bytes in the order of a little-endian machine.
-func addressOf(s string) (at netip.AddrPort, ok bool) {
+// addrOf reads an address as the kernel writes it: hex digits, each four bytes in the order of a little-endian machine.
+func addrOf(s string) (at netip.AddrPort, ok bool) {
 	host, port, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(host)
 	n, bad := strconv.ParseUint(port, 16, 16)

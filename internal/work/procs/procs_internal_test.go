@@ -1,4 +1,4 @@
-package runjob
+package procs
 
 import (
 	"context"
@@ -47,16 +47,16 @@ func TestASignalThatWasSent(t *testing.T) {
 	if err != nil || !slices.Contains(by[os.Getpid()], pid) {
 		t.Errorf("%d is not among %v, %v", pid, by[os.Getpid()], err)
 	}
-	if killIf(pid, func(int) bool { return false }) {
+	if kill(pid, func(int) bool { return false }) {
 		t.Error("one that is not meant was killed")
 	}
-	if !killIf(pid, func(int) bool { return true }) {
+	if !kill(pid, func(int) bool { return true }) {
 		t.Error("it was not killed")
 	}
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended by itself")
 	}
-	if killIf(pid, func(int) bool { return true }) {
+	if kill(pid, func(int) bool { return true }) {
 		t.Error("one that has gone was killed")
 	}
 }
