@@ -200,7 +200,7 @@ func TestApproveBesideAnSL(t *testing.T) {
 		{"restarts: 0", "sl-1", `beside SL "sl-1", and the task that was signed is beside "": nothing is signed`},
 	} {
 		api := approvals(t)
-		b, err := api.board.DeleteTask("run", false)
+		b, err := api.board.DeleteTask("run", true)
 		for _, step := range []func() (*task.Board, error){
 			func() (*task.Board, error) {
 				return b.CreateTask(task.Task{Name: "run", Type: task.RunJob, Author: "bob", Prereq: task.Root})
