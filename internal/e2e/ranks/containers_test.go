@@ -13,8 +13,8 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
-// TestRanksInContainers: rank 0 beside its SL and rank 1 on a host are containers, and come to one model. When one is killed both are started again. The
-// peers see that the SL's container was opened for that.
+// TestRanksInContainers: rank 0 beside its SL and rank 1 on a host are containers, and come to one model. When the SL is killed, and started again, or one of
+// them is killed, both are started again. The peers see that the SL's container was opened for that.
 func TestRanksInContainers(t *testing.T) {
 	e, scope := enginetest.Engine(t), enginetest.Scope(t)
 	enginetest.NeedImage(t, e, engine.ImagePYT, "scripts/images pyt")
@@ -23,10 +23,14 @@ func TestRanksInContainers(t *testing.T) {
 	w.swop(1, "folders: {data: "+w.data+"/0}\nlimits:\n  networks: [host]\nsentences:\n"+
 		"- Allow spiffe://swarm.learning/swarm/sl to use host where all {task.type='RUN_JOB', image.reference='"+engine.ImagePYT+"'}\n", env, "--ml-runtime", "docker")
 	w.swops[0].Sees("Ready for Task Execution!")
-	peer := e2etest.Start(t, "sl-1", w.Dir, env, append(w.args(1, w.digits()),
+	args := append(w.args(1, w.digits()),
 		"--data-dir", w.data+"/0", "--expected-peers=1", "--env=MIN_PEERS=1", "--env=MAX_EPOCHS=15", "--ml-runtime=docker", "--ml-network=host",
-		"--ranks=2", "--restarts=1", "--rank-image="+engine.ImagePYT, "--rank-volume=data:/data", "--rank-env=DATA_DIR=/data", "--rank-env=MIN_PEERS=1", "--rank-env=MAX_EPOCHS=15")...)
-	peer.Sees("round 2: ")
+		"--ranks=2", "--restarts=1", "--rank-image="+engine.ImagePYT, "--rank-volume=data:/data", "--rank-env=DATA_DIR=/data", "--rank-env=MIN_PEERS=1", "--rank-env=MAX_EPOCHS=15")
+	killed := e2etest.Start(t, "sl-1, killed", w.Dir, env, args...)
+	killed.Sees("round 1: ")
+	killed.Kill()
+	peer := e2etest.Start(t, "sl-1", w.Dir, env, args...)
+	peer.Sees("ending the ranks of a start before", "removing a container of this node's previous run", "round ")
 	own, err := e.ContainerList(t.Context(), container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+scope), filters.Arg("label", engine.LabelNode+"=sl-1"))})
 	if err != nil || len(own) != 1 {
 		t.Fatalf("containers of rank 0: %v, %v", own, err)
