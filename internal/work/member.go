@@ -321,7 +321,7 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
 		var address string
 		if kind.Address != nil && err == nil {
-			address, err = addressOf(ctx, h, kind, job.Label)
+			address, err = oneAddress(ctx, h, kind, job.Label)
 		}
 		return func(now time.Time) {
 			switch {

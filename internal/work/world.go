@@ -67,8 +67,8 @@ func locate(ctx context.Context, h *Host, m *member) {
 	m.worker.locates = true
 }
 
-// addressOf is the address of its own of a member that was prepared, the only one that its host tells in its epoch: others may have been told of the first.
-func addressOf(ctx context.Context, h *Host, kind Type, l Label) (string, error) {
+// oneAddress is the address of its own of a member that was prepared, the only one that its host tells in its epoch: others may have been told of the first.
+func oneAddress(ctx context.Context, h *Host, kind Type, l Label) (string, error) {
 	address, err := kind.Address(ctx, l)
 	if err != nil || address == "" {
 		return "", err

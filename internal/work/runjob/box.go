@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -71,35 +72,37 @@ func makeBox(ctx context.Context, c *Containers, e *engine.Engine, b box, image 
 	if err := fill(ctx, e, id, b.spec.User, b.with); err != nil {
 		return work.OfEngine(err)
 	}
-	c.filled.note(id)
+	c.made.note(id)
 	return nil
 }
 
-// filled are the containers that have all that they are to have before they start, by ID, as far as this process has made them. The zero value has none.
-type filled struct {
-	mu  sync.Mutex
-	all map[string]bool
+// made is what this process has learned of the containers that it has made. The zero value has none.
+type made struct {
+	noInit atomic.Bool // the engine has no init process for them
+
+	mu     sync.Mutex
+	filled map[string]bool // those that have all that they are to have before they start, by ID
 }
 
-func (f *filled) note(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.all == nil {
-		f.all = map[string]bool{}
+func (m *made) note(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.filled == nil {
+		m.filled = map[string]bool{}
 	}
-	f.all[id] = true
+	m.filled[id] = true
 }
 
 // forget forgets a container.
-func (f *filled) forget(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.all, id)
+func (m *made) forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.filled, id)
 }
 
 // whole reports whether a container was filled to the end: this process knows that, or it was started, as no other one is.
-func (f *filled) whole(x container.Summary) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.all[x.ID] || x.State != container.StateCreated
+func (m *made) whole(x container.Summary) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.filled[x.ID] || x.State != container.StateCreated
 }

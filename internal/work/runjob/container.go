@@ -12,7 +12,6 @@ import (
 	"path"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/address"
@@ -66,8 +65,7 @@ type Containers struct {
 	making sync.Mutex // of networks: one at a time
 	prober prober
 	execs  execs
-	filled filled
-	noInit atomic.Bool // the engine has no init process for containers
+	made   made
 }
 
 var (
@@ -196,7 +194,7 @@ func (c *Containers) spec(m member, j work.Job, g ground) (s container.Spec, err
 	}
 	s = container.Spec{
 		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: g.network, LeadsOut: g.leadsOut,
-		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.noInit.Load(), Grace: m.job.Grace,
+		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.made.noInit.Load(), Grace: m.job.Grace,
 		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
 	}
 	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/jobnet"
 	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
@@ -35,13 +36,13 @@ func (c *Containers) Start(ctx context.Context, j work.Job) (work.Status, error)
 		err = c.start(ctx, j.Label)
 	}
 	if errors.Is(err, launcher.ErrNoInit) {
-		c.noInit.Store(true)
+		c.made.noInit.Store(true)
 		if err = again(ctx, c, j, n); err == nil {
 			err = c.start(ctx, j.Label)
 		}
 	}
 	if int(j.Member) < len(j.World) && j.World[j.Member].Own != "" {
-		err = ofShared(err)
+		err = jobnet.Joining(err)
 	}
 	return work.Status{State: task.Started}, work.OfEngine(err)
 }
@@ -273,7 +274,7 @@ func (c *Containers) remove(ctx context.Context, e *engine.Engine, l work.Label,
 			return err
 		}
 		c.execs.forget(x.ID)
-		c.filled.forget(x.ID)
+		c.made.forget(x.ID)
 	}
 	if x, is := holders[l]; is && all {
 		if err := removeBox(ctx, e, x); err != nil {

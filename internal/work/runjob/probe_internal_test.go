@@ -7,12 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/internal/work"
 )
@@ -94,18 +91,6 @@ func TestNobodyElseIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-}
-
-// TestTheBridgeOfANetwork: the addresses that the engine's host has in it. An overlay has none there.
-func TestTheBridgeOfANetwork(t *testing.T) {
-	n := network.Inspect{Driver: "bridge", IPAM: network.IPAM{Config: []network.IPAMConfig{{Subnet: "10.9.0.0/16"}, {Subnet: "fd00:9::/64", Gateway: "fd00:9::7"}, {Subnet: "?"}}}}
-	if all := bridgeOf(n); !slices.Equal(all, []string{"10.9.0.1", "fd00:9::7"}) {
-		t.Error(all)
-	}
-	n.Driver = "overlay"
-	if all := bridgeOf(n); len(all) > 0 {
-		t.Error(all)
-	}
 }
 
 // TestWhoCanNotBeAsked holds that it is said of a member in a network that this host is not in, and of no other.

@@ -1,4 +1,5 @@
-package runjob
+// Package jobnet looks at networks of container engines that hosts share, and that members of jobs are in.
+package jobnet
 
 import (
 	"cmp"
@@ -19,8 +20,8 @@ import (
 	"github.com/swarmd/swarmd/internal/work/volume"
 )
 
-// lookTogether looks at the network of a job, of which there may be several with that name, and says of which host a member is in another one.
-func lookTogether(ctx context.Context, e *engine.Engine, name string, j work.Job, addresses []netip.Addr) (network.Inspect, error) {
+// Together looks at the network of a job, of which there may be several with that name, and says of which host a member is in another one.
+func Together(ctx context.Context, e *engine.Engine, name string, j work.Job, addresses []netip.Addr) (network.Inspect, error) {
 	n, known, err := sharedOf(ctx, e, name)
 	if err == nil && !known { // though it has a container there
 		err = fmt.Errorf("this host's engine knows network %s no more: see that its owners keep it, and run the job again", name)
@@ -51,7 +52,7 @@ func checkTold(n network.Inspect, world []task.Site, addresses []netip.Addr) err
 // reserved are the addresses of a network that no container has: those of its bridge or router, those that its owner has set aside, and the first and the
 // last of IPv4.
 func reserved(n network.Inspect) (all []netip.Addr) {
-	words := bridgeOf(n)
+	words := BridgeOf(n)
 	for _, x := range n.IPAM.Config {
 		words = append(words, x.Gateway)
 		words = slices.AppendSeq(words, maps.Values(x.AuxAddress))
@@ -122,9 +123,9 @@ func isOf(ctx context.Context, e *engine.Engine, id string, l work.Label) (bool,
 	return ok && !inherited && of == l, err
 }
 
-// bridgeOf are the addresses of a network's bridge at its engine's host; none: it is no bridge. Of those that nobody has named engines take the first in
+// BridgeOf are the addresses of a network's bridge at its engine's host; none: it is no bridge. Of those that nobody has named engines take the first in
 // the subnet.
-func bridgeOf(n network.Inspect) (all []string) {
+func BridgeOf(n network.Inspect) (all []string) {
 	if n.Driver != "bridge" {
 		return nil
 	}
@@ -161,8 +162,8 @@ func sharedOf(ctx context.Context, e *engine.Engine, name string) (n network.Ins
 	return n, true, nil
 }
 
-// checkShared says why members can't be in a network that hosts share.
-func checkShared(ctx context.Context, e *engine.Engine, name string) error {
+// MayJoin says why members can't be in a network that hosts share.
+func MayJoin(ctx context.Context, e *engine.Engine, name string) error {
 	n, known, err := sharedOf(ctx, e, name)
 	if err != nil || !known {
 		return err

@@ -1,4 +1,4 @@
-package runjob
+package jobnet
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +28,7 @@ import (
 // TestWhatHoldsAnAddressSleeps: it is a program of its machine, which runs until it is killed; for other machines there is none.
 func TestWhatHoldsAnAddressSleeps(t *testing.T) {
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
-		raw, err := holdProgram(arch)
+		raw, err := Sleeper(arch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,10 +40,10 @@ func TestWhatHoldsAnAddressSleeps(t *testing.T) {
 			t.Errorf("%s: %+v", arch, f.FileHeader)
 		}
 	}
-	if _, err := holdProgram("s390x"); err == nil || !strings.Contains(err.Error(), "network: host") {
+	if _, err := Sleeper("s390x"); err == nil || !strings.Contains(err.Error(), "network: host") {
 		t.Error(err)
 	}
-	raw, err := holdProgram(runtime.GOARCH)
+	raw, err := Sleeper(runtime.GOARCH)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -113,22 +114,22 @@ func TestWhatPassesOfANetwork(t *testing.T) {
 		{fmt.Errorf("network lab: %w", errdefs.ErrNotFound), false},
 		{errors.New("exec format error"), false},
 	} {
-		if _, is := errors.AsType[*work.Passing](ofShared(tt.err)); is != tt.passes {
+		if _, is := errors.AsType[*work.Passing](Joining(tt.err)); is != tt.passes {
 			t.Errorf("%v passes: %v", tt.err, is)
 		}
 	}
-	if ofShared(nil) != nil {
+	if Joining(nil) != nil {
 		t.Error("nothing is an error")
 	}
 }
 
 // TestAddressesOfOneNetwork: all hosts have told some, and no two the same.
 func TestAddressesOfOneNetwork(t *testing.T) {
-	if all, err := told([]task.Site{{Node: "a", Own: "10.9.0.1"}, {Node: "b", Own: "10.9.0.2"}}); err != nil || len(all) != 2 || all[1].String() != "10.9.0.2" {
+	if all, err := Told([]task.Site{{Node: "a", Own: "10.9.0.1"}, {Node: "b", Own: "10.9.0.2"}}); err != nil || len(all) != 2 || all[1].String() != "10.9.0.2" {
 		t.Error(all, err)
 	}
 	for want, b := range map[string]string{"host b has not told": "", "hosts a and b both tell the address 10.9.0.1": "10.9.0.1"} {
-		if _, err := told([]task.Site{{Node: "a", Own: "10.9.0.1"}, {Node: "b", Own: b}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Told([]task.Site{{Node: "a", Own: "10.9.0.1"}, {Node: "b", Own: b}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -167,5 +168,17 @@ func TestAddressesOfOneNetwork(t *testing.T) {
 		if got := says(tt.b, tt.change); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s, want %s", tt.b, got, tt.want)
 		}
+	}
+}
+
+// TestTheBridgeOfANetwork: the addresses that the engine's host has in it. An overlay has none there.
+func TestTheBridgeOfANetwork(t *testing.T) {
+	n := network.Inspect{Driver: "bridge", IPAM: network.IPAM{Config: []network.IPAMConfig{{Subnet: "10.9.0.0/16"}, {Subnet: "fd00:9::/64", Gateway: "fd00:9::7"}, {Subnet: "?"}}}}
+	if all := BridgeOf(n); !slices.Equal(all, []string{"10.9.0.1", "fd00:9::7"}) {
+		t.Error(all)
+	}
+	n.Driver = "overlay"
+	if all := BridgeOf(n); len(all) > 0 {
+		t.Error(all)
 	}
 }
