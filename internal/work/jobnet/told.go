@@ -2,7 +2,6 @@ package jobnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -39,7 +38,7 @@ func Joining(err error) error {
 	switch said := err.Error(); {
 	case strings.Contains(said, "ddress already in use"):
 		return &work.Passing{Words: "another container has taken the address of this member, in the moment before it started: see who gives out addresses of the job's network", Err: err}
-	case strings.Contains(said, "attaching to network failed") || errors.Is(err, context.DeadlineExceeded) || strings.Contains(said, context.DeadlineExceeded.Error()):
+	case strings.Contains(said, "attaching to network failed") || strings.Contains(said, context.DeadlineExceeded.Error()):
 		// An overlay's addresses are its managers' to give, which may be away: an engine hears of that when a container starts.
 		return &work.Passing{Words: "this host's container engine could not put its member into the job's network in time: see its log, and whether the managers of its overlays answer (docker node ls)", Err: err}
 	case strings.Contains(said, "user configured subnet"):
