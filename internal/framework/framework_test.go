@@ -103,6 +103,29 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestThreadsOfPyTorch: ranks compute with what they may take of their hosts.
+func TestThreadsOfPyTorch(t *testing.T) {
+	apart, together := placed(2), placed(2)
+	together.Members[1].Host = together.Members[0].Host
+	for _, tt := range []struct {
+		at   framework.Placement
+		line string
+		want string
+	}{
+		{apart, "restarts: 0", ""},
+		{together, "restarts: 0", "1"},
+		{together, "resources: {cpu: 3.5}", "3"},
+		{apart, "resources: {cpu: 0.5}", "1"},
+		{apart, "resources: {cpu: 8, gpu: 2}", "4"},
+		{together, "env: {OMP_NUM_THREADS: 6}", "6"},
+	} {
+		all := programs(t, world(t, "framework: pytorch", "command: train.py", "replicas: 2", tt.line), tt.at)
+		if got := of(all[1], "OMP_")["OMP_NUM_THREADS"]; got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}
+
 // What torch.distributed's init_method env:// and torchrun's options want: https://pytorch.org/docs names them.
 func TestPyTorch(t *testing.T) {
 	p := placed(2)

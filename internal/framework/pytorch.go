@@ -73,5 +73,26 @@ func torchVars(w *World, p Placement, m Member) []jobfile.Var {
 	if dev := p.Members[m.Rank].Interface; dev != "" {
 		vars = append(vars, jobfile.Var{Name: "GLOO_SOCKET_IFNAME", Value: dev}, jobfile.Var{Name: "NCCL_SOCKET_IFNAME", Value: dev}, jobfile.Var{Name: "TP_SOCKET_IFNAME", Value: dev})
 	}
+	if n := w.threads(p, m); n > 0 {
+		vars = append(vars, jobfile.Var{Name: "OMP_NUM_THREADS", Value: strconv.Itoa(n)})
+	}
 	return vars
+}
+
+// threads are how many a rank computes with; 0: one for each processor that it sees. It sees all of its host, whatever it may take of them, and so would
+// each of several there; of such torchrun has each take one.
+func (w *World) threads(p Placement, m Member) int {
+	if m.Rank < w.first() {
+		return 0 // an SL runs it, and what members need says nothing of it
+	}
+	needs := w.Groups[m.group].Resources
+	if needs.CPU > 0 {
+		return max(1, needs.CPU/1000/max(1, needs.GPU))
+	}
+	for rank, other := range p.Members {
+		if rank != m.Rank && other.Host == p.Members[m.Rank].Host {
+			return 1
+		}
+	}
+	return 0
 }
