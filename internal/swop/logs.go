@@ -27,8 +27,9 @@ type Logs struct {
 
 var _ logs.Source = Logs{}
 
-// lookAgain is how often a log that is followed is looked at for programs that were started since.
-const lookAgain = time.Second
+// A log that is followed is looked at for programs that were started since: after lookSoon when the swarm has shown something new, then after twice as
+// long, up to lookAgain.
+const lookSoon, lookAgain = 100 * time.Millisecond, time.Second
 
 // Log implements logs.Source.
 func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error) error {
@@ -46,7 +47,7 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	all, printing := errgroup.WithContext(ctx)
-	for {
+	for wait := lookSoon; ; wait = min(2*wait, lookAgain) {
 		hosted := l.hosted(w.Assignment) // before what there is: nothing is started after it is gone
 		found, err := l.find(ctx, w.Assignment)
 		if err != nil {
@@ -61,7 +62,13 @@ func (l Logs) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) error
 			seen[f.label] = true
 			all.Go(func() error { return f.printer.Print(printing, f.label, w.Tail, w.Follow, say) })
 		}
-		if !w.Follow || !hosted || printing.Err() != nil || !l.again(ctx) {
+		if !w.Follow || !hosted || printing.Err() != nil {
+			break
+		}
+		if l.again(ctx, wait) {
+			wait = lookSoon / 2
+		}
+		if ctx.Err() != nil {
 			break
 		}
 	}
@@ -82,18 +89,18 @@ func (l Logs) nothing(assignment string) error {
 	return fmt.Errorf("%s has no log of assignment %.64s: it has carried out nothing of it that prints, or that was too long ago", l.Node, assignment)
 }
 
-// again waits for the next look; false: ctx has ended.
-func (l Logs) again(ctx context.Context) bool {
+// again waits for the next look, and reports whether it is there because the swarm shows something new.
+func (l Logs) again(ctx context.Context, wait time.Duration) (news bool) {
 	changed := l.View.Changed()
-	look := time.NewTimer(lookAgain)
+	look := time.NewTimer(wait)
 	defer look.Stop()
 	select {
 	case <-ctx.Done():
-		return false
 	case <-changed:
+		return true
 	case <-look.C:
 	}
-	return true
+	return false
 }
 
 // hosted reports whether the swarm shows something of an assignment that may start here, or has.

@@ -205,8 +205,8 @@ func exitOf(ctx context.Context, e *engine.Engine, x container.Summary) (s work.
 	return s, nil
 }
 
-// startLook is between two looks whether a member that is followed has started.
-const startLook = time.Second
+// A member that is followed is looked at whether it has started, mostly soon: first after firstLook, then after twice as long, up to startLook.
+const firstLook, startLook = 50 * time.Millisecond, time.Second
 
 // Clean implements work.Executor: the engine asks the member's program to end, kills it after the job's grace, and removes all that it has.
 func (c *Containers) Clean(ctx context.Context, l work.Label) error {
@@ -315,8 +315,8 @@ func namedBy(l work.Label, noted string) string {
 // Print implements work.Printer, by the engine's logs. What is followed may not have started yet, as where groups start in order.
 func (c *Containers) Print(ctx context.Context, l work.Label, tail int, follow bool, emit func(from, line string) error) error {
 	err := c.of(ctx, l, func(e *engine.Engine, x container.Summary) error {
-		for x.State == container.StateCreated || holds(x) {
-			if !follow || pause.For(ctx, startLook) != nil {
+		for wait := firstLook; x.State == container.StateCreated || holds(x); wait = min(2*wait, startLook) {
+			if !follow || pause.For(ctx, wait) != nil {
 				return nil //nolint:nilerr // whoever follows has had enough
 			}
 			found, err := c.list(ctx, e)
