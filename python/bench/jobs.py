@@ -186,7 +186,9 @@ def main() -> None:
         swarm = Swarm(folder, stack, ["process", "process", *(["docker"] if engine else [])])
         for _ in range(given.runs):
             theirs += by_hand(folder, given.epochs)
-            ours += epochs(swarm.run_job("epochs", TRAIN, f"framework: pytorch\ncommand: p.py {given.epochs}\n"))
+            # The two hosts are one machine, on which torchrun has each of several ranks compute with one thread.
+            text = f"framework: pytorch\nenv: {{OMP_NUM_THREADS: 1}}\ncommand: p.py {given.epochs}\n"
+            ours += epochs(swarm.run_job("epochs", TRAIN, text))
             if engine:
                 docker.append(containers(folder, given.image))
                 text = f"image: {given.image}\ncommand: python3 p.py\n"
