@@ -118,8 +118,9 @@ func TestThreadsOfPyTorch(t *testing.T) {
 		{apart, "resources: {cpu: 0.5}", "1"},
 		{apart, "resources: {cpu: 8, gpu: 2}", "4"},
 		{together, "env: {OMP_NUM_THREADS: 6}", "6"},
+		{together, "args: [-m, torch.distributed.run, train.py]", ""}, // which says it to its ranks
 	} {
-		all := programs(t, world(t, "framework: pytorch", "command: train.py", "replicas: 2", tt.line), tt.at)
+		all := programs(t, world(t, "framework: pytorch", "command: python3 train.py", "replicas: 2", tt.line), tt.at)
 		if got := of(all[1], "OMP_")["OMP_NUM_THREADS"]; got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.line, got, tt.want)
 		}

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"path"
+	"slices"
 	"strconv"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -79,13 +81,24 @@ func torchVars(w *World, p Placement, m Member) []jobfile.Var {
 	return vars
 }
 
+// launches reports whether a command is torchrun's.
+func launches(command []string) bool {
+	return slices.ContainsFunc(command, func(word string) bool {
+		return path.Base(word) == "torchrun" || word == "torch.distributed.run" || word == "torch.distributed.launch"
+	})
+}
+
 // threads are how many a rank computes with; 0: one for each processor that it sees. It sees all of its host, whatever it may take of them, and so would
 // each of several there; of such torchrun has each take one.
 func (w *World) threads(p Placement, m Member) int {
 	if m.Rank < w.first() {
 		return 0 // an SL runs it, and what members need says nothing of it
 	}
-	needs := w.Groups[m.group].Resources
+	g := w.Groups[m.group]
+	if launches(slices.Concat(g.Command, g.Args)) {
+		return 0 // it knows how many ranks it starts, and has each of several take one
+	}
+	needs := g.Resources
 	if needs.CPU > 0 {
 		return max(1, needs.CPU/1000/max(1, needs.GPU))
 	}
