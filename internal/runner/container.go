@@ -333,7 +333,8 @@ func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
 	if err := os.RemoveAll(filepath.Join(c.cfg.SpillDir, originalDir)); err != nil {
 		c.cfg.Log.Warn("could not remove what served the original's client", "err", err)
 	}
-	if outcome == session.Finished && (code == 0 || stopped) {
+	// Rank 0 of several may have been stopped while it saved that model, and all train again then.
+	if outcome == session.Finished && (code == 0 || stopped && c.cfg.Ranks == nil) {
 		c.journal.End(0)
 		return
 	}

@@ -167,6 +167,19 @@ func TestRanksThatWereGivenTheFinalModel(t *testing.T) {
 	}
 }
 
+// TestRanksThatAreStoppedWithTheFinalModel may not have saved it yet: only a program that is alone has all that it needs from its bridge.
+func TestRanksThatAreStoppedWithTheFinalModel(t *testing.T) {
+	for _, several := range []*ranks.Ranks{{}, nil} {
+		c := leftBehind(t, several, t.TempDir())
+		finishedRecord(t, c, nil)
+		c.note(session.Finished, 143, true)
+		c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
+		if saved, err := c.find(t.Context()); err != nil || (saved != nil) != (several == nil) {
+			t.Errorf("of ranks %t: finished %t, %v", several != nil, saved != nil, err)
+		}
+	}
+}
+
 // onlyRuns is a swarm with jobs beside SLs.
 type onlyRuns struct {
 	ranks.Swarm
