@@ -93,7 +93,7 @@ func runJob(ctx context.Context, s *Session, args Args) error {
 				return err
 			}
 		}
-		return endOfJob(s, p.Job, a)
+		return endOfJob(s, p.Job, a, j.Artifacts.To != "")
 	})
 }
 
@@ -151,9 +151,9 @@ func followJob(ctx context.Context, s *Session, api client.Tasks, job string, a 
 	return a, nil
 }
 
-// endOfJob says how a job has ended, or is the error of one that did not succeed.
-func endOfJob(s *Session, job string, a *swarmv1.Assignment) error {
-	if lost := jobs.Losses(a); a.GetVerdict() == "succeeded" && len(lost) > 0 {
+// endOfJob says how a job has ended, or is the error of one that did not succeed, or of which not all was copied that was to be.
+func endOfJob(s *Session, job string, a *swarmv1.Assignment, copied bool) error {
+	if lost := jobs.Losses(a, copied); a.GetVerdict() == "succeeded" && len(lost) > 0 {
 		more := ""
 		if len(lost) > 1 {
 			more = fmt.Sprintf(", and so of %s", many(len(lost)-1, "other member"))

@@ -7,11 +7,26 @@ import (
 )
 
 // Losses say of members of a run that has succeeded what of them was lost by the time that nothing of them was left, as a last copy of artifacts that
-// failed: the verdict was given before.
-func Losses(a *swarmv1.Assignment) (lines []string) {
+// failed: the verdict was given before. copied says that the job has its artifacts copied.
+func Losses(a *swarmv1.Assignment, copied bool) (lines []string) {
 	for _, m := range a.GetMembers() {
-		if m.GetState() == "stopped" && m.GetCode() != 0 {
-			lines = append(lines, fmt.Sprintf("%s: %s", who(a, m), m.GetText()))
+		why := ""
+		switch m.GetState() {
+		case "stopped":
+			if m.GetCode() != 0 {
+				why = m.GetText()
+			}
+		case "exited":
+			if copied && m.GetCode() < 0 { // its host has failed, not its program
+				why = m.GetText()
+			}
+		case "lost":
+			if copied {
+				why = "its host was lost before it has told of the last copy"
+			}
+		}
+		if why != "" {
+			lines = append(lines, fmt.Sprintf("%s: %s", who(a, m), why))
 		}
 	}
 	return lines
