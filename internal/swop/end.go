@@ -38,7 +38,7 @@ func End(ctx context.Context, types map[string]work.Type, swarm, node string) er
 			for _, f := range found {
 				if f.Swarm == swarm && f.Node == node {
 					ends.Go(func() error {
-						_, err := work.PartingOf(t.Executor.Clean(ctx, f.Label)) // nobody is told any more, and the log has it
+						_, err := work.PartingOf(t.Executor.Clean(ctx, f.Label)) // what is to be told of it the next process asks for again
 						note(err)
 						return nil // the others are ended too
 					})

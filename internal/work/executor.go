@@ -127,6 +127,12 @@ func (l *Lasting) Error() string { return l.Err.Error() }
 // Unwrap returns what happened.
 func (l *Lasting) Unwrap() error { return l.Err }
 
+// Partial is an error of what was done but for a part.
+type Partial struct{ Words string } // which part, without what the swarm is not to know of this host
+
+// Error implements error.
+func (p *Partial) Error() string { return p.Words }
+
 // EngineFails is the error of an engine that gives no answer, or none to the question: a Passing, or a Lasting if it can't be reached at all.
 func EngineFails(err error) error {
 	if why := Lasts(err); why != "" {

@@ -27,8 +27,8 @@ const (
 	atOnce     = 64      // entries of a folder that are read at a time
 )
 
-// Snapshot makes a folder that has what a member has left until now, without its group, and counts the files, and what is left out: what Pack leaves out
-// too, and what this process may not read. Nobody else finds or changes what is where in it, so that whoever reads it is led to no other file of the
+// Snapshot makes a folder that has what a member has left until now, without its group, and counts the files, and what is left out: links, and whatever else
+// is no file. If a file or a folder can't be had, the rest is there, and the error is a [work.Partial]. Nobody else finds or changes what is where in it, so that whoever reads it is led to no other file of the
 // host, as the member's program may try. The files themselves are the member's own, and are not copied: what is written to them goes on. It replaces
 // the snapshot before.
 func (s *Store) Snapshot(ctx context.Context, l work.Label) (dir string, files, left int, err error) {
@@ -58,7 +58,9 @@ func (s *Store) Snapshot(ctx context.Context, l work.Label) (dir string, files, 
 	}
 	defer root.Close()
 	w := linking{root: root, to: to, most: maxEntries}
-	err = w.folder(ctx, ".", 0)
+	if err = w.folder(ctx, ".", 0); err == nil && w.lost > 0 {
+		err = &work.Partial{Words: fmt.Sprintf("its host can't read %d files or folders of it, or they are too deep, or their names are too long or no text", w.lost)}
+	}
 	return to, w.files, w.left, err
 }
 
@@ -75,6 +77,7 @@ type linking struct {
 	most int // files and folders
 
 	seen, files, left int
+	lost              int // files and folders
 }
 
 // folder links what is in a folder, which is made. Its names may be no text, and no fs.FS knows such.
@@ -117,8 +120,11 @@ func (w *linking) entry(ctx context.Context, name string, d fs.DirEntry, depth i
 		}
 	}
 	switch {
-	case len(name) > maxName || !utf8.ValidString(name) || !d.IsDir() && !d.Type().IsRegular() || depth > maxDepth:
+	case !d.IsDir() && !d.Type().IsRegular():
 		w.left++
+		return nil
+	case len(name) > maxName || !utf8.ValidString(name) || depth > maxDepth:
+		w.lost++
 		return nil
 	case d.IsDir():
 		return w.folder(ctx, name, depth)
@@ -149,16 +155,20 @@ func (w *linking) file(name string) error {
 	return nil
 }
 
-// skip goes on after an error that is of one entry, and no matter of the host.
+// skip goes on after an error that is of one file or folder, and no matter of the host.
 func (w *linking) skip(err error) error {
 	if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 		return nil
 	}
-	for _, own := range []error{fs.ErrPermission, syscall.ELOOP, syscall.ENOTDIR, syscall.ENXIO, syscall.EMLINK} { // it is another thing by now, or is not to be had
-		if errors.Is(err, own) {
+	for _, now := range []error{syscall.ELOOP, syscall.ENOTDIR, syscall.ENXIO} { // it is another thing by now
+		if errors.Is(err, now) {
 			w.left++
 			return nil
 		}
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMLINK) {
+		w.lost++
+		return nil
 	}
 	return err
 }

@@ -149,8 +149,9 @@ func (c *Copier) lastly(ctx context.Context, l work.Label, m *member) (err error
 		if try > 0 && pause.For(ctx, pauseFor) != nil {
 			break
 		}
-		if err = c.once(ctx, l, m, false); err == nil {
-			return nil
+		err = c.once(ctx, l, m, false)
+		if p, _ := partialOf(err); err == nil || p != nil { // the next copy would have no more
+			return err
 		}
 		if ctx.Err() != nil {
 			break
@@ -169,9 +170,9 @@ func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) er
 	if target == "" {
 		return &failure{words: "the policy of its host has no target of that name any more: add it to targets there"}
 	}
-	of := "" // no target is called so
+	of := o.Target
 	if !try {
-		of = o.Target
+		of += " last" // no target is called so
 	}
 	leave, err := c.turn(ctx, of)
 	if err != nil {
@@ -183,8 +184,9 @@ func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) er
 	dir, files, left, err := c.Left.Snapshot(ctx, l)
 	c.leaves(l, m, left)
 	x := Copy{From: dir, To: placeAt(target, o.Under), All: !try, First: try && !m.Well}
+	partial, err := partialOf(err)
 	switch run := c.Run; {
-	case !try && files == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)): // as of a member that was not started
+	case !try && files == 0 && partial == nil && (err == nil || errors.Is(err, fs.ErrNotExist)): // as of a member that was not started
 		err = nil
 	case err != nil:
 	case run == nil:
@@ -195,7 +197,18 @@ func (c *Copier) once(ctx context.Context, l work.Label, m *member, try bool) er
 	if err = errors.Join(err, c.Left.Drop(l)); err == nil && !m.Well {
 		c.began(l, m)
 	}
+	if err == nil && partial != nil {
+		return partial
+	}
 	return err
+}
+
+// partialOf takes apart an error of a snapshot: one that has but a part is copied.
+func partialOf(err error) (*work.Partial, error) {
+	if p, is := errors.AsType[*work.Partial](err); is {
+		return p, nil
+	}
+	return nil, err
 }
 
 // turn waits until one of so many copies may be made at a time. Whoever has it calls leave.
@@ -233,7 +246,7 @@ func (c *Copier) leaves(l work.Label, m *member, left int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Left == 0 && left > 0 {
-		c.Log.Warn("some of what a member has left is not copied: links, files that are none or can't be read, and names that are too long or no text",
+		c.Log.Warn("some of what a member has left is not copied: links, and what is no file",
 			"entries", left, "target", m.Target, "assignment", l.Assignment, "member", l.Member)
 	}
 	m.Left = left
@@ -243,6 +256,9 @@ func (c *Copier) leaves(l work.Label, m *member, left int) {
 func asFailure(err error) *failure {
 	if f, is := errors.AsType[*failure](err); is {
 		return f
+	}
+	if p, _ := partialOf(err); p != nil {
+		return &failure{words: p.Words}
 	}
 	if lasting, is := errors.AsType[*work.Lasting](err); is {
 		return &failure{words: lasting.Words}

@@ -60,6 +60,29 @@ func noteIn(file string) (n note, err error) {
 	return n, nil
 }
 
+// failedFor is how long the note of a member is kept whose copies were given up.
+const failedFor = 24 * time.Hour
+
+// sweepFailed removes the notes in a folder of members whose copies were given up long ago. Nobody asks for them any more.
+func sweepFailed(dir string, now time.Time) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, d := range entries {
+		info, err := d.Info()
+		if err != nil || now.Sub(info.ModTime()) < failedFor || filepath.Ext(d.Name()) != ".json" {
+			continue
+		}
+		file := filepath.Join(dir, d.Name())
+		if n, err := noteIn(file); err == nil && n.Failed != "" {
+			errs = append(errs, removed(file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // damage is why a note tells nothing, and never will.
 type damage struct{ error }
 

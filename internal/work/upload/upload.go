@@ -26,8 +26,8 @@ const (
 	tries    = 3
 	pauseFor = 5 * time.Second  // between two tries
 	askPause = 10 * time.Second // between two questions whether a member goes on
-	// atOnce is how many copies are made at a time while programs run, of all members of a host; and how many last ones to a target: one that does not
-	// answer keeps no other waiting.
+	// atOnce is how many copies of a host are made at a time to a target while programs run, and how many last ones: a target that does not answer keeps
+	// no other waiting.
 	atOnce = 2
 )
 
@@ -90,7 +90,7 @@ func (c *Copier) Begin(l work.Label, o Order) error {
 	if c == nil {
 		return errors.New("this host copies no artifacts")
 	}
-	if err := errors.Join(c.Forget(l), atomicfile.Sweep(c.Dir, sweepAfter)); err != nil {
+	if err := errors.Join(c.Forget(l), atomicfile.Sweep(c.Dir, sweepAfter), sweepFailed(c.Dir, time.Now())); err != nil {
 		return err
 	}
 	n := note{Order: o}
@@ -130,7 +130,7 @@ func (c *Copier) Forget(l work.Label) error {
 }
 
 // Over forgets a member of which nothing else is left. An error that is a [work.Parting] says that its last copy was given up, or not of all; whoever
-// knows of the member as ended already was told so.
+// knows of the member as ended already was told so. The note of one that was given up stays for a while: who is told of it may be the next process.
 func (c *Copier) Over(l work.Label) error {
 	if c == nil {
 		return nil
@@ -145,6 +145,9 @@ func (c *Copier) Over(l work.Label) error {
 	case m == nil:
 	case m.Failed != "":
 		p = &work.Parting{Code: failed, Text: m.words(false), Said: m.Said}
+		delete(c.all, l) // no copy of it goes on
+		c.mu.Unlock()
+		return p
 	case m.Left > 0:
 		p = &work.Parting{Text: m.leftOut()}
 	}
@@ -275,7 +278,7 @@ func (m *member) leftOut() string {
 	if m.Left == 1 {
 		many = "1 entry of what it has left was"
 	}
-	return fmt.Sprintf("%s not copied to target %s: links, files that are none or can't be read, or names that are too long or no text", many, m.Target)
+	return fmt.Sprintf("%s not copied to target %s: links, or what is no file", many, m.Target)
 }
 
 // goOn has a member's artifacts copied, unless they are.

@@ -283,8 +283,18 @@ func TestALastCopyThatFails(t *testing.T) {
 		if want := (work.Parting{Code: -1, Text: "what it has left could not be copied to target bucket: rclone ended with code 1", Said: "bucket is full"}); err != nil || p == nil || *p != want {
 			t.Errorf("%+v, %v", p, err)
 		}
-		if err := again.Over(label); err != nil {
-			t.Error("once more:", err)
+		later := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: c.Run, Target: c.Target} // of a SWOP that was stopped before it could tell
+		if p, err := work.PartingOf(later.Over(label)); err != nil || p == nil || p.Code != -1 {
+			t.Errorf("of the next process: %+v, %v", p, err)
+		}
+		time.Sleep(failedFor)
+		if err := os.Chtimes(c.file(label), time.Now().Add(-failedFor), time.Now().Add(-failedFor)); err != nil {
+			t.Error(err)
+		}
+		other := label
+		other.Assignment = "8"
+		if err := errors.Join(later.Begin(other, Order{}), later.Over(label)); err != nil {
+			t.Error("a day later:", err)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -295,9 +305,32 @@ func TestALastCopyThatFails(t *testing.T) {
 	})
 }
 
+// TestAPartOfWhatWasLeft that can't be had fails the member, and the rest of it is copied, once: also where nothing else is there.
+func TestAPartOfWhatWasLeft(t *testing.T) {
+	for _, files := range []int{1, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &remote{}
+			c := begun(t, r)
+			c.Left = shelf{files: files, err: &work.Partial{Words: "its host can't read 1 files"}}
+			for range 10 {
+				is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: its host can't read 1 files |")
+				time.Sleep(time.Minute)
+			}
+			before := r.count()
+			if err := c.Finish(t.Context(), label); err != nil {
+				t.Error(err)
+			}
+			if n := r.count() - before; before < 5 || n != 1 {
+				t.Errorf("%d copies before its end, %d last ones", before, n)
+			}
+			is(t, c, well, "exited -1 its program has ended with code 0, and what it has left could not be copied to target bucket: its host can't read 1 files |")
+		})
+	}
+}
+
 // TestWhatIsLeftOut of a copy is said where the member has ended well, or was ended, and once in the log.
 func TestWhatIsLeftOut(t *testing.T) {
-	const says = "3 entries of what it has left were not copied to target bucket: links, files that are none or can't be read, or names that are too long or no text"
+	const says = "3 entries of what it has left were not copied to target bucket: links, or what is no file"
 	synctest.Test(t, func(t *testing.T) {
 		c, lines := begun(t, &remote{}), &strings.Builder{}
 		c.Left, c.Log = shelf{files: 1, left: 3}, slog.New(slog.NewTextHandler(lines, nil))
