@@ -46,7 +46,7 @@ func advanceSessions(list []item[*swarmv1.Session]) {
 		to.State, to.CheckinMode, to.Weight, to.EndReason, to.ExitCode = x.State, x.CheckinMode, x.Weight, x.EndReason, x.ExitCode
 		to.Progress, to.ExpectedBase, to.Run, to.SpiffeId, to.Isolation = x.Progress, x.ExpectedBase, x.Run, x.SpiffeId, x.Isolation
 		to.NoShard, to.SkippedSeq, to.Proof = x.NoShard, x.SkippedSeq, x.Proof
-		to.CheckinFrom, to.ClosedRounds = x.CheckinFrom, x.ClosedRounds
+		to.CheckinFrom, to.ClosedRounds, to.Ranks = x.CheckinFrom, x.ClosedRounds, x.Ranks
 		to.LastSeq, to.LastRound = list[i].counts[0], list[i].counts[1]
 		list[i].msg = to
 	}
