@@ -98,43 +98,48 @@ func (p *Policy) lacks(r Request) *Decision {
 
 var folderName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
-// folders reads the folders of a policy: NAME: PATH, or NAME: {path: PATH, use: USE}.
-func (r *reader) folders(p *Policy, n *yaml.Node) {
+// named reads a mapping of names, each of which stands there once, and has each put what stands behind it. of is what a name is of, and form what such
+// a mapping has.
+func (r *reader) named(n *yaml.Node, key, of, form string, put func(k, v *yaml.Node)) {
 	switch {
 	case n.Kind != yaml.MappingNode:
-		r.fail(n, "%s has names and paths, one a line: NAME: /PATH", foldersKey)
+		r.fail(n, "%s has names and %s", key, form)
 		return
 	case len(n.Content) > 2*maxEntries:
-		r.fail(n, "%s has %d entries, at most %d", foldersKey, len(n.Content)/2, maxEntries)
+		r.fail(n, "%s has %d entries, at most %d", key, len(n.Content)/2, maxEntries)
 		return
 	}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
-		_, twice := p.folders[k.Value]
 		switch {
 		case k.Kind != yaml.ScalarNode || !folderName.MatchString(k.Value):
-			r.fail(k, "%.80q is no name of a folder: want 1 to 63 of A-Z a-z 0-9 _ . -, beginning with a letter or digit", k.Value)
-			continue
-		case twice:
+			r.fail(k, "%.80q is no name of a %s: want 1 to 63 of A-Z a-z 0-9 _ . -, beginning with a letter or digit", k.Value, of)
+		case seen[k.Value]:
 			r.fail(k, "%s stands there twice", k.Value)
-			continue
+		default:
+			seen[k.Value] = true
+			put(k, v)
 		}
+	}
+}
+
+// folders reads the folders of a policy: NAME: PATH, or NAME: {path: PATH, use: USE}.
+func (r *reader) folders(p *Policy, n *yaml.Node) {
+	r.named(n, foldersKey, "folder", "paths, one a line: NAME: /PATH", func(k, v *yaml.Node) {
 		f, ok := r.folder(v)
 		if !ok {
-			continue
+			return
 		}
 		f.at = Source{File: r.file, Line: k.Line, Text: fmt.Sprintf("%s: %s: %s, use: %s", foldersKey, k.Value, f.path, f.use)}
 		for _, name := range p.folderNames() {
 			if other := p.folders[name]; apart(f, other) {
 				r.fail(k, "%s lies in the folder of %s, or that one in it, and programs write there: they could exchange the inner one; name folders apart from each other", k.Value, name)
-				ok = false
-				break
+				return
 			}
 		}
-		if ok {
-			p.folders[k.Value] = f
-		}
-	}
+		p.folders[k.Value] = f
+	})
 }
 
 // apart reports whether two folders may not be as they are: who writes in one could put something else in the place of the other.

@@ -58,24 +58,10 @@ var remoteForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,63}:`)
 
 // targets reads the targets of a policy: NAME: REMOTE:PATH.
 func (r *reader) targets(p *Policy, n *yaml.Node) {
-	switch {
-	case n.Kind != yaml.MappingNode:
-		r.fail(n, "%s has names and places, one a line: NAME: REMOTE:PATH", targetsKey)
-		return
-	case len(n.Content) > 2*maxEntries:
-		r.fail(n, "%s has %d entries, at most %d", targetsKey, len(n.Content)/2, maxEntries)
-		return
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		_, twice := p.targets[k.Value]
+	r.named(n, targetsKey, "target", "places, one a line: NAME: REMOTE:PATH", func(k, v *yaml.Node) {
 		at, ok := r.text(v)
 		switch {
 		case !ok:
-		case k.Kind != yaml.ScalarNode || !folderName.MatchString(k.Value):
-			r.fail(k, "%.80q is no name of a target: want 1 to 63 of A-Z a-z 0-9 _ . -, beginning with a letter or digit", k.Value)
-		case twice:
-			r.fail(k, "%s stands there twice", k.Value)
 		case len(at) > maxEntry:
 			r.fail(v, "a target has %d bytes, at most %d", len(at), maxEntry)
 		case !remoteForm.MatchString(at) || text.Line(at) != at || strings.HasSuffix(at, " "):
@@ -83,5 +69,5 @@ func (r *reader) targets(p *Policy, n *yaml.Node) {
 		default:
 			p.targets[k.Value] = at
 		}
-	}
+	})
 }
