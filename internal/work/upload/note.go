@@ -63,7 +63,8 @@ func noteIn(file string) (n note, err error) {
 // failedFor is how long the note of a member is kept whose copies were given up.
 const failedFor = 24 * time.Hour
 
-// sweepFailed removes the notes in a folder of members whose copies were given up long ago. Nobody asks for them any more.
+// sweepFailed removes the notes in a folder of members whose copies were given up long ago, also of those whose notes are damaged. Nobody asks for them any
+// more.
 func sweepFailed(dir string, now time.Time) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +77,8 @@ func sweepFailed(dir string, now time.Time) error {
 			continue
 		}
 		file := filepath.Join(dir, d.Name())
-		if n, err := noteIn(file); err == nil && n.Failed != "" {
+		n, err := noteIn(file)
+		if _, damaged := errors.AsType[*damage](err); damaged || err == nil && n.Failed != "" {
 			errs = append(errs, removed(file))
 		}
 	}

@@ -288,12 +288,13 @@ func TestALastCopyThatFails(t *testing.T) {
 			t.Errorf("of the next process: %+v, %v", p, err)
 		}
 		time.Sleep(failedFor)
-		if err := os.Chtimes(c.file(label), time.Now().Add(-failedFor), time.Now().Add(-failedFor)); err != nil {
+		other, damaged := label, label
+		other.Assignment, damaged.Assignment = "8", "9"
+		old := time.Now().Add(-failedFor)
+		if err := errors.Join(os.WriteFile(c.file(damaged), []byte("{"), 0o600), os.Chtimes(c.file(label), old, old), os.Chtimes(c.file(damaged), old, old)); err != nil {
 			t.Error(err)
 		}
-		other := label
-		other.Assignment = "8"
-		if err := errors.Join(later.Begin(other, Order{}), later.Over(label)); err != nil {
+		if err := errors.Join(later.Begin(other, Order{}), later.Over(label), later.Over(damaged)); err != nil {
 			t.Error("a day later:", err)
 		}
 	})
