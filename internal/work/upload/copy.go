@@ -127,18 +127,17 @@ func (c *Copier) whileRunning(ctx context.Context, l work.Label, m *member) erro
 			} else if !m.Well {
 				return err
 			}
+			c.fails(m, err)
 		}
-		c.fails(m, err)
 		_ = pause.For(running, wait)
 	}
 }
 
-// fails notes why copies fail now; nil: they don't.
+// fails notes why the first copy failed that did.
 func (c *Copier) fails(m *member, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.now.fails = ""
-	if err != nil {
+	if m.now.fails == "" {
 		m.now.fails = asFailure(err).words
 	}
 }

@@ -82,7 +82,7 @@ type course struct {
 	over  chan struct{} // closed when no copy follows; nil: none has begun
 	ended chan struct{} // closed when its program has ended
 	at    time.Time     // when that was; zero: it runs
-	fails string        // why copies fail now, while it runs; empty: they don't
+	fails string        // why the first copy failed that did, while it runs; empty: none has
 }
 
 // Begin notes what is to be copied of a member that is about to start.
@@ -187,8 +187,8 @@ func (c *Copier) Status(l work.Label, s work.Status) work.Status {
 	case m.Failed != "":
 		return work.Status{State: task.Exited, Code: failed, Text: m.words(s.State == task.Exited), Said: m.Said}
 	case s.State != task.Exited:
-		if m.now.fails != "" { // in words that stay the same: the swarm takes few
-			s.Text = strings.TrimPrefix(s.Text+"; ", "; ") + fmt.Sprintf("what it has left can't be copied to target %s, and is tried again: %s", m.Target, m.now.fails)
+		if m.now.fails != "" { // in words that stay: the swarm takes few, and none of a member that is ready
+			s.Text = strings.TrimPrefix(s.Text+"; ", "; ") + fmt.Sprintf("a copy of what it has left to target %s has failed, and others follow: %s", m.Target, m.now.fails)
 		}
 		return s
 	case m.Done && (!m.Serves || time.Since(m.now.at) >= limit):

@@ -156,7 +156,7 @@ func TestCopiesThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{fails: func(int) error { return why }}
 		c := begun(t, r)
-		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: rclone ended with code 1 |")
 		time.Sleep(11 * time.Second)
 		is(t, c, runs, "exited -1 "+ends)
 		is(t, c, work.Status{State: task.Exited, Code: 3, Text: "its own"}, "exited 3 its own |")
@@ -174,19 +174,19 @@ func TestCopiesThatFail(t *testing.T) {
 		c := begun(t, r)
 		is(t, c, runs, "started 0 not ready |")
 		time.Sleep(61 * time.Second)
-		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
-		is(t, c, work.Status{State: task.Ready}, "ready 0 what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: rclone ended with code 1 |")
+		is(t, c, work.Status{State: task.Ready}, "ready 0 a copy of what it has left to target bucket has failed, and others follow: rclone ended with code 1 |")
 		time.Sleep(5 * time.Hour)
 		before := r.count()
 		again := &Copier{Dir: c.Dir, Left: c.Left, Log: c.Log, Run: c.Run, Target: c.Target} // a SWOP that was restarted knows that it went well
-		is(t, again, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: rclone ended with code 1 |")
+		is(t, again, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: rclone ended with code 1 |")
 		time.Sleep(5 * time.Hour)
 		if n := r.count() - before; n < 300 || n > 2*310 { // each minute, and a few times soon
 			t.Errorf("copied %d times in 5 hours", n)
 		}
 		r.from(0, nil)
-		time.Sleep(2 * time.Minute)
-		is(t, again, runs, "started 0 not ready |")
+		time.Sleep(2 * time.Minute) // the swarm takes few words: those of the first failure stay
+		is(t, again, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: rclone ended with code 1 |")
 		is(t, again, well, "exited 0  |")
 		if err := again.Forget(label); err != nil {
 			t.Error(err)
@@ -208,14 +208,14 @@ func TestCopiesThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
 		c := begun(t, r, func(o *Order) { o.Target = "gone" })
-		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target gone, and is tried again: the policy of its host has no target of that name any more: add it to targets there |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target gone has failed, and others follow: the policy of its host has no target of that name any more: add it to targets there |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target gone: the policy of its host has no target of that name any more: add it to targets there |")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := begun(t, &remote{})
 		c.Left = shelf{err: &work.Lasting{Words: "it has left too many files", Err: errors.New("too many")}}
-		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: it has left too many files |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: it has left too many files |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target bucket: it has left too many files |")
 	})
@@ -223,7 +223,7 @@ func TestCopiesThatFail(t *testing.T) {
 		r := &remote{}
 		c := begun(t, r)
 		c.Left = shelf{err: errors.New("link model: too many links")}
-		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: its host can't read what it has left: see its SWOP's log |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: its host can't read what it has left: see its SWOP's log |")
 		time.Sleep(time.Minute)
 		is(t, c, runs, "exited -1 what it has left could not be copied to target bucket: its host can't read what it has left: see its SWOP's log | link model: too many links")
 	})
@@ -236,10 +236,10 @@ func TestACopyThatTakesTooLong(t *testing.T) {
 		c := begun(t, r)
 		is(t, c, runs, "started 0 not ready |")
 		time.Sleep(61 * time.Minute)
-		is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: it was not done within 1h0m0s |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: it was not done within 1h0m0s |")
 		r.from(time.Minute, nil)
 		time.Sleep(61 * time.Minute)
-		is(t, c, runs, "started 0 not ready |")
+		is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: it was not done within 1h0m0s |")
 		r.from(50*time.Minute, nil)
 		time.Sleep(5 * time.Minute)
 		is(t, c, well, "ready 0 its program has ended with code 0, and what it has left is copied to target bucket |")
@@ -314,7 +314,7 @@ func TestAPartOfWhatWasLeft(t *testing.T) {
 			c := begun(t, r)
 			c.Left = shelf{files: files, err: &work.Partial{Words: "its host can't read 1 files"}}
 			for range 10 {
-				is(t, c, runs, "started 0 not ready; what it has left can't be copied to target bucket, and is tried again: its host can't read 1 files |")
+				is(t, c, runs, "started 0 not ready; a copy of what it has left to target bucket has failed, and others follow: its host can't read 1 files |")
 				time.Sleep(time.Minute)
 			}
 			before := r.count()
