@@ -70,7 +70,7 @@ func TestOneAddressOfAMember(t *testing.T) {
 	w.job(h, shown, 2)
 	once := func(epoch, member uint32, ip, want string) {
 		t.Helper()
-		if got, err := g.AddressOnce(task.Part{Host: host, Assignment: "7", Epoch: epoch, Member: member}, ip); got != want || (err != nil) != (want == "") {
+		if got, err := g.AddressOnce(task.Part{Host: host, Assignment: "7", Epoch: epoch, Member: member}, ip); got != want || (err != nil) != (ip == "no address") {
 			t.Errorf("member %d of epoch %d is told at %q, %v, want %q", member, epoch, got, err, want)
 		}
 	}

@@ -207,7 +207,8 @@ type Ends interface {
 	PartEnded(p task.Part) error
 	// HasEnded reports whether the host was a member before of which it has said that it ended, or that its epoch did: nobody does a part twice.
 	HasEnded(p task.Part) bool
-	// AddressOnce keeps the address of its own that a member has, and returns the first one that was kept of it: no other one may be told.
+	// AddressOnce keeps the address of its own that a member has, and returns the first one that was kept of it: no other one may be told. Empty: the host
+	// has not begun the member's part, or has ended it. An error is that nothing can be kept now.
 	AddressOnce(p task.Part, ip string) (kept string, err error)
 }
 

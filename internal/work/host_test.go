@@ -71,17 +71,18 @@ func (t *tasks) Task(_ context.Context, name string) (*task.Task, error) {
 
 // guard answers as a test has it; empty: yes.
 type guard struct {
-	mu     sync.Mutex
-	answer work.Answer
-	asked  int
-	stays  work.Answer
-	again  int // how often it was asked about what runs
-	silent bool
-	ended  []string
-	parts  map[task.Part]bool // that have ended
-	told   map[task.Part]string
-	fails  error // to keep what was told
-	until  time.Time
+	mu      sync.Mutex
+	answer  work.Answer
+	asked   int
+	stays   work.Answer
+	again   int // how often it was asked about what runs
+	silent  bool
+	ended   []string
+	parts   map[task.Part]bool // that have ended
+	told    map[task.Part]string
+	fails   error // to keep what was told
+	forgets bool  // that it has begun anything
+	until   time.Time
 }
 
 func (g *guard) Until(assignment string, epoch uint32) (time.Time, string) {
@@ -136,7 +137,7 @@ func (g *guard) AddressOnce(p task.Part, ip string) (string, error) {
 	if g.told == nil {
 		g.told = map[task.Part]string{}
 	}
-	if g.told[p] == "" && g.fails == nil {
+	if g.told[p] == "" && g.fails == nil && !g.forgets {
 		g.told[p] = ip
 	}
 	return g.told[p], g.fails

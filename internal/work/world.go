@@ -77,6 +77,8 @@ func oneAddress(ctx context.Context, h *Host, kind Type, l Label) (string, error
 	switch {
 	case err != nil:
 		return "", &Passing{Words: "its host can't keep which address it has told of its member: see its SWOP's log, and whether there is space on its disk", Err: err}
+	case kept == "":
+		return "", fmt.Errorf("this host has not begun %s, or has ended it: assign the task again, under a new ID", l.Part())
 	case kept != address:
 		return "", fmt.Errorf("this host holds %s for its member, and has told %s before it was restarted: run the job again", address, kept)
 	}

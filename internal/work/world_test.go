@@ -189,6 +189,14 @@ func TestOneAddressIsTold(t *testing.T) {
 		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Prepared || r[0].IP != "10.9.0.2" {
 			t.Errorf("it tells %+v", r)
 		}
+		l.guard.mu.Lock()
+		l.guard.forgets = true
+		l.guard.mu.Unlock()
+		l.shows(3, task.HostedMember{State: task.Placed, Group: "g"})
+		l.beat(10 * time.Second)
+		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Exited || !strings.Contains(r[0].Text, "this host has not begun") {
+			t.Errorf("it tells %+v", r)
+		}
 	})
 }
 
