@@ -70,8 +70,12 @@ func TestPeersOfTwoRanks(t *testing.T) {
 	}
 }
 
-// TestKilledRanks: the peer of a rank that is killed ends, rank 0's too, which can tell nobody; both nodes' logs say so, and the others go on.
-func TestKilledRanks(t *testing.T) {
+// TestKilledRanksForMinutes: the peer of a rank that is killed ends, rank 0's too, which can tell nobody; both nodes' logs say so, and the others go on. With
+// each change TestRanksOfAnSL kills one.
+func TestKilledRanksForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("starts five programs that train on: SWARM_TEST_LONG=1 or make test-long")
+	}
 	needTorchrun(t)
 	t.Parallel()
 	w := newSwarm(t, 3)
