@@ -48,7 +48,8 @@ func (x addresses) with(i uint32, ip string) addresses {
 }
 
 // AddressOnce has the journal keep the address that a member has of its own before it is told, and returns the one that is kept: who has signed one
-// in an epoch signs no other one, also after a restart. Empty: this host has not begun the member's part, or has ended it.
+// in an epoch signs no other one, also after a restart. With no address it only returns that. Empty: none is kept, as this host has not begun the member's
+// part, or has ended it.
 func (g *Guard) AddressOnce(p task.Part, ip string) (kept string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,7 +57,7 @@ func (g *Guard) AddressOnce(p task.Part, ip string) (kept string, err error) {
 	if !known || e.Epoch != p.Epoch || !e.running() || p.Member >= task.MaxMembers {
 		return "", nil
 	}
-	if kept := e.Addresses.of(p.Member); kept != "" {
+	if kept := e.Addresses.of(p.Member); kept != "" || ip == "" {
 		return kept, nil
 	}
 	e.Addresses = e.Addresses.with(p.Member, ip)

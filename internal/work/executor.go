@@ -38,6 +38,8 @@ type Job struct {
 	// World is where all members of the epoch are, by index, if the type of the task has it: at what their hosts have signed. Of those that have
 	// addresses of their own it has these when they are started, and not before.
 	World []task.Site
+	// Told is the address of its own that the host has told of the member before it was restarted, and the only one that it may have; empty: none.
+	Told string
 }
 
 // Grant is what of the host its owner gives to an assignment. What is not in it no executor takes of the host.
@@ -207,8 +209,9 @@ type Ends interface {
 	PartEnded(p task.Part) error
 	// HasEnded reports whether the host was a member before of which it has said that it ended, or that its epoch did: nobody does a part twice.
 	HasEnded(p task.Part) bool
-	// AddressOnce keeps the address of its own that a member has, and returns the first one that was kept of it: no other one may be told. Empty: the host
-	// has not begun the member's part, or has ended it. An error is that nothing can be kept now.
+	// AddressOnce keeps the address of its own that a member has, and returns the first one that was kept of it: no other one may be told. With no
+	// address it only returns that. Empty: none is kept, as the host has not begun the member's part, or has ended it. An error is that nothing can be
+	// kept now.
 	AddressOnce(p task.Part, ip string) (kept string, err error)
 }
 

@@ -137,7 +137,7 @@ func (g *guard) AddressOnce(p task.Part, ip string) (string, error) {
 	if g.told == nil {
 		g.told = map[task.Part]string{}
 	}
-	if g.told[p] == "" && g.fails == nil && !g.forgets {
+	if ip != "" && g.told[p] == "" && g.fails == nil && !g.forgets {
 		g.told[p] = ip
 	}
 	return g.told[p], g.fails

@@ -318,8 +318,11 @@ func (h *Host) prepare(ctx context.Context, m *member) {
 	kind, job := h.cfg.Types[m.kind], m.job(h.worlds[m.label.epoch()])
 	m.due.tried = time.Now()
 	h.work(ctx, m, kind.Limit, func(ctx context.Context) func(time.Time) {
-		err := kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
 		var address string
+		err := asTold(h, kind, &job)
+		if err == nil {
+			err = kind.tooLong(ctx, kind.Executor.Prepare(ctx, job))
+		}
 		if kind.Address != nil && err == nil {
 			address, err = oneAddress(ctx, h, kind, job.Label)
 		}

@@ -67,20 +67,37 @@ func locate(ctx context.Context, h *Host, m *member) {
 	m.worker.locates = true
 }
 
+// asTold adds the address of its own to a job that this host has told of its member.
+func asTold(h *Host, kind Type, j *Job) (err error) {
+	if kind.Address != nil {
+		j.Told, err = kept(h, j.Label, "")
+	}
+	return err
+}
+
 // oneAddress is the address of its own of a member that was prepared, the only one that its host tells in its epoch: others may have been told of the first.
 func oneAddress(ctx context.Context, h *Host, kind Type, l Label) (string, error) {
 	address, err := kind.Address(ctx, l)
 	if err != nil || address == "" {
 		return "", err
 	}
-	kept, err := h.cfg.Guard.AddressOnce(l.Part(), address)
+	first, err := kept(h, l, address)
 	switch {
 	case err != nil:
-		return "", &Passing{Words: "its host can't keep which address it has told of its member: see its SWOP's log, and whether there is space on its disk", Err: err}
-	case kept == "":
+		return "", err
+	case first == "":
 		return "", fmt.Errorf("this host has not begun %s, or has ended it: assign the task again, under a new ID", l.Part())
-	case kept != address:
-		return "", fmt.Errorf("this host holds %s for its member, and has told %s before it was restarted: run the job again", address, kept)
+	case first != address:
+		return "", fmt.Errorf("this host holds %s for its member, and has told %s before it was restarted: run the job again", address, first)
 	}
 	return address, nil
+}
+
+// kept is what the guard keeps as the address of a member, if that is kept already, or is to be.
+func kept(h *Host, l Label, address string) (string, error) {
+	first, err := h.cfg.Guard.AddressOnce(l.Part(), address)
+	if err != nil {
+		return "", &Passing{Words: "its host can't keep which address it has told of its member: see its SWOP's log, and whether there is space on its disk", Err: err}
+	}
+	return first, nil
 }

@@ -159,13 +159,28 @@ func TestNothingStartsBeforeAllAddressesAreKnown(t *testing.T) {
 	})
 }
 
+// again keeps which addresses members are to have again.
+type again struct {
+	*world
+
+	told map[work.Label]string
+}
+
+func (a again) Prepare(ctx context.Context, j work.Job) error {
+	a.mu.Lock()
+	a.told[j.Label] = j.Told
+	a.mu.Unlock()
+	return a.world.Prepare(ctx, j)
+}
+
 // TestOneAddressIsTold holds that a host which has told another address of a member in this epoch tells none, and ends the member with words, and that it
 // waits where it can't be kept what it tells.
 func TestOneAddressIsTold(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.ends()
 		address := func(context.Context, work.Label) (string, error) { return "10.9.0.2", nil }
-		l.kind, l.where = work.Type{Executor: l.world, World: true, Address: address}, (&sites{}).of
+		again := again{l.world, map[work.Label]string{}}
+		l.kind, l.where = work.Type{Executor: again, World: true, Address: address}, (&sites{}).of
 		l.guard.told = map[task.Part]string{label(1).Part(): "10.9.0.1"}
 		l.start()
 		l.shows(1, task.HostedMember{State: task.Placed, Group: "g"})
@@ -174,6 +189,11 @@ func TestOneAddressIsTold(t *testing.T) {
 		if r := l.host.Report(); len(r) != 1 || r[0].State != task.Exited || r[0].IP != "" || r[0].Text != want {
 			t.Errorf("it tells %+v", r)
 		}
+		l.world.mu.Lock()
+		if got := again.told[label(1)]; got != "10.9.0.1" {
+			t.Errorf("it was prepared to have the address %q again", got)
+		}
+		l.world.mu.Unlock()
 		l.guard.mu.Lock()
 		l.guard.fails = errors.New("no space")
 		l.guard.mu.Unlock()

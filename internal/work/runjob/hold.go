@@ -33,7 +33,7 @@ func holdAddress(ctx context.Context, c *Containers, e *engine.Engine, j work.Jo
 		return a, err
 	}
 	if x, is := holders[j.Label]; is {
-		if a, err := addressIn(x); err == nil && x.State == container.StateRunning {
+		if a, err := addressIn(x); err == nil && x.State == container.StateRunning && (j.Told == "" || j.Told == a.String()) {
 			return a, nil
 		}
 		if err := removeBox(ctx, e, x); err != nil {
@@ -85,10 +85,10 @@ const (
 )
 
 // holderOf is the container that holds a member's address. It has the member's image, as the only one that the owner has consented to, and runs
-// nothing of it.
+// nothing of it. An address that was told it has again.
 func holderOf(c *Containers, j work.Job, network, image string) launcher.Spec {
 	s := launcher.Spec{
-		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label) + "-address", Image: image, WorkDir: "/", Network: network,
+		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label) + "-address", Image: image, WorkDir: "/", Network: network, IP: j.Told,
 		Hostname: framework.NameOf(int(j.Member)), Own: []string{runDir}, Detached: true, NoInit: true, NoHealth: true, Grace: time.Second, User: start.Caller(os.Getenv),
 		Entrypoint: []string{path.Join(runDir, holdFile)}, Memory: holdMemory, Pids: holdPids, Log: c.Log,
 	}

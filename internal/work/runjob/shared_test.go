@@ -138,6 +138,21 @@ func TestMembersInANetworkThatHostsShare(t *testing.T) {
 	l.clean(c, jobs)
 }
 
+// TestAnAddressThatWasTold is held again, whatever the engine would give now.
+func TestAnAddressThatWasTold(t *testing.T) {
+	l := newLab(t)
+	enginetest.NeedImage(t, l.e, enginetest.TestImage, "the tests' own")
+	jobs := l.jobs(1, nil, "image: "+enginetest.TestImage, "command: sleep 1000", "network: "+l.owned("10.213.77.48/28", true), "grace: 1s")
+	c := l.containers()
+	l.told(c, jobs)
+	for _, jobs[0].Told = range []string{"10.213.77.60", "10.213.77.60", "10.213.77.55"} {
+		if got := l.told(c, jobs)[0]; got != jobs[0].Told {
+			t.Errorf("%s is held, want %s, which was told", got, jobs[0].Told)
+		}
+	}
+	l.clean(c, jobs)
+}
+
 // TestAnAddressThatIsTaken: a member waits, and is started when it is free; its status says in which network it is.
 func TestAnAddressThatIsTaken(t *testing.T) {
 	l := newLab(t)
