@@ -51,7 +51,7 @@ func dask() kind {
 
 // daskAddress is where the scheduler is, which has rank 0.
 func daskAddress(p Placement) string {
-	return fmt.Sprintf("tcp://%s:%d", p.Members[0].reachable(), daskPort)
+	return "tcp://" + p.Members[0].at(daskPort)
 }
 
 func daskGroups(j *jobfile.Job) (all []Group, err error) {

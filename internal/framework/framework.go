@@ -62,6 +62,8 @@ func kindOf(name string) (kind, bool) {
 		return none(), true
 	case jobfile.PyTorch:
 		return pytorch(), true
+	case jobfile.TensorFlow:
+		return tensorflow(), true
 	case jobfile.Dask:
 		return dask(), true
 	}
@@ -82,7 +84,11 @@ func WorldOf(j *jobfile.Job) (*World, error) {
 	if w.Start == "" {
 		w.Start = k.start
 	}
-	if w.DoneWhen == "" {
+	switch {
+	case w.DoneWhen != "":
+	case slices.ContainsFunc(groups, Group.Serves):
+		w.DoneWhen = jobfile.Main
+	default:
 		w.DoneWhen = k.doneWhen
 	}
 	return w, w.check()

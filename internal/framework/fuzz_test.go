@@ -15,6 +15,8 @@ func FuzzExpanded(f *testing.F) {
 	f.Add([]byte("name: x\ncommand: a\nreplicas: 3\n"))
 	f.Add([]byte("name: x\nimage: i\ngroups: [{name: r, args: [a]}, {name: s, replicas: 3, min_success: 2, command: b, env: {A: 1}}]\n"))
 	f.Add([]byte("name: d\nframework: dask\ncommand: a.py\nargs: [--a, 1]\nready: {port: 1}\ngroups: [{name: worker, replicas: 2, args: [--a, 1], ready: {port: 1}}]\n"))
+	f.Add([]byte("name: t\nframework: tensorflow\ncommand: a.py\ngroups: [{name: ps}, {name: chief}, {name: worker, replicas: 2, env: {WORKER_PORT: 1}}]\n"))
+	f.Add([]byte("name: t\nframework: tensorflow\ncommand: a.py\nreplicas: 3\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		j, err := jobfile.Read("f", raw)
 		if err != nil || j.Folder != "" {

@@ -1,6 +1,9 @@
 package framework
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Placement is where the members of a job are, in one epoch of it.
 type Placement struct {
@@ -27,6 +30,15 @@ func (p Place) reachable() string {
 		return p.Address
 	}
 	return p.Name
+}
+
+// at is what the others call a port of a member.
+func (p Place) at(port int) string {
+	host := p.reachable()
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(port)
 }
 
 // Member is a place in the world.

@@ -1,6 +1,11 @@
 package framework
 
-import "github.com/swarmd/swarmd/internal/jobfile"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
 
 // Ports are those of their hosts to which members of a group are known to listen: each of them, and the first besides. There are none where members
 // have a network of their own.
@@ -25,4 +30,22 @@ func (w *World) MemberPorts(member int) (all []int) {
 		all = append(all, first...)
 	}
 	return all
+}
+
+// valueOf is what an env says of a variable, and whether it does.
+func valueOf(env []jobfile.Var, name string) (string, bool) {
+	i := slices.IndexFunc(env, func(v jobfile.Var) bool { return v.Name == name })
+	if i < 0 {
+		return "", false
+	}
+	return env[i].Value, true
+}
+
+// portOf is the port that a text is; 0: it is none.
+func portOf(s string) int {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int(n)
 }

@@ -17,6 +17,9 @@ func TestPorts(t *testing.T) {
 		{"framework: pytorch\ncommand: a\nreplicas: 2", "[[] [29400]]", "[[29400] []]"},
 		{"framework: pytorch\ncommand: a\nenv: {MASTER_PORT: 'none'}", "[[] []]", "[[]]"},
 		{"framework: pytorch\ncommand: a\ngroups: [{name: a, env: {MASTER_PORT: '1234'}, ready: {port: 1234}}, {name: b}]", "[[1234] [1234]] [[] []]", "[[1234 1234] []]"},
+		{"framework: tensorflow\ncommand: a\nreplicas: 3", "[[12345] []] [[12345] []]", "[[12345] [12345] [12345]]"},
+		{"framework: tensorflow\ncommand: a\ngroups: [{name: chief}, {name: worker, env: {WORKER_PORT: '22345'}}]", "[[12345] []] [[22345] []]", "[[12345] [22345]]"},
+		{"framework: tensorflow\nimage: i\nreplicas: 3", "[[] []] [[] []]", "[[] [] []]"},
 		{"framework: dask\ncommand: a\nready: {port: 9000}", "[[8786 8787] []] [[] []] [[9000] []]", "[[8786 8787] [] [9000]]"},
 	} {
 		j, err := jobfile.Read("f", []byte("name: x\n"+tt.job+"\n"))

@@ -31,16 +31,14 @@ func pytorch() kind {
 
 // torchPorts are those of rank 0 in a group: one that its env does not say as a number is not known.
 func torchPorts(g Group) []int {
-	for _, v := range g.Env {
-		if v.Name != "MASTER_PORT" {
-			continue
-		}
-		if n, err := strconv.ParseUint(v.Value, 10, 16); err == nil && n > 0 {
-			return []int{int(n)}
-		}
-		return nil
+	said, is := valueOf(g.Env, "MASTER_PORT")
+	if !is {
+		return []int{torchPort}
 	}
-	return []int{torchPort}
+	if n := portOf(said); n > 0 {
+		return []int{n}
+	}
+	return nil
 }
 
 // torchPort is where rank 0 listens.

@@ -29,13 +29,19 @@ const (
 
 // Frameworks that a job can be of.
 const (
-	None    = "none"
-	PyTorch = "pytorch"
-	Dask    = "dask"
+	None       = "none"
+	PyTorch    = "pytorch"
+	TensorFlow = "tensorflow"
+	Dask       = "dask"
 )
 
 // Frameworks are their names.
-var Frameworks = []string{None, PyTorch, Dask}
+var Frameworks = []string{
+	None,
+	PyTorch,
+	TensorFlow,
+	Dask,
+}
 
 // Orders in which groups start.
 const (

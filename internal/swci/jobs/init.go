@@ -24,7 +24,7 @@ var files embed.FS
 // Written is what Init has written.
 type Written struct {
 	Dir       string   `json:"dir" doc:"the job's folder"`
-	Framework string   `json:"framework" doc:"none, pytorch or dask"`
+	Framework string   `json:"framework" doc:"as --framework names it"`
 	Files     []string `json:"files" doc:"what was written, relative to the folder"`
 }
 

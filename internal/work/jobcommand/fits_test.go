@@ -19,6 +19,7 @@ func TestFits(t *testing.T) {
 		{name: "a file", job: "command: p.py"},
 		{name: "with variables", job: "command: 'p.py ${SWARM_MAIN_IP} ${WHERE}'\nenv: {WHERE: '${SWARM_WORK_DIR}/x'}\nwork_dir: w"},
 		{name: "Dask", job: "framework: dask\ncommand: p.py\nreplicas: 3"},
+		{name: "TensorFlow", job: "framework: tensorflow\ncommand: p.py\nreplicas: 3"},
 		{name: "torchrun", job: "framework: pytorch\ncommand: torchrun p.py"},
 		{name: "a program of the host", job: "command: rm -rf /", want: `job x, group node: it runs "rm", and a process runs Python and executable files of the job's source alone`},
 		{name: "in a container", job: "command: rm -rf /\nimage: i", container: true},

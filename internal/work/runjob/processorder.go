@@ -94,6 +94,8 @@ func needs(framework string) (module, remedy string) {
 	switch framework {
 	case jobfile.PyTorch:
 		return launch.Framework("PYT")
+	case jobfile.TensorFlow:
+		return launch.Framework("TF")
 	case jobfile.Dask:
 		return "distributed", "apt-get install python3-distributed, or pip install distributed"
 	}
