@@ -49,32 +49,13 @@ func withoutSLs(t *testing.T, peers int) *swarm {
 	w := &swarm{examples: examples}
 	w.Swarm = e2etest.NewSwarm(t, func(string, int) []string { return []string{"--identity", "embedded=" + w.Path("ca")} })
 	w.data = w.Path("data")
-	split := exec.CommandContext(t.Context(), environment(t, "dev"), filepath.Join(examples, "digits-pyt", "split.py"), "--peers", fmt.Sprint(peers), "--out", w.data)
+	split := exec.CommandContext(t.Context(), e2etest.Environment(t, "dev"), filepath.Join(examples, "digits-pyt", "split.py"), "--peers", fmt.Sprint(peers), "--out", w.data)
 	if out, err := split.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	authority := e2etest.Start(t, "authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca"))
 	w.first = []*e2etest.Proc{w.SN(1, "--full-quorum-wait", "60s"), authority}
 	return w
-}
-
-// unfit is the exit code of python/tools/env.sh where the system must be changed first.
-const unfit = 3
-
-// environment is the interpreter of one that python/tools/env.sh makes. Its packages are the system's, beside its own.
-func environment(t *testing.T, kind string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "../../../python/tools/env.sh", kind)
-	var why strings.Builder
-	cmd.Stderr = &why
-	out, err := cmd.Output()
-	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == unfit {
-		t.Skipf("needs the Python environment %s: %s", kind, e2etest.Last(why.String(), 3))
-	}
-	if err != nil {
-		t.Fatalf("the Python environment %s can not be made: %v\n%s", kind, err, e2etest.Last(why.String(), 30))
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // shell runs a line in a shell of its own, in the folder of the example, with what peer i's program needs; export: with the line by which

@@ -15,7 +15,7 @@ func TestRayTrainForMinutes(t *testing.T) {
 		t.Skip("starts a Ray cluster: SWARM_TEST_LONG=1 or make test-long")
 	}
 	needTorchrun(t)
-	python := environment(t, "ray")
+	python := e2etest.Environment(t, "ray")
 	w := newSwarm(t, 2)
 	cluster := w.ray(filepath.Join(filepath.Dir(python), "ray"))
 	site, err := filepath.Abs("testdata") // lets Debian's torch 1.13 import what Ray imports

@@ -25,7 +25,7 @@ type ofSLs struct {
 // newSLs starts an SN and SWOPs that carry out jobs of sl-1 to sl-3 as processes; each SL has a part of the digits.
 func newSLs(t *testing.T, peers, hosts int) *ofSLs {
 	t.Helper()
-	w := &ofSLs{swarm: withoutSLs(t, peers), python: environment(t, "dev")}
+	w := &ofSLs{swarm: withoutSLs(t, peers), python: e2etest.Environment(t, "dev")}
 	const policy = "sentences:\n- Allow spiffe://swarm.learning/swarm/sl to use host where all {task.type='RUN_JOB'}\n"
 	for i := 1; i <= hosts; i++ {
 		w.swop(i, policy, []string{"SWARM_PYTHON=" + w.python})

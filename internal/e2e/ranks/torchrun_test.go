@@ -81,7 +81,7 @@ func TestKilledRanksForMinutes(t *testing.T) {
 	w := newSwarm(t, 3)
 	env := []string{"MIN_PEERS=1", "MAX_EPOCHS=2000"} // far more than are trained
 	struck := []*e2etest.Proc{w.shell(1, "peer 1", true, oneHost, env...), w.shell(2, "peer 2", true, oneHost, env...)}
-	other := w.shell(3, "peer 3", true, environment(t, "dev")+" train.py", append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t))...)
+	other := w.shell(3, "peer 3", true, e2etest.Environment(t, "dev")+" train.py", append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t))...)
 	for i, p := range struck {
 		p.Sees("round 3: ")
 		if err := syscall.Kill(w.rank(i+1, i), syscall.SIGKILL); err != nil {
