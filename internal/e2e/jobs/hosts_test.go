@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type hosts struct {
 	authority *e2etest.Proc
 	sns       map[int]*e2etest.Proc
 	swops     map[int]*e2etest.Proc
+	python    string // which processes run with; empty: the machine's
 }
 
 // newHosts starts the authority and SNs 1 to n, which serve then.
@@ -68,6 +70,9 @@ func (h *hosts) swop(i int, policy string, extra ...string) {
 	args := []string{"swarmd", "run-swop", "--name", name, "--host-ip", h.Addr(20 + i), "--usr-dir", dir, "--profile-file-name", "profile.yaml", "--state-dir", h.Path(name)}
 	for n := range h.sns {
 		args = append(args, "--sn-ip", h.Addr(n))
+	}
+	if h.python != "" {
+		args = append([]string{"/usr/bin/env", "SWARM_PYTHON=" + h.python, filepath.Join(e2etest.BinDir, args[0])}, args[1:]...)
 	}
 	h.swops[i] = h.Start(20+i, name, append(append(args, h.Identity("swop", i)...), extra...)...)
 }

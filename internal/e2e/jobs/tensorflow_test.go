@@ -1,0 +1,164 @@
+package jobs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// tensorflow are two hosts on whose processes TensorFlow's programs run.
+func tensorflow(t *testing.T) *hosts {
+	t.Helper()
+	python := e2etest.Environment(t, "tf")
+	h := newHosts(t, 1)
+	h.python = python
+	h.swop(1, anything)
+	h.swop(2, anything)
+	h.serve()
+	return h
+}
+
+// begun is the file of a new job of a framework.
+func (h *hosts) begun(name, framework string) string {
+	h.T.Helper()
+	h.says(0, "init job --process --framework "+framework+" "+h.Path(name), "has a job of framework "+framework)
+	return h.Path(name, "job.yaml")
+}
+
+// results are what the workers of the job that init job writes say: their last loss and their model.
+func results(said string) (all []string) {
+	for _, m := range regexp.MustCompile(`(?:epoch 3, loss|: model) (\S+)`).FindAllStringSubmatch(said, -1) {
+		all = append(all, m[1])
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestTensorFlowJob: the job that init job begins for TensorFlow runs as two processes on two hosts, which train one model.
+func TestTensorFlowJob(t *testing.T) {
+	h := tensorflow(t)
+	h.trained()
+	h.stop()
+	h.LeavesNothing()
+}
+
+// trained runs the job that init job begins, and returns its program and what its workers said in the end.
+func (h *hosts) trained() (program string, all []string) {
+	h.T.Helper()
+	file := h.begun("tf", "tensorflow")
+	out := h.says(0, "run job -f "+file, "swop-1/chief/0: chief 0 of 2: epoch 3", "swop-2/worker/1: worker 0 of 2: epoch 3", "job tf succeeded")
+	if all = results(out); len(all) != 4 || all[0] != all[1] || all[2] != all[3] {
+		h.T.Errorf("the workers end with %q, want one loss and one model", all)
+	}
+	return filepath.Join(filepath.Dir(file), "source", "train.py"), all
+}
+
+// TestTensorFlowForMinutes: a job comes to what its program comes to that is started by hand with TF_CONFIG, and one that loses a rank ends with that.
+func TestTensorFlowForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("runs TensorFlow ten times: SWARM_TEST_LONG=1 or make test-long")
+	}
+	h := tensorflow(t)
+	program, want := h.trained()
+	if got := h.byHand(program); !slices.Equal(got, want) {
+		t.Errorf("by hand the workers end with %q, in the job with %q", got, want)
+	}
+	h.losesRank()
+	h.servesChief()
+	h.stop()
+	h.LeavesNothing()
+}
+
+// byHand starts the program of a job on both hosts as TensorFlow's guide does.
+func (h *hosts) byHand(program string) []string {
+	h.T.Helper()
+	var ranks []*e2etest.Proc
+	for i, task := range []string{"chief", "worker"} {
+		config := fmt.Sprintf(`TF_CONFIG={"cluster": {"chief": ["%s:12345"], "worker": ["%s:12345"]}, "task": {"type": %q, "index": 0}}`, h.Addr(21), h.Addr(22), task)
+		ranks = append(ranks, h.Start(21+i, task+" by hand", "/usr/bin/env", config, h.python, program, "--epochs", "3"))
+	}
+	said := ""
+	for _, p := range ranks {
+		p.Ends(3 * e2etest.Timeout)
+		said += p.Output()
+	}
+	return results(said)
+}
+
+// steps adds up a number of all workers for ever.
+const steps = `import os
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+one = tf.constant(1.0)
+@tf.function
+def step():
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: one), axis=None)
+n = 0
+while True:
+    total = step().numpy()
+    n += 1
+    if n == 3:
+        print("steps with", total, "of process", os.getpid(), flush=True)
+`
+
+// losesRank kills a worker. The chief fails by that too, or would wait for it: the job ends, and its status says which member was killed.
+func (h *hosts) losesRank() {
+	h.T.Helper()
+	follow := h.swarmctl("run", "job", "-f", h.job("lost", steps, "framework: tensorflow\ncommand: p.py\nreplicas: 2\ngrace: 2s\n"))
+	follow.Sees("swop-1/chief/0: steps with 2.0", "swop-2/worker/1: steps with 2.0")
+	var pid int
+	m := regexp.MustCompile(`worker/1: steps with 2.0 of process (\d+)`).FindStringSubmatch(follow.Output())
+	if _, err := fmt.Sscan(m[1], &pid); err != nil {
+		h.T.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		h.T.Fatal(err)
+	}
+	if code := follow.Exits(); code != 1 {
+		h.T.Errorf("exit code %d of run job -f, want 1", code)
+	}
+	h.holds("run job", follow.Output(), "job lost failed: member ")
+	out := h.says(0, "get job status lost", "end         member_failed")
+	if !regexp.MustCompile(`worker +1 +swop-2 +exited +- +137 `).MatchString(out) {
+		h.T.Errorf("the status does not say that the worker was killed:\n%s", out)
+	}
+}
+
+// coordinates has a chief count with a worker what a parameter server keeps.
+const coordinates = `import os
+import tensorflow as tf
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+if resolver.task_type in ("worker", "ps"):
+    server = tf.distribute.Server(resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc")
+    print(resolver.task_type, "serves", flush=True)
+    server.join()
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+with strategy.scope():
+    total = tf.Variable(0.0)
+@tf.function
+def add():
+    total.assign_add(1.0)
+for _ in range(10):
+    coordinator.schedule(add)
+coordinator.join()
+print("counted", total.numpy(), "on", total.device, flush=True)
+`
+
+// servesChief has the chief of a job use a worker and a parameter server, which share a host and are ended after it.
+func (h *hosts) servesChief() {
+	h.T.Helper()
+	file := h.job("served", coordinates, "framework: tensorflow\ncommand: p.py\ngrace: 2s\ngroups: [{name: chief}, {name: worker, env: {WORKER_PORT: 12346}}, {name: ps, env: {WORKER_PORT: 12347}}]\n")
+	h.says(0, "run job -f "+file, "swop-1/chief/0: counted 10.0 on /job:ps/", "worker/1: worker serves", "ps/2: ps serves", "job served succeeded")
+	out := h.says(0, "get job status served", "end         entry_done")
+	if strings.Count(out, "stopped") != 2 {
+		h.T.Errorf("the worker and the parameter server are not stopped:\n%s", out)
+	}
+}
