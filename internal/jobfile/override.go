@@ -17,6 +17,7 @@ type Overrides struct {
 	Image     string
 	Replicas  []string // N for a job without groups, else GROUP=N
 	Resources []string // NAME=VALUE, as cpu=2
+	Network   string
 	Timeout   string
 }
 
@@ -39,7 +40,11 @@ func (j *Job) Override(o Overrides) (*Job, []Change, error) {
 		}
 	}
 	// What is said here is held to what a file's is, and what nobody says is as it would be in such a file.
-	if over.AnyNetwork {
+	switch {
+	case o.Network != "":
+		over.changed("network", over.Network, o.Network)
+		over.Network = o.Network
+	case over.AnyNetwork:
 		over.Network = ""
 	}
 	d := &yamlfile.Document{Once: true}

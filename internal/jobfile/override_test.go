@@ -55,6 +55,7 @@ func TestOverride(t *testing.T) {
 			jobfile.Overrides{Args: []string{"--cv", "5"}},
 			[]jobfile.Change{{"args", "", `["--cv" "5"]`}},
 		},
+		{"a network", "name: x\nimage: i\n", jobfile.Overrides{Network: "host"}, []jobfile.Change{{"network", "private", "host"}}},
 		{"the same", "name: x\nimage: i\n", jobfile.Overrides{Image: "i", Replicas: []string{"1"}, Timeout: "720h"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,6 +99,7 @@ func TestRefusesBadOverrides(t *testing.T) {
 		{"name: x\n", jobfile.Overrides{Env: []string{"A=\u202ex"}}, `with what was said: env.A has the control character '\u202e': leave it out`},
 		{"name: x\n", jobfile.Overrides{Env: []string{"A=<PROJECT>"}}, "with what was said: env.A holds the placeholder <PROJECT>: put its value in"},
 		{"name: x\n", jobfile.Overrides{Image: "two words"}, `with what was said: image is "two words": use the name of an image, as torch:2 or with its digest`},
+		{"name: x\n", jobfile.Overrides{Network: "private"}, "with what was said: network is private, and a process is in that of its host: write host, or name an image for each group"},
 		{"name: x\n", jobfile.Overrides{Timeout: "31d"}, `timeout "31d": give a time from 1s to 30d, as 6h or 2d`},
 		{"name: x\n", jobfile.Overrides{Resources: []string{"cpu"}}, `the resource "cpu" is not known: write NAME=VALUE, as cpu=2 or memory=4GB`},
 		{"name: x\n", jobfile.Overrides{Resources: []string{"cpus=2"}}, "unknown field cpus in resources: did you mean cpu?"},

@@ -48,13 +48,14 @@ func overrideFlags() []cli.Flag {
 		&cli.StringFlag{Name: "image", Usage: "`NAME` of the image of every group"},
 		&cli.StringSliceFlag{Name: "replicas", Usage: "`N` members, or GROUP=N of a job with groups; repeatable"},
 		&cli.StringSliceFlag{Name: "resources", Usage: "what each member needs, as `NAME=VALUE`: cpu=2,memory=4GB; repeatable"},
+		&cli.StringFlag{Name: "network", Usage: "`NAME` of the network of members: private, host, or one that hosts share"},
 		&cli.StringFlag{Name: "timeout", Usage: "`TIME` after which the job ends, as 6h or 2d"},
 	}
 }
 
 func overridesOf(o *cli.Context) jobfile.Overrides {
 	return jobfile.Overrides{
-		Env: o.StringSlice("e"), Args: o.StringSlice("arg"), Image: o.String("image"), Replicas: o.StringSlice("replicas"), Resources: o.StringSlice("resources"), Timeout: o.String("timeout"),
+		Env: o.StringSlice("e"), Args: o.StringSlice("arg"), Image: o.String("image"), Replicas: o.StringSlice("replicas"), Resources: o.StringSlice("resources"), Network: o.String("network"), Timeout: o.String("timeout"),
 	}
 }
 
