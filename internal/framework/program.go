@@ -102,6 +102,9 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 // environment gives a program its variables. The job's own come before all others, and may have those in them.
 func (w *World) environment(x *Program, p Placement, m Member) (*filler, error) {
 	base := &filler{jobfile.WithVars(w.common(p, m), sorted(w.kind.vars(w, p, m))), maxProgram}
+	if w.job.Compat == jobfile.OCI {
+		base.vars = jobfile.WithVars(w.oracle(p, m), base.vars)
+	}
 	var own []jobfile.Var
 	for _, v := range w.Groups[m.group].Env {
 		value, err := base.one("env."+v.Name, v.Value)
@@ -109,6 +112,9 @@ func (w *World) environment(x *Program, p Placement, m Member) (*filler, error) 
 			return nil, err
 		}
 		own = append(own, jobfile.Var{Name: v.Name, Value: value})
+	}
+	if w.job.Compat == jobfile.OCI {
+		base.vars = oracleForms(base.vars, own)
 	}
 	x.Env = jobfile.WithVars(base.vars, own)
 	return &filler{x.Env, base.left}, nil

@@ -14,7 +14,7 @@ import (
 func TestRefusesBadJobs(t *testing.T) {
 	for _, tt := range []struct{ file, want string }{
 		{"", "f:1: the file is empty"},
-		{"- name: x", "f:1: the file is a list: write its fields, one a line: name, framework, source, replicas, groups, network, work_dir, artifacts, start, done_when, ends, timeout, ready_timeout, grace, restarts, beside, image, command, args, env, secrets, resources, hosts, volumes, ready"},
+		{"- name: x", "f:1: the file is a list: write its fields, one a line: name, framework, source, replicas, groups, network, work_dir, artifacts, start, done_when, ends, timeout, ready_timeout, grace, restarts, beside, compat, image, command, args, env, secrets, resources, hosts, volumes, ready"},
 		{"name: x\nreplica: 2", "f:2: unknown field replica: did you mean replicas?"},
 		{"name: x\nname: y", "f:2: name stands in line 1 too: write it once"},
 		{"command: a", "f:1: name is missing"},
@@ -76,6 +76,7 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name: x\nbeside: {sl: sl-1, address: h}", "f:2: beside.port is missing"},
 		{"name: x\nstart: inorder", `f:2: start "inorder" is not known: did you mean in-order?`},
 		{"name: ${A}", `f:1: name is "${A}": use 1 to 63 of a-z 0-9 - and begin with a letter or digit`},
+		{"name: x\ncompat: oracle", `f:2: compat "oracle" is not known: use oci`},
 		{"name: x\ncommand: a\nenv: {A: [1]}\nhosts: h", "f:3: env.A is a list: write text (and 1 more of its lines are wrong)"},
 	} {
 		if j, err := jobfile.Read("f", []byte(tt.file)); fmt.Sprint(err) != tt.want {

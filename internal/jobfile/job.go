@@ -62,6 +62,9 @@ const (
 	Host    = "host"    // the host's own
 )
 
+// OCI is what programs may be made for: jobs of Oracle's Data Science service, whose variables and files they find.
+const OCI = "oci"
+
 // Job is what a job file says.
 type Job struct {
 	Name         string
@@ -81,6 +84,7 @@ type Job struct {
 	Grace        time.Duration // between the request to end and the end
 	Restarts     int
 	Beside       Beside
+	Compat       string // OCI; empty: members find what is ours alone
 
 	Folder string // of the source, as the file names it; empty: it has none, or its files are in Source
 	Source []File // by path

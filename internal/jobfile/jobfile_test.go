@@ -49,6 +49,7 @@ ready_timeout: 120s
 grace: 20s
 restarts: 3
 beside: {sl: sl-1, address: 10.0.0.1, port: 29401, epoch: 2}
+compat: oci
 `
 
 // daskOfOneKind has a program and workers with the same arguments, and the same way to be asked.
@@ -86,7 +87,7 @@ func TestReadsEveryField(t *testing.T) {
 		Groups:  []jobfile.Group{{Name: "router", Replicas: 1, Settings: top}, {Name: "shard", Replicas: 3, MinSuccess: 2, Settings: shard}},
 		Network: "fast", WorkDir: "scratch", Artifacts: jobfile.Artifacts{Dir: "/opt/ml", To: "bucket", Every: 90 * time.Second}, Folder: "./prep",
 		Start: "in-order", DoneWhen: "all", TTL: 4 * time.Hour, Timeout: 36 * time.Hour, ReadyTimeout: 2 * time.Minute, Grace: 20 * time.Second, Restarts: 3,
-		Beside: jobfile.Beside{SL: "sl-1", Address: "10.0.0.1", Port: 29401, Epoch: 2},
+		Beside: jobfile.Beside{SL: "sl-1", Address: "10.0.0.1", Port: 29401, Epoch: 2}, Compat: "oci",
 	}
 	if d := cmp.Diff(want, read(t, whole), asWritten); d != "" {
 		t.Error(d)

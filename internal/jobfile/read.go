@@ -14,7 +14,7 @@ import (
 var settingNames = []string{"image", "command", "args", "env", "secrets", "resources", "hosts", "volumes", "ready"}
 
 var jobNames = append([]string{
-	"name", "framework", "source", "replicas", "groups", "network", "work_dir", "artifacts", "start", "done_when", "ends", "timeout", "ready_timeout", "grace", "restarts", "beside",
+	"name", "framework", "source", "replicas", "groups", "network", "work_dir", "artifacts", "start", "done_when", "ends", "timeout", "ready_timeout", "grace", "restarts", "beside", "compat",
 }, settingNames...)
 
 var groupNames = append([]string{"name", "replicas", "min_success"}, settingNames...)
@@ -66,6 +66,7 @@ func readJob(d *yamlfile.Document, data []byte) *Job {
 	}
 	j.Restarts = wholeNumber(given(f, "restarts"), 0, 0, maxRestarts)
 	j.Beside = beside(given(f, "beside"))
+	j.Compat = word(given(f, "compat"), "", OCI)
 	readGroups(f, j)
 	j.Network = network(f, j)
 	j.AnyNetwork = given(f, "network").Null()

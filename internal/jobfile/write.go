@@ -60,6 +60,7 @@ func (j *Job) Text() string {
 		w.field("  port", strconv.Itoa(b.Port))
 		w.field("  epoch", strconv.Itoa(b.Epoch))
 	}
+	w.text("compat", j.Compat)
 	return w.String()
 }
 

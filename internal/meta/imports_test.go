@@ -90,7 +90,7 @@ var pure = map[string][]string{
 	"internal/jobfile": {
 		"cmp", "encoding/base64", "errors", "fmt", "io", "io/fs", "path", "regexp", "slices", "strconv", "strings", "time", "unicode/utf8", "go.yaml.in/yaml/v3", "identity/naming", "internal/shellwords", "internal/text", "internal/yamlfile",
 	},
-	"internal/framework":            {"encoding/json", "errors", "fmt", "path", "slices", "strconv", "strings", "time", "internal/jobfile"},
+	"internal/framework":            {"encoding/json", "errors", "fmt", "path", "slices", "strconv", "strings", "time", "internal/jobfile", "internal/shellwords"},
 	"internal/jobrequest":           {"crypto/sha256", "encoding/hex", "errors", "fmt", "regexp", "slices", "strings", "consensus/ledger", "consensus/task", "internal/framework", "internal/jobfile"},
 	"internal/dockerfile":           {"errors", "fmt", "regexp", "slices", "strconv", "strings", "internal/suggest"},
 	"internal/round":                {"slices", "consensus/state", "merge"},

@@ -82,7 +82,8 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 		artifacts: left,
 		addresses: addresses, device: address.Device(addresses[rankOf(j, world)]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
 	})
-	if err == nil {
+	if err == nil && run != nil {
+		run.files = m.found
 		err = run.make(ctx, p.Paths)
 	}
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/work"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
@@ -37,6 +38,7 @@ type runFolder struct {
 	id       string // of the assignment
 	by       string // which member of which host makes it, beside others
 	uid, gid int    // whose it is, where this process may say so
+	files    []framework.Found
 }
 
 // runFolderOf is the folder of a member's run; nil: the job has none.
@@ -74,13 +76,20 @@ func (f *runFolder) make(ctx context.Context, r hostpaths.Resolver) error {
 	ctx, cancel := context.WithTimeout(ctx, makeLimit)
 	defer cancel()
 	made := make(chan error, 1)
-	go func() { made <- f.made() }() // it outlives the call if the folder does not answer, and does nothing then that the next call would not
+	go func() { made <- f.filled() }() // it outlives the call if the folder does not answer, and does nothing then that the next call would not
 	select {
 	case err := <-made:
 		return err
 	case <-ctx.Done():
 		return &work.Passing{Words: fmt.Sprintf("the folder of volume %s does not answer on this host", f.volume), Err: fmt.Errorf("make %s: %w", f.path(), ctx.Err())}
 	}
+}
+
+func (f *runFolder) filled() error {
+	if err := f.made(); err != nil {
+		return err
+	}
+	return f.give(f.files)
 }
 
 func (f *runFolder) made() error {

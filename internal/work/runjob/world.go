@@ -21,6 +21,7 @@ type member struct {
 	group   framework.Group
 	program framework.Program
 	placed  framework.Placement // with all members, by rank
+	found   []framework.Found   // in the folder of the run
 }
 
 // ground is what members stand on: what is one host's, and not the job's.
@@ -97,6 +98,9 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 		m.placed.Members = append(m.placed.Members, x)
 	}
 	if m.program, err = w.Program(m.placed, rankOf(j, world)); err != nil {
+		return m, fmt.Errorf("job %s: %w", job.Name, err)
+	}
+	if m.found, err = w.OracleFiles(m.placed); err != nil {
 		return m, fmt.Errorf("job %s: %w", job.Name, err)
 	}
 	for _, group := range w.Groups {

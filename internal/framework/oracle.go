@@ -1,0 +1,256 @@
+package framework
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/shellwords"
+)
+
+// What a node of Oracle's clusters is, by its variables.
+const (
+	modeMain   = "MAIN"
+	modeWorker = "WORKER"
+	modePS     = "PS"
+)
+
+// parameterServers is the group of those.
+const parameterServers = "ps"
+
+// oracleNames are variables that Oracle has under several names, each of these also with OCI__ before it.
+var oracleNames = [][]string{
+	{"WORK_DIR"}, {"CLUSTER_TYPE"}, {"WORKER_COUNT"}, {"EPHEMERAL"}, {"MODE"}, {"TIMEOUT"}, {"ENTRY_SCRIPT", "ENTRY_POINT"}, {"ENTRY_SCRIPT_ARGS", "ARGS"}, {"ENTRY_SCRIPT_KWARGS", "NAMED_ARGS"},
+}
+
+// oracle are the variables of a member of a job with compat: oci, beside those of its framework, which come before them.
+func (w *World) oracle(p Placement, m Member) []jobfile.Var {
+	me, mode := p.Members[m.Rank], w.mode(m)
+	vars := []jobfile.Var{
+		{Name: "WORK_DIR", Value: folderOf(me.WorkDir)},
+		{Name: "WORKER_COUNT", Value: strconv.Itoa(w.workerCount(p))},
+		{Name: "EPHEMERAL", Value: bit(w.job.TTL == 0)},
+		{Name: "MODE", Value: mode},
+		{Name: "TIMEOUT", Value: strconv.Itoa(int(w.job.ReadyTimeout.Seconds()))},
+		{Name: "OCI__SYNC_DIR", Value: me.Artifacts},
+		{Name: "OCI__SLOTS", Value: strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))},
+		{Name: "OCI__MAIN_IP", Value: p.Members[0].reachable()},
+		{Name: "OCI__WORKER_IP", Value: me.reachable()},
+		{Name: "JOB_OCID", Value: p.Run},
+		{Name: "JOB_RUN_OCID", Value: nodeRun(p, m.Rank)},
+		{Name: "INITIAL_CLUSTER_SIZE", Value: strconv.Itoa(len(p.Members))},
+		{Name: "tmpdir", Value: me.WorkDir},
+	}
+	if w.job.Framework != jobfile.None {
+		vars = append(vars, jobfile.Var{Name: "CLUSTER_TYPE", Value: strings.ToUpper(w.job.Framework)})
+	}
+	switch mode {
+	case modeMain: // of Dask and Ray the program too, which is in the main node there
+		vars = append(vars, jobfile.Var{Name: "RANK", Value: "0"})
+	case modeWorker:
+		vars = append(vars, jobfile.Var{Name: "RANK", Value: strconv.Itoa(m.Rank)})
+	}
+	if n := w.replicasOf(parameterServers); n > 0 {
+		vars = append(vars, jobfile.Var{Name: "OCI__PS_COUNT", Value: strconv.Itoa(n)})
+	}
+	return oracleForms(sorted(append(vars, w.entryScript(m)...)), nil)
+}
+
+// oracleForms are variables with each of Oracle's under all of its names. Those of own come before others, under whichever name.
+func oracleForms(vars, own []jobfile.Var) []jobfile.Var {
+	for _, names := range oracleNames {
+		var all []string
+		for _, name := range names {
+			all = append(all, name, "OCI__"+name)
+		}
+		value, is := firstSet(own, all)
+		if !is {
+			if value, is = firstSet(vars, all); !is {
+				continue
+			}
+		}
+		for _, name := range all {
+			if _, set := firstSet(own, []string{name}); !set {
+				vars = jobfile.WithVars(vars, []jobfile.Var{{Name: name, Value: value}})
+			}
+		}
+	}
+	return vars
+}
+
+// firstSet is the value of the first of the names that variables have.
+func firstSet(vars []jobfile.Var, names []string) (string, bool) {
+	for _, name := range names {
+		if i := slices.IndexFunc(vars, func(v jobfile.Var) bool { return v.Name == name }); i >= 0 {
+			return vars[i].Value, true
+		}
+	}
+	return "", false
+}
+
+// entryScript is the program of the job, which a framework's own members have not as their command.
+func (w *World) entryScript(m Member) (vars []jobfile.Var) {
+	words := slices.Concat(w.job.Command, w.job.Args)
+	if len(w.job.Command) == 0 {
+		g := w.Groups[m.group]
+		words = slices.Concat(g.Command, g.Args)
+	}
+	i := slices.IndexFunc(words, func(s string) bool { return path.Ext(s) == ".py" })
+	if i < 0 || strings.Contains(words[i], "$") {
+		return nil
+	}
+	vars = append(vars, jobfile.Var{Name: "ENTRY_SCRIPT", Value: words[i]})
+	if args := shellwords.Join(words[i+1:]); !strings.Contains(args, "$") {
+		vars = append(vars, jobfile.Var{Name: "ENTRY_SCRIPT_ARGS", Value: args})
+	}
+	return vars
+}
+
+// mode is what a member is in Oracle's words.
+func (w *World) mode(m Member) string {
+	switch {
+	case m.Rank == 0, w.Groups[m.group].Name == entry && w.serves():
+		return modeMain
+	case w.Groups[m.group].Name == parameterServers:
+		return modePS
+	}
+	return modeWorker
+}
+
+// serves reports whether groups of the framework's own serve the program.
+func (w *World) serves() bool {
+	return slices.ContainsFunc(w.Groups, func(g Group) bool { return g.Serves() && g.Name == worker })
+}
+
+func (w *World) replicasOf(group string) int {
+	for _, g := range w.Groups {
+		if g.Name == group {
+			return g.Replicas
+		}
+	}
+	return 0
+}
+
+// workerCount is how many nodes are workers.
+func (w *World) workerCount(p Placement) int {
+	if w.serves() {
+		return w.replicasOf(worker)
+	}
+	return len(p.Members) - 1 - w.replicasOf(parameterServers)
+}
+
+// nodeRun is what Oracle's launchers have as the run of one node.
+func nodeRun(p Placement, rank int) string { return p.Run + "-" + strconv.Itoa(rank) }
+
+// folderOf is the folder that the one of a run is in; empty: there is none.
+func folderOf(run string) string {
+	if run == "" {
+		return ""
+	}
+	return path.Dir(run)
+}
+
+func bit(yes bool) string {
+	if yes {
+		return "1"
+	}
+	return "0"
+}
+
+// Found is a file that members find in the folder of their run.
+type Found struct {
+	Name string
+	Data []byte
+}
+
+// OracleFiles are the files by which nodes of Oracle's clusters meet, of a job with compat: oci: what the main node and each worker would write, once
+// they are placed.
+func (w *World) OracleFiles(p Placement) (all []Found, err error) {
+	if w.job.Compat != jobfile.OCI {
+		return nil, nil
+	}
+	add := func(name string, values any) {
+		raw, failed := json.Marshal(values)
+		if err == nil {
+			err = failed
+		}
+		all = append(all, Found{name, append(raw, '\n')})
+	}
+	for _, m := range w.members() {
+		values := w.oracleConfig(p, m)
+		switch mode := w.mode(m); {
+		case m.Rank == 0:
+			add("MAIN_config.json", values)
+		case mode != modeMain:
+			add(mode+"_"+nodeRun(p, m.Rank)+"_config.json", values)
+		}
+	}
+	if w.job.Framework == "tensorflow" {
+		add("cluster.json", w.oracleCluster(p))
+	}
+	return all, err
+}
+
+// oracleConfig is what a node tells the others. All values are texts: who reads them makes variables of them.
+func (w *World) oracleConfig(p Placement, m Member) map[string]string {
+	me, mode := p.Members[m.Rank], w.mode(m)
+	own := w.Groups[m.group].Env
+	or := func(name, fallback string) string {
+		if v, is := firstSet(own, []string{name}); is {
+			return v
+		}
+		return fallback
+	}
+	values := map[string]string{"tmpdir": p.Members[m.Rank].WorkDir}
+	if mode == modeMain {
+		values["OCI__MAIN_IP"] = me.reachable()
+	} else {
+		values["OCI__WORKER_IP"] = me.reachable()
+	}
+	switch w.job.Framework {
+	case jobfile.PyTorch:
+		if mode == modeMain {
+			values["MASTER_ADDR"] = me.reachable()
+		}
+	case jobfile.Dask:
+		values["nprocs"], values["death_timeout"] = or("nprocs", "1"), or("death_timeout", "10")
+		if mode == modeMain {
+			values["SCHEDULER_IP"] = me.reachable()
+		}
+	case "tensorflow":
+		values["OCI__MODE"], values["OCI__WORKER_IP"], values["WORKER_PORT"] = mode, me.reachable(), or("WORKER_PORT", oraclePort)
+	case "horovod":
+		values["OCI__WORKER_IP"], values["OCI__SLOTS"] = me.reachable(), strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))
+	case "ray":
+		if mode == modeMain {
+			values["HEAD_IP"] = me.reachable()
+		}
+	}
+	return values
+}
+
+// oraclePort is where TensorFlow listens unless WORKER_PORT says otherwise.
+const oraclePort = "12345"
+
+// oracleCluster is the file that the main node of TensorFlow writes when it knows all: the main node is the first worker.
+func (w *World) oracleCluster(p Placement) map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, m := range w.members() {
+		kind := "worker"
+		if w.mode(m) == modePS {
+			kind = parameterServers
+		}
+		if all[kind] == nil {
+			all[kind] = map[string]string{}
+		}
+		port, is := firstSet(w.Groups[m.group].Env, []string{"WORKER_PORT"})
+		if !is {
+			port = oraclePort
+		}
+		all[kind][strconv.Itoa(len(all[kind]))] = p.Members[m.Rank].reachable() + ":" + port
+	}
+	return all
+}
