@@ -23,7 +23,7 @@ var ranks = []struct {
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
 	{"0+", []string{"internal/cmdline", "internal/consent", "internal/logs", "internal/jobfile", "internal/taskfile", "internal/invitation", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "internal/bridge/original/array", "merge/exchange/leafset", "merge/exchange/wire"}},
-	{"0++", []string{"internal/framework", "consensus/store", "consensus/peerconn", "consensus/planner/notices", "consensus/planner/reports", "consensus/planner/warning", "consensus/planner/weightcap", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill", "internal/bridge/original/frames", "internal/bridge/original/pickle"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
+	{"0++", []string{"internal/adsfile", "internal/framework", "consensus/store", "consensus/peerconn", "consensus/planner/notices", "consensus/planner/reports", "consensus/planner/warning", "consensus/planner/weightcap", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill", "internal/bridge/original/frames", "internal/bridge/original/pickle"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"0+++", []string{"internal/jobrequest"}}, // a job as what a swarm decides by
 	{"1", []string{
 		"consensus", "consensus/planner", "consensus/assign", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
@@ -89,6 +89,9 @@ var pure = map[string][]string{
 	},
 	"internal/jobfile": {
 		"cmp", "encoding/base64", "errors", "fmt", "io", "io/fs", "path", "regexp", "slices", "strconv", "strings", "time", "unicode/utf8", "go.yaml.in/yaml/v3", "identity/naming", "internal/shellwords", "internal/text", "internal/yamlfile",
+	},
+	"internal/adsfile": {
+		"errors", "fmt", "path", "regexp", "slices", "strconv", "strings", "time", "go.yaml.in/yaml/v3", "internal/jobfile", "internal/shellwords", "internal/suggest", "internal/yamlfile",
 	},
 	"internal/framework":            {"encoding/json", "errors", "fmt", "path", "slices", "strconv", "strings", "time", "internal/jobfile", "internal/shellwords"},
 	"internal/jobrequest":           {"crypto/sha256", "encoding/hex", "errors", "fmt", "regexp", "slices", "strings", "consensus/ledger", "consensus/task", "internal/framework", "internal/jobfile"},

@@ -18,7 +18,7 @@ func jobCommands() []*Command {
 		{
 			Pattern: "explain job FILE", Group: "Jobs",
 			Summary: "Show what a job file would run: expanded, with each member's command and variables",
-			Details: "FILE is a job file, as docs/reference/jobs.md describes it. Shows the job with all that its framework adds and all that holds by default, its groups, what each member would run and with which variables, and what the hosts must have before anything starts. What is said in the place of the file's values is shown beside these.\n\n" +
+			Details: "FILE is a job file, as docs/reference/jobs.md describes it, or a file of Oracle's: train.yaml of ads opctl, a job of ADS, or one of OCI Data Science with several nodes. What of that is ignored, or is another thing here, is shown with its line, and what it becomes. Shows the job with all that its framework adds and all that holds by default, its groups, what each member would run and with which variables, and what the hosts must have before anything starts. What is said in the place of the file's values is shown beside these.\n\n" +
 				"Nothing is run, and no swarm is asked: hosts and addresses are examples. Ends with exit code 1 if the file is no job, and says where.",
 			Example: "explain job job.yaml --replicas 4 -e EPOCHS=5",
 			Flags:   overrideFlags(),
@@ -60,7 +60,7 @@ func overridesOf(o *cli.Context) jobfile.Overrides {
 }
 
 func explainJob(_ context.Context, s *Session, args Args) error {
-	j, err := jobs.Load(args.Value("FILE"))
+	j, imported, err := jobs.Load(args.Value("FILE"), args.Opts.String("image"))
 	if err != nil {
 		return fmt.Errorf("explain job: %w", err)
 	}
@@ -68,6 +68,7 @@ func explainJob(_ context.Context, s *Session, args Args) error {
 	if err != nil {
 		return fmt.Errorf("explain job: %s: %w", text.Line(args.Value("FILE")), err)
 	}
+	e.Imported = imported
 	return s.show(e, func() error {
 		e.Print(s.Env.Stdout)
 		return nil

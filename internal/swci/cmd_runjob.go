@@ -22,7 +22,7 @@ func runJobCommands() []*Command {
 		{
 			Pattern: "run job FILE", Group: group, Shell: true,
 			Summary: "Have hosts run a job",
-			Details: "Makes the job's task, finalises it, and assigns it: to the hosts that the job names, else to all that take tasks now. The task has the job with all that its framework adds, its source, and what was changed at the start; it is called JOB.DIGEST, and a job that is started again unchanged has the same. What is signed is shown first: the hosts read the job by themselves, and carry out none that comes to another request than was signed.\n\n" +
+			Details: "Makes the job's task, finalises it, and assigns it: to the hosts that the job names, else to all that take tasks now. The task has the job with all that its framework adds, its source, and what was changed at the start; it is called JOB.DIGEST, and a job that is started again unchanged has the same. FILE may be a file of Oracle's, as for \"explain job\": what of it is ignored, or is another thing here, is said first. What is signed is shown first: the hosts read the job by themselves, and carry out none that comes to another request than was signed.\n\n" +
 				"With -f it is followed until its end, when nothing of it is left on hosts; what its members print is shown too. Interrupting that does not end the job. The exit code is 0 if it succeeded, 1 if it failed or was cancelled, or if not all that it has left was copied to its target, and 8 if its time was over, or it found no room, before it was done.\n\n" +
 				"Each changed source makes a task. Your own older tasks of the job are deleted, of which no assignment is known any more.",
 			Example: "run job job.yaml --replicas 4 -e EPOCHS=5 -f",
@@ -64,13 +64,16 @@ func runJob(ctx context.Context, s *Session, args Args) error {
 		return exit.New(exit.Usage, "give a time up to 168h", "--expires %v is not valid: hosts take no other", expires)
 	}
 	file := ownPaths(s, args.Value("FILE"))[0]
-	j, err := jobs.Load(file)
+	j, imported, err := jobs.Load(file, args.Opts.String("image"))
 	if err != nil {
 		return fmt.Errorf("run job: %w", err)
 	}
 	p, err := jobs.NewPlan(j, overridesOf(args.Opts), s.Env.Now().Add(expires))
 	if err != nil {
 		return fmt.Errorf("run job: %s: %w", text.Line(file), err)
+	}
+	for _, line := range imported.Lines() {
+		s.say(text.Line(file) + ", " + line)
 	}
 	return withTasks(ctx, s, args, func(api client.Tasks) error {
 		out, a, err := startJob(ctx, s, api, p)

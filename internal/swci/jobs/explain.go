@@ -13,6 +13,7 @@ import (
 // Explained is what a job would be.
 type Explained struct {
 	Name     string   `json:"name" doc:"the job's"`
+	Imported Imported `json:"imported" doc:"what became of a file of Oracle's"`
 	Changes  []Change `json:"changes" doc:"what was said in the place of what the file says"`
 	Expanded string   `json:"expanded" doc:"the job file with all that its framework adds and all that holds by default"`
 	Bytes    int      `json:"bytes" doc:"how large the job's task is, with its source; at most 1048576"`

@@ -35,7 +35,7 @@ func explain(t *testing.T, file string, said jobfile.Overrides) *jobs.Explained 
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "job.yaml")
 	write(t, path, file)
-	j, err := jobs.Load(path)
+	j, _, err := jobs.Load(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ func TestLoadRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := jobs.Load(job); err == nil || !strings.Contains(err.Error(), tt.want) || exit.Code(err) != tt.code {
+		if _, _, err := jobs.Load(job, ""); err == nil || !strings.Contains(err.Error(), tt.want) || exit.Code(err) != tt.code {
 			t.Errorf("%s: %v, exit code %d", tt.name, err, exit.Code(err))
 		}
 	}
 	write(t, job, "name: x\nbeside: {sl: sl-1, address: h, port: 1}\n")
-	if _, err := jobs.Load(job); err == nil || !strings.Contains(err.Error(), "beside is written by SLs") || exit.Code(err) != exit.Usage {
+	if _, _, err := jobs.Load(job, ""); err == nil || !strings.Contains(err.Error(), "beside is written by SLs") || exit.Code(err) != exit.Usage {
 		t.Errorf("an SL's: %v", err)
 	}
-	if _, err := jobs.Load(filepath.Join(dir, "no.yaml")); exit.Code(err) != exit.NotFound {
+	if _, _, err := jobs.Load(filepath.Join(dir, "no.yaml"), ""); exit.Code(err) != exit.NotFound {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -188,7 +188,7 @@ func TestInit(t *testing.T) {
 		if d := cmp.Diff(files, w.Files); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
-		j, err := jobs.Load(filepath.Join(dir, "job.yaml"))
+		j, _, err := jobs.Load(filepath.Join(dir, "job.yaml"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestInit(t *testing.T) {
 	if err != nil || !slices.Equal(w.Files, []string{"source/grid.py", "job.yaml"}) {
 		t.Errorf("of processes: %v, %v", w.Files, err)
 	}
-	if j, err := jobs.Load(filepath.Join(dir, "job.yaml")); err != nil || j.Image != "" || j.Network != jobfile.Host {
+	if j, _, err := jobs.Load(filepath.Join(dir, "job.yaml"), ""); err != nil || j.Image != "" || j.Network != jobfile.Host {
 		t.Errorf("of processes: %+v, %v", j, err)
 	}
 	if _, err := jobs.Init(t.TempDir(), "pytorhc", false); exit.Code(err) != exit.Usage || fmt.Sprint(err) != "--framework pytorhc is not known" {
@@ -228,7 +228,7 @@ func TestNewJobRuns(t *testing.T) {
 	if _, err := jobs.Init(dir, jobfile.None, false); err != nil {
 		t.Fatal(err)
 	}
-	j, err := jobs.Load(filepath.Join(dir, "job.yaml"))
+	j, _, err := jobs.Load(filepath.Join(dir, "job.yaml"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

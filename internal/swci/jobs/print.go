@@ -19,6 +19,12 @@ func (e *Explained) Print(w io.Writer) {
 	for _, c := range e.Changes {
 		p.line("changed: %s", c.words())
 	}
+	if e.Imported.From != "" {
+		p.head("Read from " + e.Imported.From)
+		for _, l := range e.Imported.Lines() {
+			p.line("%s", l)
+		}
+	}
 	p.head("Expanded")
 	for l := range strings.Lines(e.Expanded) {
 		p.line("%s", strings.TrimSuffix(l, "\n"))

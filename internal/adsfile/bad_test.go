@@ -1,0 +1,129 @@
+package adsfile_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/adsfile"
+)
+
+// cluster is a train.yaml with lines of the cluster's spec, and of the runtime's.
+func cluster(kind, spec, runtime string) string {
+	return "kind: distributed\nspec:\n  cluster:\n    kind: " + kind + "\n    spec:\n      image: i\n      workDir: /w\n      " + spec + "\n  runtime:\n    kind: python\n    spec: {" + runtime + "}\n"
+}
+
+// job is a job of ADS with a runtime.
+func job(runtime, spec string) string {
+	return "kind: job\nspec:\n  name: x\n  runtime:\n    type: " + runtime + "\n    spec: {" + spec + "}\n"
+}
+
+// nodes is a job of the API with a group.
+func nodes(group string) string {
+	return `{"jobNodeConfigurationDetails": {"jobNodeGroupConfigurationDetailsList": [` + group + `]}}`
+}
+
+// What would do something else here is refused with its line and a remedy.
+func TestRefuses(t *testing.T) {
+	const worker = "worker: {replicas: 1}"
+	for _, tt := range []struct{ file, want string }{
+		{"kind: pipeline\nspec: {}\n", `f:1: kind "pipeline" is no job: files of ADS are read with kind: distributed or kind: job`},
+		{"kind: distributed\nspec: []\n", "f:2: spec is a list: write its fields, one a line: infrastructure, cluster, runtime, name"},
+		{"kind: distributed\nspec: {}\n", "f:2: spec.cluster is missing: write its kind, and its spec"},
+		{cluster("mpi", worker, "entryPoint: a.py"), `f:4: spec.cluster.kind "MPI" is not known: use DASK, HOROVOD, PYTORCH, RAY or TENSORFLOW`},
+		{cluster("PyTorch", "workr: {replicas: 1}", "entryPoint: a.py"), "f:8: unknown field workr in spec.cluster.spec: did you mean worker?"},
+		{cluster("pytorch", "worker: {replicas: many}", "entryPoint: a.py"), `f:8: spec.cluster.spec.worker.replicas is text "many": give a number from 0 to 1024`},
+		{cluster("pytorch", "ps: {replicas: 1}", "entryPoint: a.py"), "f:4: a cluster of pytorch has no ps: leave it out"},
+		{cluster("pytorch", "certificate: {caCert: {id: x}}", "entryPoint: a.py"), "f:8: spec.cluster.spec.certificate has certificates of Oracle's vault, and members speak without TLS: leave it out, and have them on one host, in a network of their own (network: private)"},
+		{cluster("pytorch", worker, "args: [a]"), "f:11: spec.runtime.spec.entryPoint is missing, and there are args: write the file that takes them"},
+		{cluster("pytorch", worker, "entryPoint: a.py, uri: 'git@github.com:u/r.git'"), `f:11: spec.runtime.spec.uri is "git@github.com:u/r.git", and hosts fetch no program: fetch it into a folder beside this file and write that folder, or have it in the image and leave uri out`},
+		{cluster("pytorch", worker, "entryPoint: a.py, args: [\"'x\"]"), "f:11: spec.runtime.spec.args[0]: a quote is not closed"},
+		{cluster("pytorch", worker, "entryPoint: a.py, args: ['${A:-b}']"), `f:11: spec.runtime.spec.args[0] is "${A:-b}": it has ${ without a name and }: write ${NAME}, or $$ for a $ of the program's own`},
+		{cluster("pytorch", worker, "entryPoint: a.py, env: [{name: A, value: '${B}'}, {name: B, value: '${A}'}]"), "f:4: spec.cluster.kind: A names itself, or is too long once its variables are filled in: write its value"},
+		{cluster("pytorch", worker, "entryPoint: a.py, env: [{name: A-B, value: c}]"), `f:11: spec.runtime.spec.env has the name "A-B": use letters, digits and _`},
+		{cluster("pytorch", worker, "entryPoint: a.py, env: [{name: A}, {name: A}]"), "f:11: spec.runtime.spec.env has A twice: write it once"},
+		{cluster("pytorch", worker, "entryPoint: a.py, env: text"), "f:11: spec.runtime.spec.env is text: write a list of name and value"},
+		{cluster("pytorch", worker, "entryPoint: a.py, env: {TIMEOUT: soon}"), `f:11: spec.runtime.spec.env: TIMEOUT is "soon": write a number of seconds, from 1 to 2592000`},
+		{cluster("dask", worker, ""), "f:4: the cluster has no program: write runtime.spec.entryPoint, or ephemeral: false for one that others use"},
+		{cluster("dask", "ephemeral: true", "entryPoint: a.py"), "f:4: the cluster has no workers: write cluster.spec.worker with its replicas"},
+		{cluster("dask", "config: {startOptions: ['--tls-ca-file ca.pem']}\n      "+worker, "entryPoint: a.py"), "f:4: startOptions has --tls-ca-file: members speak without TLS: leave it out, and have them on one host, in a network of their own (network: private) (and 1 more of its lines are wrong)"},
+		{cluster("horovod", worker, "entryPoint: a.py, env: {SLOTS: x}"), `f:4: SLOTS is "x": give a number from 1 to 64`},
+		{strings.Replace(cluster("pytorch", worker, ""), "image: i", "image: '@image'", 1), `f:6: spec.cluster.spec.image is "@image", which stands for what ads opctl build-image has written to config.ini: write the image's name, or say it with --image NAME`},
+		{strings.Replace(cluster("pytorch", worker, ""), "image: i", "image: 'iad.ocir.io/<tenancy>/x:1'", 1), `f:6: spec.cluster.spec.image is "iad.ocir.io/<tenancy>/x:1": write the name of an image, as torch:2 or with its digest, or say it with --image NAME`},
+		{strings.Replace(cluster("pytorch", worker, ""), "image: i\n", "\n", 1), "f:7: spec.cluster.spec.image is missing: write the name of the cluster's image"},
+		{strings.Replace(cluster("pytorch", worker, ""), "workDir: /w", "workDir: oci://", 1), `f:7: spec.cluster.spec.workDir is "oci://": write where it is, as oci://bucket@namespace/prefix or /folder`},
+		{job("spark", ""), `f:5: spec.runtime.type "spark" is not known: use container, gitPython, notebook, pyTorchDistributed, python or script`},
+		{job("container", ""), "f:6: spec.runtime.spec.image is missing: write the name of the image"},
+		{job("container", "image: i, imageDigest: 123"), `f:6: spec.runtime.spec.imageDigest is "123": write sha256: and 64 digits`},
+		{job("notebook", "notebookPathURI: a.ipynb"), "f:6: notebook a.ipynb can't be run: make a program of it with jupyter nbconvert --to script, and write it as type: python with scriptPathURI"},
+		{job("gitPython", "url: 'https://github.com/u/r.git', entryPoint: a.py"), `f:6: spec.runtime.spec.url is "https://github.com/u/r.git", and hosts fetch no program: fetch it into a folder beside this file and write that folder, or have it in the image and leave url out`},
+		{job("gitPython", "url: r, entryPoint: a.py, entryFunction: main"), `f:6: spec.runtime.spec.entryFunction is "main": members run files: write one that calls it, as entryPoint`},
+		{job("python", "scriptPathURI: src"), "f:6: spec.runtime.spec.scriptPathURI is a folder: write which of its files is to run, as entrypoint"},
+		{job("python", "scriptPathURI: src.zip, entrypoint: a.py"), `f:6: spec.runtime.spec.scriptPathURI is "src.zip": unpack it into a folder, and write that`},
+		{job("python", "scriptPathURI: src, entrypoint: a.py, workingDir: sub"), `f:6: spec.runtime.spec.workingDir is "sub": the working directory is the folder that travels with the job: write that folder, or change to it in the program`},
+		{job("python", "scriptPathURI: src, entrypoint: a.py, pythonPath: [lib]"), "f:6: spec.runtime.spec.pythonPath can't be set for processes of hosts: put those modules beside the program, or name an image with --image NAME"},
+		{job("pyTorchDistributed", "command: deepspeed train.py"), "f:6: spec.runtime.spec.command is deepspeed, which starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program"},
+		{job("pyTorchDistributed", "command: 'torchrun a.py && echo ok'"), "f:6: spec.runtime.spec.command needs a shell, and a host runs no shell as a process: write it into a file of the source, or name an image with --image NAME"},
+		{job("pyTorchDistributed", "command: torchrun a.py, inputs: {'oci://b@n/d': data/}"), "f:6: spec.runtime.spec.inputs are copied by nobody before the start: have each host's owner put them into a folder, and mount it with volumes in a job file"},
+		{job("pyTorchDistributed", "command: torchrun a.py, git: {url: 'https://x/y.git'}"), `f:6: spec.runtime.spec.git.url is "https://x/y.git", and hosts fetch no program: fetch it into a folder beside this file and write that folder, or have it in the image and leave url out`},
+		{nodes(""), "f:1: jobNodeConfigurationDetails has 0 groups: write 1 to 16"},
+		{nodes(`{"name": "a"}`), "f:1: jobNodeConfigurationDetails.jobNodeGroupConfigurationDetailsList[0]: there is no image: the program of such a job is an artifact that was uploaded: put it into an image and write jobEnvironmentConfigurationDetails, or name one with --image NAME"},
+		{nodes(`{"name": "a", "replicas": 2, "minimumSuccessReplicas": 3, "jobEnvironmentConfigurationDetails": {"image": "i"}}`), `f:1: jobNodeConfigurationDetails.jobNodeGroupConfigurationDetailsList[0].minimumSuccessReplicas is a number "3": give a number from 1 to 2`},
+		{nodes(`{"name": "A", "jobEnvironmentConfigurationDetails": {"image": "i"}}, {"name": "a", "jobEnvironmentConfigurationDetails": {"image": "i"}}`), "f:1: it becomes no job: groups[1] has the name a, which another group has: choose another"},
+		{nodes(`{"name": "a", "name": "b"}`), "f:1: name stands in line 1 too: write it once"},
+		{`{"jobNodeConfigurationDetails": {"startupOrder": "SOON", "jobNodeGroupConfigurationDetailsList": []}}`, `f:1: jobNodeConfigurationDetails.startupOrder is "SOON": write IN_ORDER or IN_PARALLEL (and 1 more of its lines are wrong)`},
+		{`{"jobConfigurationDetails": {"environmentVariables": {"CLUSTER_TYPE": "dask", "WORK_DIR": "/w", "WORKER_COUNT": "x", "DOCKER_CUSTOM_IMAGE": "i"}}}`, `f:1: jobConfigurationDetails.environmentVariables: WORKER_COUNT is "x": give a number from 0 to 1024`},
+	} {
+		if j, err := adsfile.Read("f", []byte(tt.file), ""); fmt.Sprint(err) != tt.want {
+			t.Errorf("%s\ngot  %v, %+v\nwant %s", tt.file, err, j, tt.want)
+		}
+	}
+}
+
+// An image that is said is in the place of those that the file names, also of one that can't be.
+func TestImageThatIsSaid(t *testing.T) {
+	file := strings.Replace(cluster("pytorch", "worker: {replicas: 1}", "entryPoint: a.py"), "image: i", "image: '@image'", 1)
+	got, err := adsfile.Read("f", []byte(file), "mine:1")
+	if err != nil || got.Job.Image != "mine:1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = adsfile.Read("f", []byte(job("python", "scriptPathURI: src, entrypoint: a.py, pythonPath: [lib]")), "mine:1")
+	if err != nil || got.Job.Image != "mine:1" || got.Job.Network != "private" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = adsfile.Read("f", []byte(nodes(`{"name": "a"}`)), "mine:1"); err != nil || got.Job.Groups[0].Image != "mine:1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Files of others are not taken.
+func TestIsNot(t *testing.T) {
+	for _, file := range []string{"", "name: x\ncommand: a\n", "- kind: job\n", "name: x\nkind: job\n", "Name: t\nTaskType: RUN_SWARM\n", "a: [", "text"} {
+		if adsfile.Is([]byte(file)) {
+			t.Errorf("%q is taken for a file of Oracle's", file)
+		}
+	}
+}
+
+// Whatever a file holds: it is refused with one line, or it becomes a job, in bounded time.
+func FuzzRead(f *testing.F) {
+	for _, name := range examples(f) {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte(cluster("pytorch", "worker: {replicas: 1}", "entryPoint: a.py, env: {A: '${B}${B}', B: '${C}${C}', C: '${D}${D}', D: ''}")))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, err := adsfile.Read("f", raw, "")
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q has several lines", err)
+			}
+			return
+		}
+		reads(t, got.Job)
+	})
+}
