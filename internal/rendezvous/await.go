@@ -1,0 +1,73 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/pause"
+)
+
+const (
+	look     = 100 * time.Millisecond // between two questions
+	tryFor   = 5 * time.Second        // one question
+	saidLate = 10 * time.Second       // a rank that waits so long says so
+	maxPage  = 4 << 10                // of an answer, in bytes
+)
+
+// Await blocks until the rendezvous answers, or ctx ends. Horovod's client gives up after a second, and rank 0 may be the last that is started.
+func Await(ctx context.Context, at netip.AddrPort, say func(line string)) error {
+	late := time.Now().Add(saidLate)
+	for {
+		err := tryOnce(ctx, at)
+		if err == nil {
+			return nil
+		}
+		if now := time.Now(); !late.IsZero() && now.After(late) {
+			say(fmt.Sprintf("waiting for rank 0, whose rendezvous at %s does not answer yet: %v", at, err))
+			late = time.Time{}
+		}
+		if pause.For(ctx, look) != nil {
+			return fmt.Errorf("rank 0 did not answer at %s: %w: see its lines in swarmctl get logs JOB, and whether that port is open between the hosts", at, err)
+		}
+	}
+}
+
+// tryOnce asks for a value that nobody has.
+func tryOnce(ctx context.Context, at netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, tryFor)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+"/await/0", nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxPage}} // in no proxy's way
+	res, err := client.Do(req)
+	if err != nil {
+		return errors.Unwrap(err) // without the URL
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxPage))
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusNotFound {
+		return fmt.Errorf("something else listens there, which answers %s", res.Status)
+	}
+	return nil
+}
+
+// Listen listens where rank 0 is reached: at that address if it is one of this machine, else at all of them.
+func Listen(ctx context.Context, at netip.AddrPort) (l net.Listener, err error) {
+	l, err = new(net.ListenConfig).Listen(ctx, "tcp", at.String())
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()).String())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rank 0 can't await the others: %w: end what listens there (ss -ltnp), or name another port in the job, as HOROVOD_GLOO_RENDEZVOUS_PORT in env", err)
+	}
+	return l, nil
+}

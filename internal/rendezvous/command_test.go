@@ -1,0 +1,173 @@
+package rendezvous_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/rendezvous"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == rendezvous.Command {
+		os.Exit(rendezvous.Begin(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// begins is a rank with a program in a shell.
+func begins(t *testing.T, m rendezvous.Meeting, script string) *exec.Cmd {
+	t.Helper()
+	words := append(m.Wrap(os.Args[0]), "sh", "-c", script)
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	cmd.WaitDelay = time.Second // what serves has its streams
+	return cmd
+}
+
+// free is a port that is free.
+func free(t *testing.T) netip.AddrPort {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return netip.MustParseAddrPort(l.Addr().String())
+}
+
+// TestBegin: a rank that is started first waits for rank 0, and each is the process that it was started as.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	at := free(t)
+	one := begins(t, rendezvous.Meeting{At: at, Own: at.Addr(), Within: time.Minute}, "echo one; exit 7")
+	out := new(strings.Builder)
+	one.Stdout = out
+	if err := one.Start(); err != nil {
+		t.Fatal(err)
+	}
+	zero := begins(t, rendezvous.Meeting{At: at, Own: at.Addr(), Ranks: []netip.Addr{at.Addr(), at.Addr()}, Within: time.Minute}, "echo $$; read x")
+	in, err := zero.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := zero.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := zero.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := one.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 || out.String() != "one\n" {
+		t.Errorf("rank 1: %v, %q", err, out)
+	}
+	if status, _ := asks(t, at, "PUT", "/global/0", "x"); status != "200 OK" {
+		t.Error(status)
+	}
+	pid := make([]byte, 16)
+	n, err := said.Read(pid)
+	if err != nil || strings.TrimSpace(string(pid[:n])) != itoa(zero.Process.Pid) {
+		t.Errorf("the program is process %q, %v, want %d", pid[:n], err, zero.Process.Pid)
+	}
+	_ = in.Close()
+	_ = zero.Wait()
+	end(t, at)
+}
+
+// end ends what serves, as the end of a container does or the keeper of a process.
+func end(t *testing.T, at netip.AddrPort) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "pgrep", "-f", "--", "-serving -at="+at.String()).Output()
+	if err != nil {
+		t.Fatalf("nothing serves: %v", err)
+	}
+	for pid := range strings.FieldsSeq(string(out)) {
+		if err := exec.CommandContext(t.Context(), "kill", pid).Run(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestWhatKeepsARankFromBeginning is told in a line, and its exit code is that of a program which was not started.
+func TestWhatKeepsARankFromBeginning(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := netip.MustParseAddrPort(l.Addr().String())
+	for _, tt := range []struct {
+		words []string
+		want  string
+	}{
+		{append(rendezvous.Meeting{At: taken, Own: taken.Addr(), Ranks: []netip.Addr{taken.Addr()}}.Wrap(os.Args[0]), "true"), "HOROVOD_GLOO_RENDEZVOUS_PORT in env"},
+		{append(rendezvous.Meeting{At: free(t), Own: taken.Addr(), Within: time.Millisecond}.Wrap(os.Args[0]), "true"), "rank 0 did not answer at 127.0.0.1:"},
+		{[]string{os.Args[0], rendezvous.Command, "-at=x"}, "-at: "},
+		{[]string{os.Args[0], rendezvous.Command, "-at=127.0.0.1:1", "-own=127.0.0.1", "-ranks=x"}, "-ranks: "},
+		{[]string{os.Args[0], rendezvous.Command, "-at=127.0.0.1:1"}, "-own: "},
+		{[]string{os.Args[0], rendezvous.Command, "-at=127.0.0.1:1", "-own=127.0.0.1"}, "there is no program to begin"},
+	} {
+		out, err := exec.CommandContext(t.Context(), tt.words[0], tt.words[1:]...).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 126 || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%q: %v, %s, want %s", tt.words[1:], err, out, tt.want)
+		}
+	}
+}
+
+// TestAwait: what answers as something else does is not rank 0.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	at, _ := serves(t, "127.0.0.1")
+	if err := rendezvous.Await(t.Context(), at, func(string) {}); err != nil {
+		t.Error(err)
+	}
+	away, _ := serves(t, "10.0.0.1")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := rendezvous.Await(ctx, away, func(string) {}); err == nil || !strings.Contains(err.Error(), "whether that port is open between the hosts") {
+		t.Error(err)
+	}
+}
+
+// TestTheHostsName leads to the rank's address, for its program alone.
+func TestTheHostsName(t *testing.T) {
+	t.Parallel()
+	own := netip.Addr{}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range all {
+		if p, err := netip.ParsePrefix(x.String()); err == nil && p.Addr().Is4() && !p.Addr().IsLoopback() {
+			own = p.Addr()
+		}
+	}
+	if !own.IsValid() {
+		t.Skip("this machine has no address but loopback")
+	}
+	before, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := serves(t, "127.0.0.1")
+	out, err := begins(t, rendezvous.Meeting{At: at, Own: own, Within: time.Minute}, "getent ahostsv4 $(hostname)").CombinedOutput()
+	if err != nil && os.Geteuid() != 0 && strings.Contains(string(out), "have /etc/hosts lead it there") {
+		return // as it may not
+	}
+	for line := range strings.Lines(string(out)) {
+		if a, _, _ := strings.Cut(line, " "); a != own.String() {
+			t.Errorf("it leads to %s, want %s", line, own)
+		}
+	}
+	if after, _ := os.Hostname(); err != nil || len(out) == 0 || after != before {
+		t.Errorf("%v, %s, the host is called %s, before %s", err, out, after, before)
+	}
+}
