@@ -42,7 +42,11 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
 	}
 	mode := container.NetworkMode(s.networkMode())
-	if !mode.IsHost() && !mode.IsContainer() { // those come with a name
+	switch {
+	case mode.IsContainer(): // it comes with a name
+	case mode.IsHost(): // and so does this, unless a name is wanted
+		c.Hostname = s.Hostname
+	default:
 		c.Hostname = cmp.Or(s.Hostname, hostname(s.Node))
 	}
 	pids := s.Pids

@@ -65,7 +65,7 @@ type Spec struct {
 	Network string
 	// LeadsOut: it is known that the network, or what the engine gives with it, leads elsewhere.
 	LeadsOut bool
-	// Hostname is the container's, "": one made of the node's name. IP is its address in Network, which must be a user's; "": the engine's choice.
+	// Hostname is the container's, "": one made of the node's name, or in the host's network the host's. IP is its address in Network, which must be a user's; "": the engine's choice.
 	Hostname, IP string
 	// Hosts are NAME:IP that the program finds without a DNS.
 	Hosts []string
