@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/heap"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/mountns"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work/hostpaths"
 	"github.com/swarmd/swarmd/internal/work/runjob"
@@ -81,6 +82,9 @@ func Main(args []string, env Env) int {
 	}
 	if len(args) > 1 && args[1] == runjob.Command {
 		return runjob.Keep(args[2:])
+	}
+	if len(args) > 1 && args[1] == rendezvous.Command {
+		return rendezvous.Begin(args[2:])
 	}
 	if len(args) > 1 && args[1] == hostpaths.Command {
 		return hostpaths.Run(context.Background(), args[2:], env.Stdin, env.Stdout, env.Stderr)

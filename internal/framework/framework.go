@@ -53,6 +53,8 @@ type kind struct {
 	ready   func(w *World, p Placement, m Member) Ready
 	// ports are those to which members of a group listen: each, and the first besides; nil: none is known.
 	ports func(w *World, group int) (each, first []int)
+	// meeting is where members meet before their programs can, with the variables of a member; nil: nowhere.
+	meeting func(p Placement, m Member, env []jobfile.Var) (Meeting, error)
 }
 
 // kindOf returns the framework of a name.
@@ -66,6 +68,8 @@ func kindOf(name string) (kind, bool) {
 		return tensorflow(), true
 	case jobfile.Dask:
 		return dask(), true
+	case jobfile.Horovod:
+		return horovod(), true
 	}
 	return kind{}, false
 }

@@ -20,6 +20,8 @@ func TestPorts(t *testing.T) {
 		{"framework: tensorflow\ncommand: a\nreplicas: 3", "[[12345] []] [[12345] []]", "[[12345] [12345] [12345]]"},
 		{"framework: tensorflow\ncommand: a\ngroups: [{name: chief}, {name: worker, env: {WORKER_PORT: '22345'}}]", "[[12345] []] [[22345] []]", "[[12345] [22345]]"},
 		{"framework: tensorflow\nimage: i\nreplicas: 3", "[[] []] [[] []]", "[[] [] []]"},
+		{"framework: horovod\ncommand: a\nreplicas: 2", "[[] [29410]]", "[[29410] []]"},
+		{"framework: horovod\ncommand: a\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: '1234'}", "[[] [1234]]", "[[1234]]"},
 		{"framework: dask\ncommand: a\nready: {port: 9000}", "[[8786 8787] []] [[] []] [[9000] []]", "[[8786 8787] [] [9000]]"},
 	} {
 		j, err := jobfile.Read("f", []byte("name: x\n"+tt.job+"\n"))

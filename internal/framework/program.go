@@ -19,7 +19,17 @@ type Program struct {
 	Args    []string // only where Command is empty; else they are part of it
 	Env     []jobfile.Var
 	Ready   Ready
+	Meeting Meeting
 }
+
+// Meeting is where the members of a world meet: rank 0 serves there, and the others wait for it before they begin. The zero value: nowhere.
+type Meeting struct {
+	Address string
+	Port    int
+}
+
+// Set reports whether there is one.
+func (m Meeting) Set() bool { return m.Port > 0 }
 
 // Ready is how a member is asked whether it is ready. The zero value: it is when it runs.
 type Ready struct {
@@ -89,6 +99,11 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 		x.Command = append(x.Command, args...)
 	} else {
 		x.Args = args
+	}
+	if w.kind.meeting != nil {
+		if x.Meeting, err = w.kind.meeting(p, m, x.Env); err != nil {
+			return x, err
+		}
 	}
 	if !g.Ready.Set() {
 		x.Ready = w.kind.ready(w, p, m)

@@ -24,16 +24,16 @@ func pytorch() kind {
 			if group > 0 || w.first() > 0 { // rank 0 is no member of theirs
 				return nil, nil
 			}
-			return nil, torchPorts(w.Groups[0])
+			return nil, firstPort(w.Groups[0], "MASTER_PORT", torchPort)
 		},
 	}
 }
 
-// torchPorts are those of rank 0 in a group: one that its env does not say as a number is not known.
-func torchPorts(g Group) []int {
-	said, is := valueOf(g.Env, "MASTER_PORT")
+// firstPort is that of rank 0 in a group, where a variable may say another: one that its env does not say as a number is not known.
+func firstPort(g Group, variable string, without int) []int {
+	said, is := valueOf(g.Env, variable)
 	if !is {
-		return []int{torchPort}
+		return []int{without}
 	}
 	if n := portOf(said); n > 0 {
 		return []int{n}

@@ -32,6 +32,7 @@ const (
 	None       = "none"
 	PyTorch    = "pytorch"
 	TensorFlow = "tensorflow"
+	Horovod    = "horovod"
 	Dask       = "dask"
 )
 
@@ -40,6 +41,7 @@ var Frameworks = []string{
 	None,
 	PyTorch,
 	TensorFlow,
+	Horovod,
 	Dask,
 }
 

@@ -176,7 +176,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestInit(t *testing.T) {
 	for name, files := range map[string][]string{
 		"none": {"Dockerfile", "job.yaml", "source/work.py"}, "pytorch": {"Dockerfile", "job.yaml", "source/train.py"}, "dask": {"Dockerfile", "source/grid.py", "job.yaml"},
-		"tensorflow": {"Dockerfile", "job.yaml", "source/train.py"},
+		"tensorflow": {"Dockerfile", "job.yaml", "source/train.py"}, "horovod": {"Dockerfile", "job.yaml", "source/train.py"},
 	} {
 		dir := filepath.Join(t.TempDir(), "My Job!")
 		w, err := jobs.Init(dir, name, false)

@@ -64,12 +64,19 @@ func boxOf(ctx context.Context, c *Containers, j work.Job, job *jobfile.Job, w *
 // makeBox makes a member's container of an image, and fills it.
 func makeBox(ctx context.Context, c *Containers, e *engine.Engine, b box, image string, l work.Label) error {
 	b.spec.Image = image
+	if err := beginsAsRank(ctx, e, &b); err != nil {
+		return fmt.Errorf("job %s, group %s: %w", b.job.Name, b.group.Name, work.OfEngine(err))
+	}
 	id, err := c.make(ctx, e, b.spec, b.group.Resources.GPU, l)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", b.job.Name, work.OfEngine(err))
 	}
 	c.Log.InfoContext(ctx, "made a member of a job", "job", b.job.Name, "group", b.group.Name, "rank", b.program.Rank, "isolation", b.spec.Isolation())
-	if err := fill(ctx, e, id, b.spec.User, b.with); err != nil {
+	err = fill(ctx, e, id, b.spec.User, b.with)
+	if err == nil && b.program.Meeting.Set() {
+		err = giveProgram(ctx, e, id, c.Watch.Swarmd)
+	}
+	if err != nil {
 		return work.OfEngine(err)
 	}
 	c.made.note(id)

@@ -56,6 +56,11 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	if err != nil {
 		return o, err
 	}
+	front, err := meets(m, p.Swarmd)
+	if err != nil {
+		return o, err
+	}
+	words = append(front, words...)
 	o.Path, o.Args = words[0], words[1:]
 	if len(o.Ready.Command) > 0 {
 		if o.Ready.Command, err = p.resolve(ctx, m, o.Ready.Command, source); err != nil {
@@ -98,6 +103,8 @@ func needs(framework string) (module, remedy string) {
 		return launch.Framework("TF")
 	case jobfile.Dask:
 		return "distributed", "apt-get install python3-distributed, or pip install distributed"
+	case jobfile.Horovod:
+		return "horovod", "pip install horovod"
 	}
 	return "", ""
 }
