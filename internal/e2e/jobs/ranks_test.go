@@ -41,6 +41,7 @@ func TestRanksOnTwoHosts(t *testing.T) {
 	h.says(0, "run job -f "+h.job("lab", meets, "image: "+enginetest.TestImage+"\ncommand: p.py\nnetwork: lab\nreplicas: 2\n"),
 		"swop-1/node/0: rank 0 at 10.99.0.", "swop-2/node/1: rank 1 at 10.99.0.", "heard hello", "job lab succeeded")
 	h.says(1, "run job -f "+h.job("labs", meets, "image: "+enginetest.TestImage+"\ncommand: p.py\nnetwork: labs\nreplicas: 2\n"), `asks for the network "labs"`)
+	h.atTheStore()
 	if n := len(ofMembers(t, one)) + len(ofMembers(t, two)); n != 0 {
 		t.Errorf("%d containers are left", n)
 	}
