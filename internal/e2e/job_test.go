@@ -85,6 +85,7 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.says(6, "cancel job alone", "it has ended already")
 	w.endsOtherwise()
 	w.endsByAFile()
+	w.meetsAsOracles()
 	w.endsInTime()
 	w.copiesArtifacts()
 	stop()
@@ -142,6 +143,36 @@ func (w *swarm) endsByAFile() {
 	w.says(0, "run job -f "+file, "/node/0: all are here", "/node/2: all are here", "job stops succeeded")
 	w.says(0, "get job status stops", "end         stop_file", "stopped")
 	w.says(1, "run job -f "+w.written("lost", "work_dir: none\n", "print(1)\n"), `it asks for volume "none", and this host has none of that name; add none: {path: /PATH, use: runs} to folders`, "job lost failed: ")
+}
+
+// meetsAsOracles runs a job as processes, whose program is made for nodes of ADS: they find each other by the files in WORK_DIR, and the main one ends all.
+func (w *swarm) meetsAsOracles() {
+	w.T.Helper()
+	const program = `import glob, json, os, socket, time
+folder = os.path.join(os.environ["WORK_DIR"], os.environ["JOB_OCID"])
+main = json.load(open(folder + "/MAIN_config.json"))
+nodes = json.load(open(os.environ["CLUSTER_NODES_METADATA_FILE"]))
+assert [n["IPAddress"] for n in nodes] == [n["IpAddress"] for n in nodes] and len(nodes) == int(os.environ["INITIAL_CLUSTER_SIZE"])
+if os.environ["MODE"] == "MAIN":
+    workers = [json.load(open(f))["OCI__WORKER_IP"] for f in sorted(glob.glob(folder + "/WORKER_*_config.json"))]
+    s = socket.create_server((main["OCI__MAIN_IP"], 29411))
+    all = [s.accept()[0] for _ in range(int(os.environ["WORKER_COUNT"]))]
+    print("main node met", len(all), "of", sorted(workers) == sorted(n["IpAddress"] for n in nodes[1:]))
+    open(folder + "/stop", "w").write("stop")
+    time.sleep(3600)
+for _ in range(600):
+    try:
+        c = socket.create_connection((main["OCI__MAIN_IP"], 29411), 1)
+        break
+    except OSError:
+        time.sleep(0.1)
+print("worker", os.environ["RANK"], "of", os.environ["ENTRY_SCRIPT"], os.environ["ARGS"])
+while not os.path.exists(folder + "/stop"): time.sleep(0.1)
+time.sleep(3600)
+`
+	w.written("oracle", "compat: oci\nwork_dir: runs\nreplicas: 3\ngrace: 1s\nargs: [--cv, 5]\n", program)
+	w.says(0, "run job -f "+w.Path("oracle", "job.yaml"), "/node/0: main node met 2 of True", "/node/1: worker 1 of p.py --cv 5", "/node/2: worker 2 of p.py --cv 5", "job oracle succeeded")
+	w.says(0, "get job status oracle", "end         stop_file")
 }
 
 // fetched holds what members of a job have left in their file epoch, by HOST/GROUP/RANK.

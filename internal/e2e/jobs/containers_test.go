@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +24,10 @@ import (
 func (h *hosts) withEngine(i int, images ...string) *engine.Engine {
 	h.T.Helper()
 	e := enginetest.Private(h.T, enginetest.In(h.Host(20+i).Namespace()), enginetest.Images(images...))
-	h.swop(i, hostsOwn, "--ml-runtime", "docker", "--docker-socket-file", strings.TrimPrefix(e.Host(), "unix://"))
+	if err := os.MkdirAll(h.Path("bucket"), 0o700); err != nil {
+		h.T.Fatal(err)
+	}
+	h.swop(i, hostsOwn+"folders: {my-bucket: {path: "+h.Path("bucket")+", use: runs}}\n", "--ml-runtime", "docker", "--docker-socket-file", strings.TrimPrefix(e.Host(), "unix://"))
 	return e.Engine()
 }
 

@@ -35,8 +35,9 @@ func TestRanksOnTwoHosts(t *testing.T) {
 		"swop-1/node/0: rank 0 of 2 by eth0 peers True", "swop-2/node/1: rank 1 of 2 by eth0 peers True", "job ddp succeeded")
 	models := regexp.MustCompile(`swop-(\d)/node/\d: model ([0-9a-f]{64})`).FindAllStringSubmatch(out, -1)
 	if len(models) != 2 || models[0][1] == models[1][1] || models[0][2] != models[1][2] {
-		t.Errorf("models %q, want one of both hosts\n%s", models, out)
+		t.Fatalf("models %q, want one of both hosts\n%s", models, out)
 	}
+	h.importsTraining(models[0][2])
 	h.lab(one, two)
 	h.says(0, "run job -f "+h.job("lab", meets, "image: "+enginetest.TestImage+"\ncommand: p.py\nnetwork: lab\nreplicas: 2\n"),
 		"swop-1/node/0: rank 0 at 10.99.0.", "swop-2/node/1: rank 1 at 10.99.0.", "heard hello", "job lab succeeded")
