@@ -53,6 +53,23 @@ func TestPagesCommands(t *testing.T) {
 	}
 }
 
+// TestAdsPagesCommand reads the command of swarmd on the page for users of Oracle's clusters.
+func TestAdsPagesCommand(t *testing.T) {
+	found := regexp.MustCompile(`(?m)^    swarmd (run-swop .*)$`).FindAllStringSubmatch(page(t, "quickstart-ads.md"), -1)
+	if len(found) != 1 {
+		t.Fatalf("%d commands", len(found))
+	}
+	err := parse(t, environment(nil), strings.Fields(found[0][1]), func(c *cli.Context) error {
+		if c.NArg() > 0 {
+			t.Errorf("stray words %q", c.Args().Slice())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPagesOptions holds that the pages name no option that is not there.
 func TestPagesOptions(t *testing.T) {
 	app := newApp(environment(nil))

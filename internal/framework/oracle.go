@@ -188,7 +188,7 @@ func (w *World) OracleFiles(p Placement) (all []Found, err error) {
 			add(mode+"_"+nodeRun(p, m.Rank)+"_config.json", values)
 		}
 	}
-	if w.job.Framework == "tensorflow" {
+	if len(all) > 0 && strings.EqualFold(w.clusterType(w.members()[0]), "tensorflow") {
 		add("cluster.json", w.oracleCluster(p))
 	}
 	return all, err
@@ -210,7 +210,7 @@ func (w *World) oracleConfig(p Placement, m Member) map[string]string {
 	} else {
 		values["OCI__WORKER_IP"] = me.reachable()
 	}
-	switch w.job.Framework {
+	switch strings.ToLower(w.clusterType(m)) {
 	case jobfile.PyTorch:
 		if mode == modeMain {
 			values["MASTER_ADDR"] = me.reachable()
@@ -230,6 +230,14 @@ func (w *World) oracleConfig(p Placement, m Member) map[string]string {
 		}
 	}
 	return values
+}
+
+// clusterType is the framework by which nodes meet: an image may bring one that the job does not know.
+func (w *World) clusterType(m Member) string {
+	if s, is := firstSet(w.Groups[m.group].Env, []string{"CLUSTER_TYPE", "OCI__CLUSTER_TYPE"}); is && w.job.Framework == jobfile.None {
+		return s
+	}
+	return w.job.Framework
 }
 
 // oraclePort is where TensorFlow listens unless WORKER_PORT says otherwise.

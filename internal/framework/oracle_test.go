@@ -128,6 +128,10 @@ func TestOracleFiles(t *testing.T) {
 			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1", "SCHEDULER_IP": "10.0.0.1", "nprocs": "1", "death_timeout": "10", "tmpdir": dir},
 			"WORKER_x-1-1_config.json": values{"OCI__WORKER_IP": "10.0.0.2", "nprocs": "4", "death_timeout": "10", "tmpdir": dir},
 		}},
+		{[]string{"image: i", "env: {CLUSTER_TYPE: DASK, nprocs: 2}", "groups: [{name: main}, {name: worker}]"}, values{
+			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1", "SCHEDULER_IP": "10.0.0.1", "nprocs": "2", "death_timeout": "10", "tmpdir": dir},
+			"WORKER_x-1-1_config.json": values{"OCI__WORKER_IP": "10.0.0.2", "nprocs": "2", "death_timeout": "10", "tmpdir": dir},
+		}},
 	} {
 		if d := cmp.Diff(tt.want, filesOf(t, world(t, append(tt.lines, "compat: oci")...))); d != "" {
 			t.Errorf("%v: %s", tt.lines, d)
