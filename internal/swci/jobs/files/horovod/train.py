@@ -30,7 +30,9 @@ def main():
     x, y = data(hvd.rank())
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.5), named_parameters=model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.5), named_parameters=model.named_parameters()
+    )
     loss_function = nn.BCEWithLogitsLoss()
     for epoch in range(epochs):
         for start in range(0, len(x), 32):
