@@ -1,7 +1,6 @@
 package upload
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/child"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
@@ -75,10 +75,18 @@ func call(ctx context.Context, in io.Reader, words ...string) error {
 	return nil
 }
 
-// stamp begins a line of rclone's.
-var stamp = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?:[A-Z]+ *: )?`)
+var (
+	// stamp begins a line of rclone's.
+	stamp = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?:[A-Z]+ *: )?`)
+	// unable are words of rclone's before those of a server.
+	unable = regexp.MustCompile(`^Failed to \w+: `)
+)
 
-// lastWords reads what a program prints, and returns the last line of it.
+// maxCode bounds the beginning of an error of several lines, in bytes: beside what is said of the member there is room for no more.
+const maxCode = 80
+
+// lastWords reads what a program prints, and returns the last error of it in a line. One of several lines, as of S3, says at its beginning what is wrong,
+// and then which request that was; one of a line at its end.
 func lastWords(r io.Reader) string {
 	var last []byte
 	buf := make([]byte, 4<<10)
@@ -91,7 +99,17 @@ func lastWords(r io.Reader) string {
 			break
 		}
 	}
-	lines := bytes.Split(bytes.TrimSpace(last), []byte("\n"))
-	line := strings.TrimSpace(string(lines[len(lines)-1]))
-	return work.LastLines([]string{stamp.ReplaceAllString(line, "")})
+	lines := strings.Split(strings.TrimSpace(string(last)), "\n")
+	at := len(lines) - 1
+	for i, l := range slices.Backward(lines) {
+		if stamp.MatchString(l) {
+			at = i
+			break
+		}
+	}
+	line := strings.TrimSpace(stamp.ReplaceAllString(lines[at], ""))
+	if at < len(lines)-1 {
+		line = text.Clip(unable.ReplaceAllString(line, ""), maxCode)
+	}
+	return work.LastLines([]string{line})
 }

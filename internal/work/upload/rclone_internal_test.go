@@ -60,6 +60,23 @@ func TestHowRcloneIsCalled(t *testing.T) {
 	}
 }
 
+// TestWhatAServerSays is in its error's first line, if that has several.
+func TestWhatAServerSays(t *testing.T) {
+	const of = "2026/11/27 22:17:57 "
+	for said, want := range map[string]string{
+		of + "ERROR : weights: Failed to copy: InsufficientStorage: No space left on device.\n\tstatus code: 507, request id: A, host id: B=\n" +
+			of + "Failed to copy: InsufficientStorage: No space left on device.\n\tstatus code: 507, request id: A, host id: B=\n": "InsufficientStorage: No space left on device.",
+		of + "Failed to rcat: SignatureDoesNotMatch: " + strings.Repeat("The request signature does not match. ", 3) + "\n\tstatus code: 403": "SignatureDoesNotMatch: The request signature does not match. The request sign…",
+		of + "ERROR : 1\n" + of + "Failed to copy: mkdir /srv/x: not a directory":                                                             "Failed to copy: mkdir /srv/x: not a directory",
+		"Usage:\n  rclone copy": "rclone copy",
+		"":                      "",
+	} {
+		if got := lastWords(strings.NewReader(said)); got != want {
+			t.Errorf("%q\n got  %q\nwant %q", said, got, want)
+		}
+	}
+}
+
 // TestRcloneEndsWithWhatItHasStarted when its time is over.
 func TestRcloneEndsWithWhatItHasStarted(t *testing.T) {
 	dir := fake(t, "/bin/sleep 1000 &\necho $! > started\nwait")
