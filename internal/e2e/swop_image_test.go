@@ -23,13 +23,19 @@ import (
 // owned starts a SWOP without SLs, with a policy and more options. It may be started again.
 func (w *swarm) owned(policy string, more ...string) *e2etest.Proc {
 	w.T.Helper()
+	return w.ownedWith(nil, policy, more...)
+}
+
+// ownedWith is owned with variables of the SWOP's environment.
+func (w *swarm) ownedWith(env []string, policy string, more ...string) *e2etest.Proc {
+	w.T.Helper()
 	dir := w.Path("usr")
 	profile := fmt.Sprintf("groupname: g\ntaskrunner: %s\npolicyuri: policy.yaml\nnetwork: none\nresourcemgr:\napls:\napisrv:\n  locator: {host: %s, port: null, service: null}\nenvvars: null\n"+
 		"nodes:\n  - slnodedef: {idx: 0, identity: null, slhostname: null, usrhostname: null, privatedata: null, slenvvars: null, usrenvvars: null}\n", task.DefaultTaskrunner, w.Addr(1))
 	if err := errorOf(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "profile.yaml"), []byte(profile), 0o600), os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600)); err != nil {
 		w.T.Fatal(err)
 	}
-	p := e2etest.Start(w.T, "swop", w.Dir, []string{"DOCKER_HOST=" + os.Getenv("DOCKER_HOST"), "SWARM_SCOPE=" + os.Getenv("SWARM_SCOPE")}, slices.Concat([]string{
+	p := e2etest.Start(w.T, "swop", w.Dir, append(env, "DOCKER_HOST="+os.Getenv("DOCKER_HOST"), "SWARM_SCOPE="+os.Getenv("SWARM_SCOPE")), slices.Concat([]string{
 		"swarmd", "run-swop", "--name", "swop", "--host-ip", w.Addr(21), "--usr-dir", dir, "--profile-file-name", "profile.yaml", "--state-dir", w.Path("swop"),
 	}, more, w.Identity("swop", 1))...)
 	p.Sees("Ready for Task Execution!")
