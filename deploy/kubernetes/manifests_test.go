@@ -14,11 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	trainerv1 "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -49,14 +52,15 @@ var kinds = map[string]func() metav1.Object{
 	"v1 Pod":                                   func() metav1.Object { return new(corev1.Pod) },
 	"v1 ConfigMap":                             func() metav1.Object { return new(corev1.ConfigMap) },
 	"apps/v1 Deployment":                       func() metav1.Object { return new(appsv1.Deployment) },
+	"batch/v1 Job":                             func() metav1.Object { return new(batchv1.Job) },
 	"apps/v1 StatefulSet":                      func() metav1.Object { return new(appsv1.StatefulSet) },
 	"policy/v1 PodDisruptionBudget":            func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
 	"networking.k8s.io/v1 NetworkPolicy":       func() metav1.Object { return new(networkingv1.NetworkPolicy) },
 	"spire.spiffe.io/v1alpha1 ClusterSPIFFEID": func() metav1.Object { return new(clusterSPIFFEID) },
 
-	"jobset.x-k8s.io/v1alpha2 JobSet":               func() metav1.Object { return new(jobSet) },
-	"trainer.kubeflow.org/v1alpha1 TrainingRuntime": func() metav1.Object { return new(trainingRuntime) },
-	"trainer.kubeflow.org/v1alpha1 TrainJob":        func() metav1.Object { return new(trainJob) },
+	"jobset.x-k8s.io/v1alpha2 JobSet":               func() metav1.Object { return new(jobsetv1.JobSet) },
+	"trainer.kubeflow.org/v1alpha1 TrainingRuntime": func() metav1.Object { return new(trainerv1.TrainingRuntime) },
+	"trainer.kubeflow.org/v1alpha1 TrainJob":        func() metav1.Object { return new(trainerv1.TrainJob) },
 }
 
 // decode reads one document; a field that its type does not have, or one that stands twice, is an error.

@@ -5,83 +5,33 @@ import (
 	"strings"
 	"testing"
 
+	trainerv1 "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
-// jobSetSpec is what JobSet v0.8 defines, as far as it is used here: its Go module brings all of controller-runtime along, as Kubeflow's does.
-type jobSetSpec struct {
-	Network struct {
-		EnableDNSHostnames       bool `json:"enableDNSHostnames,omitempty"`
-		PublishNotReadyAddresses bool `json:"publishNotReadyAddresses,omitempty"`
-	} `json:"network,omitempty"`
-	FailurePolicy struct {
-		MaxRestarts int32 `json:"maxRestarts,omitempty"`
-	} `json:"failurePolicy,omitempty"`
-	ReplicatedJobs []struct {
-		Name     string                  `json:"name"`
-		Replicas int32                   `json:"replicas,omitempty"`
-		Template batchv1.JobTemplateSpec `json:"template"`
-	} `json:"replicatedJobs,omitempty"`
-}
-
-type jobSet struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              jobSetSpec `json:"spec"`
-}
-
-// trainingRuntime is what Kubeflow's Trainer v2.0 defines, likewise.
-type trainingRuntime struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		MLPolicy struct {
-			NumNodes int32 `json:"numNodes,omitempty"`
-			Torch    struct {
-				NumProcPerNode int32 `json:"numProcPerNode,omitempty"`
-			} `json:"torch,omitempty"`
-		} `json:"mlPolicy,omitempty"`
-		Template struct {
-			Spec jobSetSpec `json:"spec"`
-		} `json:"template"`
-	} `json:"spec"`
-}
-
-type trainJob struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		RuntimeRef struct {
-			Name     string `json:"name"`
-			APIGroup string `json:"apiGroup,omitempty"`
-			Kind     string `json:"kind,omitempty"`
-		} `json:"runtimeRef"`
-		Trainer struct {
-			NumNodes         int32                       `json:"numNodes,omitempty"`
-			NumProcPerNode   int32                       `json:"numProcPerNode,omitempty"`
-			ResourcesPerNode corev1.ResourceRequirements `json:"resourcesPerNode,omitempty"`
-		} `json:"trainer,omitempty"`
-	} `json:"spec"`
-}
-
-// TestRanksHaveOneNode: in both forms rank 0's pod has the node as a container beside the program, which has the bridge, the node's user and
+// TestRanksHaveOneNode: in all forms rank 0's pod has the node as a container beside the program, which has the bridge, the node's user and
 // neither its state nor its identity; the node's address is that of the first rank.
 func TestRanksHaveOneNode(t *testing.T) {
 	var seen []string
 	for _, o := range read(t, "ranks/*.yaml", func(text []byte) []byte { return text }) {
-		var spec jobSetSpec
+		var first corev1.PodSpec
 		var job, host string
 		switch o := o.(type) {
-		case *jobSet:
-			spec, job, host = o.Spec, o.Name, o.Name+"-first-0-0."+o.Name
-			if rest := spec.ReplicatedJobs[1].Template.Spec.Template.Spec; len(rest.InitContainers) != 0 {
+		case *jobsetv1.JobSet:
+			first, job, host = o.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec, "JobSet", o.Name+"-first-0-0."+o.Name
+			if rest := o.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec; len(rest.InitContainers) != 0 {
 				t.Error("a pod without rank 0 has a node")
 			}
-		case *trainingRuntime:
-			spec, host = o.Spec.Template.Spec, "hospital-a-node-0-0.hospital-a"
-		case *trainJob:
+		case *trainerv1.TrainingRuntime:
+			first, job, host = o.Spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec, "TrainingRuntime", "hospital-a-node-0-0.hospital-a"
+		case *batchv1.Job:
+			first, job, host = o.Spec.Template.Spec, "Job", o.Name+"-0."+o.Spec.Template.Spec.Subdomain
+			if *o.Spec.CompletionMode != batchv1.IndexedCompletion || *o.Spec.Completions != *o.Spec.Parallelism {
+				t.Errorf("%+v: want all ranks at a time, each with its index", o.Spec)
+			}
+		case *trainerv1.TrainJob:
 			if o.Spec.RuntimeRef.Name != "swarm-torch" || o.Name != "hospital-a" {
 				t.Errorf("%+v", o)
 			}
@@ -90,7 +40,6 @@ func TestRanksHaveOneNode(t *testing.T) {
 			continue
 		}
 		seen = append(seen, job)
-		first := spec.ReplicatedJobs[0].Template.Spec.Template.Spec
 		node, program := first.InitContainers[0], first.Containers[0]
 		if p := node.RestartPolicy; p == nil || *p != corev1.ContainerRestartPolicyAlways {
 			t.Errorf("%s: the node's container is not one that runs beside the others", job)
@@ -103,7 +52,7 @@ func TestRanksHaveOneNode(t *testing.T) {
 		if !slices.Contains(program.Env, corev1.EnvVar{Name: "SWARM_BRIDGE_DIR", Value: "/dev/shm/bridge"}) {
 			t.Errorf("%s: the program does not find the bridge", job)
 		}
-		if job != "" && !slices.Contains(program.Args, "--master_addr="+host) {
+		if job != "TrainingRuntime" && !slices.Contains(program.Args, "--master_addr="+host) {
 			t.Errorf("%s: ranks look for the first one elsewhere: %v", job, program.Args)
 		}
 		for _, m := range program.VolumeMounts {
@@ -121,7 +70,24 @@ func TestRanksHaveOneNode(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(seen, []string{"hospital-a", ""}) {
+	if !slices.Equal(seen, []string{"Job", "JobSet", "TrainingRuntime"}) {
 		t.Errorf("looked at %q", seen)
+	}
+}
+
+// TestIndexedJobIsFound: the headless Service and the policy are of the Job's pods, and their names lead to them before they are ready.
+func TestIndexedJobIsFound(t *testing.T) {
+	var job *batchv1.Job
+	var service *corev1.Service
+	for _, o := range read(t, "ranks/indexedjob.yaml", func(text []byte) []byte { return text }) {
+		switch o := o.(type) {
+		case *batchv1.Job:
+			job = o
+		case *corev1.Service:
+			service = o
+		}
+	}
+	if s := service.Spec; s.ClusterIP != corev1.ClusterIPNone || !s.PublishNotReadyAddresses || s.Selector[batchv1.JobNameLabel] != job.Name || service.Name != job.Spec.Template.Spec.Subdomain {
+		t.Errorf("%+v of job %s", s, job.Name)
 	}
 }
