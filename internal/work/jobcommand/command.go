@@ -15,11 +15,11 @@ import (
 	"github.com/swarmd/swarmd/internal/work/taskenv"
 )
 
-// Command is what a member runs as a process of its host: Python with a file of the job's source or with a module, or an executable file of the
-// source. A job names no other program of the host.
+// Command is what a member runs as a process of its host: Python with a file of the job's source, with a module or with a text of the job's, or an executable
+// file of the source. A job names no other program of the host.
 type Command struct {
 	Python string   // the interpreter's name; empty: File is run
-	File   string   // of the source, with slashes; empty: a module
+	File   string   // of the source, with slashes; empty: a module, or a text
 	Words  []string // behind the interpreter, or behind the file
 }
 
@@ -56,6 +56,9 @@ func ForHost(words []string, source []jobfile.File) (c Command, err error) {
 	case len(words) > 1 && words[0] == "-m" && moduleName.MatchString(words[1]):
 		c.Words = words
 		return c, nil
+	case len(words) > 1 && words[0] == "-c":
+		c.Words = words
+		return c, nil
 	case len(words) > 0:
 		if f := fileOf(words[0], source); f != nil {
 			c.File, c.Words = f.Path, append([]string{f.Path}, words[1:]...)
@@ -66,7 +69,7 @@ func ForHost(words []string, source []jobfile.File) (c Command, err error) {
 	if len(words) > 0 {
 		given = fmt.Sprintf("%q", text.Clip(words[0], maxSaid))
 	}
-	return c, fmt.Errorf("it gives %s %s, and a process runs files of the job's source and modules (-m NAME) alone: write %s FILE, or run it in a container with image", c.Python, given, c.Python)
+	return c, fmt.Errorf("it gives %s %s, and a process runs files of the job's source, modules (-m NAME) and texts (-c TEXT) alone: write %s FILE, or run it in a container with image", c.Python, given, c.Python)
 }
 
 // ownFile is a program of the job's source.
