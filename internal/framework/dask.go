@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,13 +16,6 @@ const (
 
 	daskWorkerPorts = "8700:8800" // several workers may share an address
 	daskNannyPorts  = "3000:3100"
-)
-
-// Groups of Dask.
-const (
-	scheduler = "scheduler"
-	worker    = "worker"
-	entry     = "entry"
 )
 
 // dask has a scheduler, then workers, then the program, which a bare Client() connects. The first two serve it: they end when it has.
@@ -55,48 +47,22 @@ func daskAddress(p Placement) string {
 }
 
 func daskGroups(j *jobfile.Job) (all []Group, err error) {
-	program := j.Settings
-	serving := j.Settings
-	serving.Command, serving.Args, serving.Ready = nil, nil, jobfile.Ready{}
-	all = []Group{
-		{Settings: serving, Name: scheduler, Replicas: 1},
-		{Settings: serving, Name: worker, Replicas: j.Replicas},
-		{Settings: program, Name: entry, Replicas: 1, Least: 1},
+	all, err = clusterGroups(j, []Group{
+		{Settings: serving(j), Name: scheduler, Replicas: 1},
+		{Settings: serving(j), Name: worker, Replicas: j.Replicas},
+		{Settings: j.Settings, Name: entry, Replicas: 1, Least: 1},
+	}, "scheduler, worker and entry, which is its program", entry)
+	if err != nil {
+		return nil, err
 	}
-	for _, g := range j.Groups {
-		at := -1
-		for i := range all {
-			if all[i].Name == g.Name {
-				at = i
-			}
-		}
-		switch {
-		case at < 0:
-			return nil, fmt.Errorf("group %s: dask has the groups scheduler, worker and entry, which is its program", g.Name)
-		case g.Name != worker && g.Replicas != 1:
-			return nil, fmt.Errorf("group %s: dask has one: leave replicas out", g.Name)
-		case g.Name != entry && len(g.Command) > 0:
-			return nil, fmt.Errorf("group %s runs dask's own program: write the command of yours above the groups, and options of dask as args", g.Name)
-		case g.Name != entry && g.MinSuccess > 0:
-			return nil, fmt.Errorf("group %s serves the program and has no success of its own: leave min_success out", g.Name)
-		}
-		all[at].Settings, all[at].Replicas = daskSettings(g, j.Settings), g.Replicas
-	}
-	if all[1].Replicas == 0 {
-		return nil, errors.New("the job has no workers: write a group worker with its replicas")
-	}
-	if len(all[2].Command) == 0 {
+	if all[2].Settings = daskEntry(all[2].Settings, j.Settings); len(all[2].Command) == 0 {
 		all = all[:2] // a cluster for others, until its time is over
 	}
 	return all, nil
 }
 
-// daskSettings are those of a group of the file. What stands above the groups of the command, its arguments and its readiness is the program's alone.
-func daskSettings(g jobfile.Group, above jobfile.Settings) jobfile.Settings {
-	s := g.Settings
-	if g.Name != entry {
-		return s
-	}
+// daskEntry are the settings of the program. What stands above the groups of the command, its arguments and its readiness is the program's alone.
+func daskEntry(s, above jobfile.Settings) jobfile.Settings {
 	if len(s.Command) == 0 {
 		s.Command = above.Command
 	}

@@ -51,6 +51,8 @@ type kind struct {
 	// command is the program of a member, and ready how it is asked, if its group does not say so.
 	command func(w *World, p Placement, m Member) []string
 	ready   func(w *World, p Placement, m Member) Ready
+	// starts is what the command of a member starts, behind --, with its arguments; nil: none starts another.
+	starts func(w *World, m Member) (command, args []string)
 	// ports are those to which members of a group listen: each, and the first besides; nil: none is known.
 	ports func(w *World, group int) (each, first []int)
 	// meeting is where members meet before their programs can, with the variables of a member; nil: nowhere.
@@ -70,6 +72,8 @@ func kindOf(name string) (kind, bool) {
 		return dask(), true
 	case jobfile.Horovod:
 		return horovod(), true
+	case jobfile.Ray:
+		return ray(), true
 	}
 	return kind{}, false
 }

@@ -62,14 +62,17 @@ func of(p framework.Program, prefixes ...string) map[string]string {
 	return all
 }
 
+// groupsTest is a job, and what its world is to be.
+type groupsTest struct {
+	name            string
+	lines           []string
+	groups          string // with how many have to succeed of how many
+	start, doneWhen string
+	main            int
+}
+
 func TestGroups(t *testing.T) {
-	for _, tt := range []struct {
-		name            string
-		lines           []string
-		groups          string
-		start, doneWhen string
-		main            int
-	}{
+	testGroups(t, []groupsTest{
 		{"none", []string{"command: a", "replicas: 3"}, "node 3/3", "parallel", "all", 0},
 		{"pytorch", []string{"framework: pytorch", "command: a", "replicas: 2", "done_when: any"}, "node 2/2", "parallel", "any", 0},
 		{"groups", []string{"command: a", "groups: [{name: r}, {name: s, replicas: 3, min_success: 2}]", "start: in-order"}, "r 1/1, s 2/3", "in-order", "all", 0},
@@ -78,15 +81,18 @@ func TestGroups(t *testing.T) {
 		{"dask of one kind", []string{"framework: dask", "command: a", "args: [--a, 1]", "ready: {port: 1}", "groups: [{name: worker, replicas: 2, args: [--a, 1], ready: {port: 1}}]"}, "scheduler 0/1, worker 0/2, entry 1/1", "in-order", "main", 2},
 		{"on one host", []string{"image: i", "hosts: [a, b]", "groups: [{name: r, hosts: [b, c]}, {name: s}]"}, "r 1/1, s 1/1", "parallel", "all", 0},
 		{"dask for others", []string{"framework: dask", "replicas: 2", "ends: {ttl: 1h}"}, "scheduler 0/1, worker 0/2", "in-order", "main", 0},
-	} {
+	})
+}
+
+// testGroups holds what worlds jobs have, and that they have the same when they are written out.
+func testGroups(t *testing.T, all []groupsTest) {
+	t.Helper()
+	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
 			w := world(t, tt.lines...)
 			var groups []string
 			for _, g := range w.Groups {
 				groups = append(groups, fmt.Sprintf("%s %d/%d", g.Name, g.Least, g.Replicas))
-				if g.Serves() != (g.Name == "scheduler" || g.Name == "worker") {
-					t.Errorf("%s serves: %v", g.Name, g.Serves())
-				}
 			}
 			if got := strings.Join(groups, ", "); got != tt.groups || w.Start != tt.start || w.DoneWhen != tt.doneWhen || w.Main() != tt.main {
 				t.Errorf("got %s, %s, %s, main %d", got, w.Start, w.DoneWhen, w.Main())
@@ -96,8 +102,11 @@ func TestGroups(t *testing.T) {
 				t.Fatalf("%v\n%s", err, w.Expanded().Text())
 			}
 			same, err := framework.WorldOf(again)
-			if d := cmp.Diff(w.Groups, same.Groups, cmpopts.EquateEmpty()); err != nil || d != "" || same.Start != w.Start || same.DoneWhen != w.DoneWhen {
-				t.Errorf("its expanded form is another job: %v, %s\n%s", err, d, w.Expanded().Text())
+			if err != nil {
+				t.Fatalf("%v\n%s", err, w.Expanded().Text())
+			}
+			if d := cmp.Diff(w.Groups, same.Groups, cmpopts.EquateEmpty()); d != "" || same.Start != w.Start || same.DoneWhen != w.DoneWhen {
+				t.Errorf("its expanded form is another job: %s\n%s", d, w.Expanded().Text())
 			}
 		})
 	}

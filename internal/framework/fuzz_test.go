@@ -17,6 +17,7 @@ func FuzzExpanded(f *testing.F) {
 	f.Add([]byte("name: d\nframework: dask\ncommand: a.py\nargs: [--a, 1]\nready: {port: 1}\ngroups: [{name: worker, replicas: 2, args: [--a, 1], ready: {port: 1}}]\n"))
 	f.Add([]byte("name: t\nframework: tensorflow\ncommand: a.py\ngroups: [{name: ps}, {name: chief}, {name: worker, replicas: 2, env: {WORKER_PORT: 1}}]\n"))
 	f.Add([]byte("name: t\nframework: tensorflow\ncommand: a.py\nreplicas: 3\n"))
+	f.Add([]byte("name: r\nframework: ray\ncommand: a.py\nargs: [--a, 1]\ngroups: [{name: head, args: [--a, 1]}, {name: worker, replicas: 2, env: {RAY_PORT: 7000}}]\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		j, err := jobfile.Read("f", raw)
 		if err != nil || j.Folder != "" {

@@ -22,6 +22,8 @@ func TestPorts(t *testing.T) {
 		{"framework: tensorflow\nimage: i\nreplicas: 3", "[[] []] [[] []]", "[[] [] []]"},
 		{"framework: horovod\ncommand: a\nreplicas: 2", "[[] [29410]]", "[[29410] []]"},
 		{"framework: horovod\ncommand: a\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: '1234'}", "[[] [1234]]", "[[1234]]"},
+		{"framework: ray\ncommand: a", "[[6379] []] [[] []]", "[[6379] []]"},
+		{"framework: ray\ncommand: a\nimage: i\nnetwork: host\nenv: {RAY_PORT: 7000}", "[[7001 7000] []] [[7001] []]", "[[7001 7000] [7001]]"},
 		{"framework: dask\ncommand: a\nready: {port: 9000}", "[[8786 8787] []] [[] []] [[9000] []]", "[[8786 8787] [] [9000]]"},
 	} {
 		j, err := jobfile.Read("f", []byte("name: x\n"+tt.job+"\n"))

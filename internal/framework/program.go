@@ -17,6 +17,7 @@ type Program struct {
 	Group   string
 	Command []string // empty: that of its image, with Args
 	Args    []string // only where Command is empty; else they are part of it
+	Starts  []string // the job's program, where Command is the framework's and ends with what starts it; empty: it is none of these
 	Env     []jobfile.Var
 	Ready   Ready
 	Meeting Meeting
@@ -100,6 +101,12 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 	} else {
 		x.Args = args
 	}
+	if x.Starts, err = w.starts(fill, m); err != nil {
+		return x, err
+	}
+	if len(x.Starts) > 0 {
+		x.Command = append(x.Command, "--")
+	}
 	if w.kind.meeting != nil {
 		if x.Meeting, err = w.kind.meeting(p, m, x.Env); err != nil {
 			return x, err
@@ -113,6 +120,26 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 	x.Ready.Command, err = fill.all("ready.command", interpreted(g.Ready.Command))
 	return x, err
 }
+
+// starts is the job's program, if the member's own starts it.
+func (w *World) starts(fill *filler, m Member) ([]string, error) {
+	if w.kind.starts == nil {
+		return nil, nil
+	}
+	command, args := w.kind.starts(w, m)
+	if len(command) == 0 {
+		return nil, nil
+	}
+	command, err := fill.all("command", interpreted(command))
+	if err != nil {
+		return nil, err
+	}
+	args, err = fill.all("args", args)
+	return append(command, args...), err
+}
+
+// Words are those of a program with what it starts.
+func (x Program) Words() []string { return slices.Concat(x.Command, x.Starts) }
 
 // environment gives a program its variables. The job's own come before all others, and may have those in them.
 func (w *World) environment(x *Program, p Placement, m Member) (*filler, error) {

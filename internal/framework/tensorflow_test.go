@@ -3,18 +3,16 @@ package framework_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/swarmd/swarmd/internal/framework"
-	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
 // TestGroupsOfTensorFlow: rank 0 is the chief, or the first worker. What serves the others does not decide when the job is done.
 func TestGroupsOfTensorFlow(t *testing.T) {
+	var all []groupsTest
 	for _, tt := range []struct{ lines, groups, doneWhen string }{
 		{"replicas: 3", "chief 1/1, worker 2/2", "all"},
 		{"replicas: 1", "chief 1/1", "all"},
@@ -26,26 +24,9 @@ func TestGroupsOfTensorFlow(t *testing.T) {
 		{"groups: [{name: ps}, {name: worker, replicas: 2}]", "worker 2/2, ps 0/1", "main"},
 		{"groups: [{name: chief}, {name: ps, command: serve.py}]", "chief 1/1, ps 0/1", "main"},
 	} {
-		w := world(t, "framework: tensorflow", "command: train.py", tt.lines)
-		var groups []string
-		for _, g := range w.Groups {
-			groups = append(groups, fmt.Sprintf("%s %d/%d", g.Name, g.Least, g.Replicas))
-		}
-		if got := strings.Join(groups, ", "); got != tt.groups || w.DoneWhen != tt.doneWhen || w.Start != "parallel" || w.Main() != 0 {
-			t.Errorf("%s: got %s, %s, %s, main %d", tt.lines, got, w.Start, w.DoneWhen, w.Main())
-		}
-		again, err := jobfile.Read("f", []byte(w.Expanded().Text()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		same, err := framework.WorldOf(again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(w.Groups, same.Groups, cmpopts.EquateEmpty()); d != "" || same.DoneWhen != w.DoneWhen {
-			t.Errorf("%s: its expanded form is another job: %s\n%s", tt.lines, d, w.Expanded().Text())
-		}
+		all = append(all, groupsTest{tt.lines, []string{"framework: tensorflow", "command: train.py", tt.lines}, tt.groups, "parallel", tt.doneWhen, 0})
 	}
+	testGroups(t, all)
 }
 
 // What TensorFlow's TFConfigClusterResolver reads: https://www.tensorflow.org/guide/distributed_training names it.

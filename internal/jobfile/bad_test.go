@@ -21,7 +21,7 @@ func TestRefusesBadJobs(t *testing.T) {
 		{"name:", "f:1: name is empty: write 1 to 63 of a-z 0-9 - and begin with a letter or digit"},
 		{"name: Nightly", `f:1: name is "Nightly": use 1 to 63 of a-z 0-9 - and begin with a letter or digit`},
 		{"name: x\nframework: torch", `f:2: framework "torch" is not known: did you mean pytorch?`},
-		{"name: x\nframework: mpi", `f:2: framework "mpi" is not known: use dask, horovod, none, pytorch or tensorflow`},
+		{"name: x\nframework: mpi", `f:2: framework "mpi" is not known: use dask, horovod, none, pytorch, ray or tensorflow`},
 		{"name: x\nreplicas: 0", `f:2: replicas is a number "0": give a number from 1 to 1024`},
 		{"name: x\nreplicas: 2..4", `f:2: replicas is text "2..4": give a number from 1 to 1024`},
 		{"name: x\nreplicas: 2\ngroups: [{name: a}]", "f:2: replicas and groups stand both here: give each group its replicas"},

@@ -34,6 +34,7 @@ const (
 	TensorFlow = "tensorflow"
 	Horovod    = "horovod"
 	Dask       = "dask"
+	Ray        = "ray"
 )
 
 // Frameworks are their names.
@@ -43,6 +44,7 @@ var Frameworks = []string{
 	TensorFlow,
 	Horovod,
 	Dask,
+	Ray,
 }
 
 // Orders in which groups start.
@@ -192,11 +194,13 @@ func (j *Job) clone() *Job {
 	return &c
 }
 
-// aboveGroups are the settings that groups have which don't say otherwise. Dask's scheduler and workers have commands of their own: the job's are its
-// program's.
+// isCluster reports whether groups run programs of the framework's own: the job's command is that of its program, and not theirs.
+func (j *Job) isCluster() bool { return j.Framework == Dask || j.Framework == Ray }
+
+// aboveGroups are the settings that groups have which don't say otherwise.
 func (j *Job) aboveGroups() Settings {
 	s := j.Settings
-	if j.Framework == Dask {
+	if j.isCluster() {
 		s.Command, s.Args, s.Ready = nil, nil, Ready{}
 	}
 	return s

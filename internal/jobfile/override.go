@@ -64,7 +64,7 @@ type overriding struct {
 
 // each calls fn for the settings of the job, if it has no groups, or of each group.
 func (o *overriding) each(fn func(prefix string, s *Settings)) {
-	if len(o.Groups) == 0 || o.Framework == Dask {
+	if len(o.Groups) == 0 || o.isCluster() {
 		fn("", &o.Settings)
 	}
 	for i := range o.Groups {
@@ -94,7 +94,7 @@ func (o *overriding) args(is []string) {
 		return
 	}
 	o.each(func(prefix string, s *Settings) {
-		if prefix != "" && o.Framework == Dask {
+		if prefix != "" && o.isCluster() {
 			return // the job's are its program's
 		}
 		o.changed(prefix+"args", quotedWords(s.Args), quotedWords(is))
@@ -197,7 +197,7 @@ func (o *overriding) resources(said []string) error {
 		apply(s)
 		o.changed(prefix+"resources", was, s.Resources.String())
 	})
-	if len(o.Groups) > 0 && o.Framework != Dask {
+	if len(o.Groups) > 0 && !o.isCluster() {
 		apply(&o.Settings)
 	}
 	return wrong

@@ -93,7 +93,7 @@ var pure = map[string][]string{
 	"internal/adsfile": {
 		"errors", "fmt", "path", "regexp", "slices", "strconv", "strings", "time", "go.yaml.in/yaml/v3", "internal/jobfile", "internal/shellwords", "internal/suggest", "internal/yamlfile",
 	},
-	"internal/framework":            {"encoding/json", "errors", "fmt", "path", "slices", "strconv", "strings", "time", "internal/jobfile", "internal/shellwords"},
+	"internal/framework":            {"embed", "encoding/json", "errors", "fmt", "path", "slices", "strconv", "strings", "time", "internal/jobfile", "internal/shellwords"},
 	"internal/jobrequest":           {"crypto/sha256", "encoding/hex", "errors", "fmt", "regexp", "slices", "strings", "consensus/ledger", "consensus/task", "internal/framework", "internal/jobfile"},
 	"internal/dockerfile":           {"errors", "fmt", "regexp", "slices", "strconv", "strings", "internal/suggest"},
 	"internal/round":                {"slices", "consensus/state", "merge"},

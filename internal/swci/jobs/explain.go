@@ -7,7 +7,6 @@ import (
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/jobrequest"
-	"github.com/swarmd/swarmd/internal/shellwords"
 )
 
 // Explained is what a job would be.
@@ -148,7 +147,7 @@ func sent(j *jobfile.Job) (*framework.World, []byte, error) {
 
 func member(x framework.Program, p framework.Placement, image string) Member {
 	at := p.Members[x.Rank]
-	m := Member{Rank: x.Rank, Group: x.Group, Host: at.Host, Name: at.Name, Image: image, Command: x.Command, Args: x.Args, Ready: whenReady(x.Ready, p)}
+	m := Member{Rank: x.Rank, Group: x.Group, Host: at.Host, Name: at.Name, Image: image, Command: x.Words(), Args: x.Args, Ready: whenReady(x.Ready, p)}
 	for _, v := range x.Env {
 		m.Env = append(m.Env, Variable{v.Name, v.Value})
 	}
@@ -159,7 +158,7 @@ func member(x framework.Program, p framework.Placement, image string) Member {
 func whenReady(r framework.Ready, p framework.Placement) string {
 	switch {
 	case len(r.Command) > 0:
-		return fmt.Sprintf("when this ends with 0: %s", shellwords.Join(r.Command))
+		return "when this ends with 0: " + commandLine(r.Command)
 	case r.Port > 0:
 		return fmt.Sprintf("when it listens to port %d", r.Port)
 	case r.Page.Count != "":

@@ -136,6 +136,20 @@ func TestPrints(t *testing.T) {
 	}
 }
 
+// A text that Python runs is shown by its first line, with all that is behind it.
+func TestPrintsTexts(t *testing.T) {
+	var out bytes.Buffer
+	explain(t, "name: x\nframework: ray\nimage: i\ncommand: [tune.py, 'two words']\n", jobfile.Overrides{}).Print(&out)
+	for _, want := range []string{
+		"rank 0, head on h-1: python3 -c '# Ray'\\''s head, and a program beside it", " …' 198.18.0.1:6379 2 --port 6379 --include-dashboard false --node-ip-address 198.18.0.1 -- python3 tune.py 'two words'\n",
+		"    ready when this ends with 0: python3 -c '# Whether so many nodes are in Ray'\\''s cluster: ADDRESS NODES …' 198.18.0.1:6379 1\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not printed:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	job := filepath.Join(dir, "job.yaml")
@@ -176,7 +190,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestInit(t *testing.T) {
 	for name, files := range map[string][]string{
 		"none": {"Dockerfile", "job.yaml", "source/work.py"}, "pytorch": {"Dockerfile", "job.yaml", "source/train.py"}, "dask": {"Dockerfile", "source/grid.py", "job.yaml"},
-		"tensorflow": {"Dockerfile", "job.yaml", "source/train.py"}, "horovod": {"Dockerfile", "job.yaml", "source/train.py"},
+		"tensorflow": {"Dockerfile", "job.yaml", "source/train.py"}, "horovod": {"Dockerfile", "job.yaml", "source/train.py"}, "ray": {"Dockerfile", "source/grid.py", "job.yaml"},
 	} {
 		dir := filepath.Join(t.TempDir(), "My Job!")
 		w, err := jobs.Init(dir, name, false)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,10 +147,21 @@ func (p *printer) member(m *Member, further bool) {
 	}
 }
 
+// commandLine is a command as it is typed. Of a text of several lines, as Python runs them, the first is enough.
+func commandLine(words []string) string {
+	words = slices.Clone(words)
+	for i, w := range words {
+		if first, _, more := strings.Cut(w, "\n"); more {
+			words[i] = first + " …"
+		}
+	}
+	return shellwords.Join(words)
+}
+
 func (m *Member) runs() string {
 	switch {
 	case len(m.Command) > 0:
-		return shellwords.Join(m.Command)
+		return commandLine(m.Command)
 	case len(m.Args) > 0:
 		return "its image's command with " + shellwords.Join(m.Args)
 	}

@@ -33,6 +33,11 @@ func groupFits(w *framework.World, p framework.Placement, rank int, g framework.
 	if _, err := ForHost(x.Command, source); err != nil {
 		return err
 	}
+	if len(x.Starts) > 0 {
+		if _, err := ForHost(x.Starts, source); err != nil {
+			return err
+		}
+	}
 	if len(x.Ready.Command) == 0 {
 		return nil
 	}

@@ -20,6 +20,8 @@ func TestFits(t *testing.T) {
 		{name: "with variables", job: "command: 'p.py ${SWARM_MAIN_IP} ${WHERE}'\nenv: {WHERE: '${SWARM_WORK_DIR}/x'}\nwork_dir: w"},
 		{name: "Dask", job: "framework: dask\ncommand: p.py\nreplicas: 3"},
 		{name: "TensorFlow", job: "framework: tensorflow\ncommand: p.py\nreplicas: 3"},
+		{name: "Ray", job: "framework: ray\ncommand: p.py\nreplicas: 3"},
+		{name: "what Ray starts", job: "framework: ray\ncommand: rm -rf /\nreplicas: 3", want: `job x, group head: it runs "rm", and a process runs Python`},
 		{name: "a text", job: "command: [python3, -c, 'print(1)']"},
 		{name: "no text", job: "command: [python3, -c]", want: `it gives python3 "-c", and a process runs`},
 		{name: "torchrun", job: "framework: pytorch\ncommand: torchrun p.py"},

@@ -195,7 +195,7 @@ func (c *Containers) spec(m member, j work.Job, g ground) (s container.Spec, err
 	s = container.Spec{
 		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label), WorkDir: path.Join(runDir, sourceDir), Network: g.network, LeadsOut: g.leadsOut,
 		Hostname: m.placed.Members[m.program.Rank].Name, Hosts: hostsOf(m.placed), Own: []string{runDir, oracleDir}, Detached: true, NoInit: c.made.noInit.Load(), Grace: m.job.Grace,
-		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Command, Cmd: m.program.Args, Log: c.Log,
+		User: start.Caller(os.Getenv), ShmSize: m.group.Resources.Shm, Entrypoint: m.program.Words(), Cmd: m.program.Args, Log: c.Log,
 	}
 	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {
 		s.Cmd = []string{} // the image's own

@@ -62,6 +62,12 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 	}
 	words = append(front, words...)
 	o.Path, o.Args = words[0], words[1:]
+	if len(m.program.Starts) > 0 {
+		if words, err = p.resolve(ctx, m, m.program.Starts, source); err != nil {
+			return o, err
+		}
+		o.Args = append(o.Args, words...)
+	}
 	if len(o.Ready.Command) > 0 {
 		if o.Ready.Command, err = p.resolve(ctx, m, o.Ready.Command, source); err != nil {
 			return o, fmt.Errorf("its ready.command: %w", err)
@@ -105,6 +111,8 @@ func needs(framework string) (module, remedy string) {
 		return "distributed", "apt-get install python3-distributed, or pip install distributed"
 	case jobfile.Horovod:
 		return "horovod", "pip install horovod"
+	case jobfile.Ray:
+		return "ray", "pip install ray"
 	}
 	return "", ""
 }

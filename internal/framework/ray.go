@@ -1,0 +1,134 @@
+package framework
+
+import (
+	_ "embed" // texts of programs
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/jobfile"
+)
+
+// rayPort is where the head listens to the other nodes. Workers of Ray listen from 10002 on, and Ray wants no other port among those.
+const (
+	rayPort  = 6379
+	rayFirst = 1024
+	rayLast  = 9999
+)
+
+// What is run by Python beside Ray's own commands.
+var (
+	//go:embed ray/head.py
+	rayHead string
+	//go:embed ray/nodes.py
+	rayNodes string
+)
+
+// ray has a head, then workers. The program runs beside the head, in its member, when all nodes are there: Ray connects a program to a node of its own
+// machine alone, with which it shares memory. A bare ray.init() finds it. The workers serve it: they end when it has.
+func ray() kind {
+	return kind{
+		start: jobfile.InOrder, doneWhen: jobfile.Main,
+		groups: rayGroups,
+		vars: func(w *World, p Placement, _ Member) []jobfile.Var {
+			return []jobfile.Var{
+				{Name: "RAY_ADDRESS", Value: w.rayAddress(p)},
+				{Name: "RAY_USAGE_STATS_ENABLED", Value: "0"},
+			}
+		},
+		command: rayCommand,
+		starts: func(w *World, m Member) (command, args []string) {
+			if w.Groups[m.group].Name != head {
+				return nil, nil
+			}
+			return w.job.Command, w.job.Args
+		},
+		ready: func(w *World, p Placement, m Member) Ready {
+			nodes := 1
+			if w.Groups[m.group].Name == worker {
+				nodes += w.Groups[m.group].Replicas
+			}
+			return Ready{Command: []string{"python3", "-c", rayNodes, w.rayAddress(p), strconv.Itoa(nodes)}, Period: 2 * time.Second, Timeout: jobfile.MaxAsk}
+		},
+		ports: func(w *World, group int) (each, first []int) {
+			if w.rayPinned(group) {
+				each = []int{w.rayPort() + 1}
+			}
+			if w.Groups[group].Name == head {
+				each = append(each, w.rayPort())
+			}
+			return each, nil
+		},
+	}
+}
+
+func rayGroups(j *jobfile.Job) (all []Group, err error) {
+	first := Group{Settings: serving(j), Name: head, Replicas: 1}
+	if len(j.Command) > 0 {
+		first.Least = 1
+	}
+	all, err = clusterGroups(j, []Group{first, {Settings: serving(j), Name: worker, Replicas: j.Replicas}}, "head, beside which its program runs, and worker", "")
+	if err != nil {
+		return nil, err
+	}
+	if j.Ready.Set() {
+		return nil, errors.New("ready stands above the groups, and ray's program starts when all are ready: leave it out")
+	}
+	if len(j.Command) == 0 && len(j.Args) > 0 {
+		return nil, errors.New("args stands above the groups without a command: write options of ray in its groups")
+	}
+	for _, g := range all {
+		said, is := valueOf(g.Env, "RAY_PORT")
+		if n := portOf(said); is && (n < rayFirst || n > rayLast) {
+			return nil, fmt.Errorf("group %s: RAY_PORT in env is %.40q: write a port from %d to %d", g.Name, said, rayFirst, rayLast)
+		}
+		if slices.Contains(g.Args, "--") {
+			return nil, fmt.Errorf("group %s: args has --, which is no option of ray: leave it out", g.Name)
+		}
+	}
+	return all, nil
+}
+
+// rayPort is where the head of the job listens, whose env may say so.
+func (w *World) rayPort() int {
+	if said, is := valueOf(w.Groups[0].Env, "RAY_PORT"); is {
+		return portOf(said)
+	}
+	return rayPort
+}
+
+// rayAddress is where the head is, which has rank 0.
+func (w *World) rayAddress(p Placement) string { return p.Members[0].at(w.rayPort()) }
+
+// rayPinned reports whether a node listens to a port that is known. Of several nodes at one address Ray gives a program any, and only that of its own
+// container shares memory with it: so in the host's network there is one node on each host.
+func (w *World) rayPinned(group int) bool {
+	return w.job.Network == jobfile.Host && w.Groups[group].Image != ""
+}
+
+// rayCommand runs Ray's command as a module, which is there wherever Python imports it.
+func rayCommand(w *World, p Placement, m Member) []string {
+	g := w.Groups[m.group]
+	var options []string
+	if m.Rank < len(p.Members) && p.Members[m.Rank].Address != "" {
+		options = append(options, "--node-ip-address", p.Members[m.Rank].Address) // else it would take the interface of the way out
+	}
+	if w.rayPinned(m.group) {
+		options = append(options, "--node-manager-port", strconv.Itoa(w.rayPort()+1))
+	}
+	if n := g.Resources.CPU; n > 0 {
+		options = append(options, "--num-cpus", strconv.Itoa(max(1, n/1000)))
+	}
+	start := []string{"python3", "-m", "ray.scripts.scripts", "start"}
+	if g.Name == worker {
+		return slices.Concat(start, []string{"--block", "--address", w.rayAddress(p)}, options)
+	}
+	options = slices.Concat([]string{"--port", strconv.Itoa(w.rayPort()), "--include-dashboard", "false"}, options)
+	if g.Least == 0 {
+		return slices.Concat(start, []string{"--head", "--block"}, options)
+	}
+	nodes := 1 + w.Groups[1].Replicas
+	return slices.Concat([]string{"python3", "-c", rayHead, w.rayAddress(p), strconv.Itoa(nodes)}, options)
+}
