@@ -25,6 +25,15 @@ const (
 // kill kills all processes of a host, as a power cut does.
 func (h *hosts) kill(i int) {
 	h.T.Helper()
+	for _, pid := range h.processes(i) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	h.swops[i].Exits()
+}
+
+// processes are those of a host.
+func (h *hosts) processes(i int) (all []int) {
+	h.T.Helper()
 	out, err := exec.CommandContext(h.T.Context(), "ip", "netns", "pids", filepath.Base(h.Host(20+i).Namespace())).Output()
 	if err != nil {
 		h.T.Fatal(err)
@@ -34,9 +43,9 @@ func (h *hosts) kill(i int) {
 		if err != nil {
 			h.T.Fatal(err)
 		}
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+		all = append(all, pid)
 	}
-	h.swops[i].Exits()
+	return all
 }
 
 // part takes a host's cable out, or puts it in again.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ type hosts struct {
 	authority *e2etest.Proc
 	sns       map[int]*e2etest.Proc
 	swops     map[int]*e2etest.Proc
-	python    string // which processes run with; empty: the machine's
+	before    []string // words that start a SWOP; none: it is started as it is
 }
 
 // newHosts starts the authority and SNs 1 to n, which serve then.
@@ -71,8 +72,9 @@ func (h *hosts) swop(i int, policy string, extra ...string) {
 	for n := range h.sns {
 		args = append(args, "--sn-ip", h.Addr(n))
 	}
-	if h.python != "" {
-		args = append([]string{"/usr/bin/env", "SWARM_PYTHON=" + h.python, filepath.Join(e2etest.BinDir, args[0])}, args[1:]...)
+	if len(h.before) > 0 {
+		args[0] = filepath.Join(e2etest.BinDir, args[0])
+		args = slices.Concat(h.before, args)
 	}
 	h.swops[i] = h.Start(20+i, name, append(append(args, h.Identity("swop", i)...), extra...)...)
 }

@@ -18,12 +18,15 @@ func tensorflow(t *testing.T) *hosts {
 	t.Helper()
 	python := e2etest.Environment(t, "tf")
 	h := newHosts(t, 1)
-	h.python = python
+	h.before = withPython(python)
 	h.swop(1, anything)
 	h.swop(2, anything)
 	h.serve()
 	return h
 }
+
+// withPython are the words that start a SWOP whose processes run with a Python.
+func withPython(python string) []string { return []string{"/usr/bin/env", "SWARM_PYTHON=" + python} }
 
 // begun is the file of a new job of a framework.
 func (h *hosts) begun(name, framework string) string {
@@ -67,7 +70,7 @@ func TestTensorFlowForMinutes(t *testing.T) {
 	}
 	h := tensorflow(t)
 	program, want := h.trained()
-	if got := h.byHand(program); !slices.Equal(got, want) {
+	if got := h.byHand(e2etest.Environment(t, "tf"), program); !slices.Equal(got, want) {
 		t.Errorf("by hand the workers end with %q, in the job with %q", got, want)
 	}
 	h.losesRank()
@@ -77,12 +80,12 @@ func TestTensorFlowForMinutes(t *testing.T) {
 }
 
 // byHand starts the program of a job on both hosts as TensorFlow's guide does.
-func (h *hosts) byHand(program string) []string {
+func (h *hosts) byHand(python, program string) []string {
 	h.T.Helper()
 	var ranks []*e2etest.Proc
 	for i, task := range []string{"chief", "worker"} {
 		config := fmt.Sprintf(`TF_CONFIG={"cluster": {"chief": ["%s:12345"], "worker": ["%s:12345"]}, "task": {"type": %q, "index": 0}}`, h.Addr(21), h.Addr(22), task)
-		ranks = append(ranks, h.Start(21+i, task+" by hand", "/usr/bin/env", config, h.python, program, "--epochs", "3"))
+		ranks = append(ranks, h.Start(21+i, task+" by hand", "/usr/bin/env", config, python, program, "--epochs", "3"))
 	}
 	said := ""
 	for _, p := range ranks {

@@ -1,0 +1,122 @@
+package jobs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// rayDir is where Ray has the sockets and logs of a machine.
+const rayDir = "/tmp/ray"
+
+// ofRay are hosts on whose processes Ray runs, each with a folder for it as if it was a machine.
+func ofRay(t *testing.T, n int) *hosts {
+	t.Helper()
+	python := e2etest.Environment(t, "ray")
+	if err := os.MkdirAll(rayDir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	h := newHosts(t, 1)
+	h.before = append([]string{"/bin/sh", "-c", `mount -t tmpfs ray ` + rayDir + ` && exec "$@"`, "sh"}, withPython(python)...)
+	for i := range n {
+		h.swop(i+1, anything)
+	}
+	h.serve()
+	return h
+}
+
+// TestRayForMinutes: Ray's head and workers are processes on three hosts, and end when the program beside the head has, or when one of them is lost.
+func TestRayForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("starts several Ray clusters: SWARM_TEST_LONG=1 or make test-long")
+	}
+	h := ofRay(t, 3)
+	file := h.begun("grid", "ray")
+	h.says(0, "explain job "+file, "worker: 2 members, serving the others", "-- python3 grid.py --points 200")
+	h.says(0, "run job -f "+file, "swop-1 has head/0; swop-2 has worker/1; swop-3 has worker/2", "swop-1/head/0: 3 nodes, best 1.5 with 0.0000", "job grid succeeded")
+	out := h.says(0, "get job status grid", "end         entry_done")
+	if strings.Count(out, "stopped") != 2 {
+		t.Errorf("the workers are not stopped:\n%s", out)
+	}
+	h.losesNode()
+	h.endsWithProgram()
+	h.servesOthers()
+	h.stop()
+	h.LeavesNothing()
+}
+
+// ray runs a job of Ray and waits until its program says something.
+func (h *hosts) ray(name, program, lines, says string) *e2etest.Proc {
+	h.T.Helper()
+	p := h.swarmctl("run", "job", "-f", h.job(name, program, "framework: ray\ncommand: p.py\nreplicas: 2\ngrace: 2s\n"+lines))
+	p.Sees(says)
+	return p
+}
+
+const waits = `import ray, time
+ray.init()
+print(len(ray.nodes()), "nodes are there", flush=True)
+time.sleep(3600)
+`
+
+// losesNode kills the process of Ray that is a node of a worker.
+func (h *hosts) losesNode() {
+	h.T.Helper()
+	follow := h.ray("lost", waits, "", "swop-1/head/0: 3 nodes are there")
+	if err := syscall.Kill(h.process(2, "raylet"), syscall.SIGKILL); err != nil {
+		h.T.Fatal(err)
+	}
+	if code := follow.Exits(); code != 1 {
+		h.T.Errorf("exit code %d of run job -f, want 1", code)
+	}
+	h.holds("run job", follow.Output(), "job lost failed: member 1 (worker) on swop-2 exited with code 1")
+	h.says(0, "get job status lost", "end         member_failed")
+}
+
+// process is one of a host whose program has that name.
+func (h *hosts) process(i int, name string) int {
+	h.T.Helper()
+	for _, pid := range h.processes(i) {
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(exe) == name {
+			return pid
+		}
+	}
+	h.T.Fatalf("host %d has no process %s", i, name)
+	return 0
+}
+
+// endsWithProgram has the job end with the exit code of its program, and with that of Ray's head if that is killed.
+func (h *hosts) endsWithProgram() {
+	h.T.Helper()
+	follow := h.ray("code", "import sys\nprint('ends', flush=True)\nsys.exit(7)\n", "", "swop-1/head/0: ends")
+	if code := follow.Exits(); code != 1 {
+		h.T.Errorf("exit code %d of run job -f, want 1", code)
+	}
+	h.holds("run job", follow.Output(), "job code failed: member 0 (head) on swop-1 exited with code 7")
+	follow = h.ray("headless", waits, "", "swop-1/head/0: 3 nodes are there")
+	if err := syscall.Kill(h.process(1, "gcs_server"), syscall.SIGKILL); err != nil {
+		h.T.Fatal(err)
+	}
+	follow.Exits()
+	h.holds("run job", follow.Output(), "job headless failed: member 0 (head) on swop-1 exited with code 1", "Ray's head has ended before the program has")
+}
+
+// servesOthers has a cluster live its time.
+func (h *hosts) servesOthers() {
+	h.T.Helper()
+	file := h.Path("cluster.yaml")
+	if err := os.WriteFile(file, []byte("name: cluster\nframework: ray\nreplicas: 2\ngrace: 2s\nends: {ttl: 3s}\n"), 0o600); err != nil {
+		h.T.Fatal(err)
+	}
+	h.says(0, "run job -f "+file, "job cluster succeeded")
+	out := h.says(0, "get job status cluster", "end         ttl")
+	if !regexp.MustCompile(`head +0 +swop-1 +stopped`).MatchString(out) {
+		h.T.Errorf("the head is not stopped:\n%s", out)
+	}
+}
