@@ -37,6 +37,15 @@ func serve(main func(h *host, p *program)) func(h *host, k key, p *program) {
 	}
 }
 
+// stuck has all members run until they are ended, of which one is never ready.
+func stuck(member int) func(h *host, k key, p *program) {
+	return func(h *host, k key, p *program) {
+		if hang(h, k, p); k.member == member && p.state == task.Ready {
+			p.state, p.text = task.Started, "waits for node-0"
+		}
+	}
+}
+
 // on is where the members of an assignment are, by the number of their hosts.
 func on(a *task.Assignment) string {
 	var all []string
@@ -120,13 +129,6 @@ func TestEveryEndOfAJob(t *testing.T) {
 			}
 			if k.member == member {
 				p.code = map[bool]int32{true: code}[p.state == task.Exited]
-			}
-		}
-	}
-	stuck := func(member int) func(h *host, k key, p *program) {
-		return func(h *host, k key, p *program) {
-			if hang(h, k, p); k.member == member && p.state == task.Ready {
-				p.state, p.text = task.Started, "waits for node-0"
 			}
 		}
 	}
