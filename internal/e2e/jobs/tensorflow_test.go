@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
 // tensorflow are two hosts on whose processes TensorFlow's programs run.
@@ -48,6 +50,36 @@ func results(said string) (all []string) {
 func TestTensorFlowJob(t *testing.T) {
 	h := tensorflow(t)
 	h.trained()
+	h.stop()
+	h.LeavesNothing()
+}
+
+// TestTensorFlowContainersForMinutes: the job that init job begins comes to the same in containers on two hosts, in their network, and on one host in a network of its own.
+func TestTensorFlowContainersForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("runs TensorFlow in containers: SWARM_TEST_LONG=1 or make test-long")
+	}
+	enginetest.NeedImage(t, enginetest.Engine(t), engine.ImageTF, "scripts/images tf")
+	h := newHosts(t, 1)
+	one, two := h.withEngine(1, engine.ImageTF), h.withEngine(2, engine.ImageTF)
+	h.serve()
+	h.says(0, "init job --framework tensorflow "+h.Path("tf"), "has a job of framework tensorflow")
+	file := h.Path("tf", "job.yaml")
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(h.Path("tf", "open.yaml"), append(raw, "network: host\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart := results(h.says(0, "run job --image "+engine.ImageTF+" -f "+h.Path("tf", "open.yaml"), "swop-1/chief/0: chief 0 of 2: epoch 3", "swop-2/worker/1: worker 0 of 2: epoch 3", "job tf succeeded"))
+	together := results(h.says(0, "run job --image "+engine.ImageTF+" -f "+file, "swop-1/chief/0: chief 0 of 2: epoch 3", "swop-1/worker/1: worker 0 of 2: epoch 3", "job tf succeeded"))
+	if len(apart) != 4 || apart[0] != apart[1] || apart[2] != apart[3] || !slices.Equal(apart, together) {
+		t.Errorf("on two hosts the workers end with %q, on one with %q", apart, together)
+	}
+	if n := len(ofMembers(t, one)) + len(ofMembers(t, two)); n != 0 {
+		t.Errorf("%d containers are left", n)
+	}
 	h.stop()
 	h.LeavesNothing()
 }
