@@ -69,14 +69,20 @@ func torchVars(w *World, p Placement, m Member) []jobfile.Var {
 		{Name: "PET_REDIRECTS", Value: "1"},
 		{Name: "PET_TEE", Value: "1"},
 	}
-	// In the host's network a name may lead to any of its interfaces.
-	if dev := p.Members[m.Rank].Interface; dev != "" {
-		vars = append(vars, jobfile.Var{Name: "GLOO_SOCKET_IFNAME", Value: dev}, jobfile.Var{Name: "NCCL_SOCKET_IFNAME", Value: dev}, jobfile.Var{Name: "TP_SOCKET_IFNAME", Value: dev})
-	}
+	vars = append(vars, torchInterface(p, m)...)
 	if n := w.threads(p, m); n > 0 {
 		vars = append(vars, jobfile.Var{Name: "OMP_NUM_THREADS", Value: strconv.Itoa(n)})
 	}
 	return vars
+}
+
+// torchInterface names the interface of a member in its host's network, where a name may lead to any of them.
+func torchInterface(p Placement, m Member) []jobfile.Var {
+	dev := p.Members[m.Rank].Interface
+	if dev == "" {
+		return nil
+	}
+	return []jobfile.Var{{Name: "GLOO_SOCKET_IFNAME", Value: dev}, {Name: "NCCL_SOCKET_IFNAME", Value: dev}, {Name: "TP_SOCKET_IFNAME", Value: dev}}
 }
 
 // launches reports whether a command is torchrun's.

@@ -32,11 +32,11 @@ func ray() kind {
 	return kind{
 		start: jobfile.InOrder, doneWhen: jobfile.Main,
 		groups: rayGroups,
-		vars: func(w *World, p Placement, _ Member) []jobfile.Var {
-			return []jobfile.Var{
+		vars: func(w *World, p Placement, m Member) []jobfile.Var {
+			return append([]jobfile.Var{
 				{Name: "RAY_ADDRESS", Value: w.rayAddress(p)},
 				{Name: "RAY_USAGE_STATS_ENABLED", Value: "0"},
-			}
+			}, torchInterface(p, m)...) // for Ray Train, whose workers have the environment of their node
 		},
 		command: rayCommand,
 		starts: func(w *World, m Member) (command, args []string) {

@@ -65,6 +65,11 @@ func TestRay(t *testing.T) {
 			t.Errorf("rank %d: %s", i, d)
 		}
 	}
+	open := placed(2)
+	open.Members[1].Interface = "eth1"
+	if env := of(programs(t, world(t, "framework: ray", "command: a"), open)[1], "GLOO_", "NCCL_"); env["GLOO_SOCKET_IFNAME"] != "eth1" || env["NCCL_SOCKET_IFNAME"] != "eth1" {
+		t.Errorf("in the host's network: %v", env)
+	}
 	alone := programs(t, world(t, "framework: ray", "ends: {ttl: 1h}", "image: i", "network: host", "env: {RAY_PORT: 7000}"), placed(2))
 	want := slices.Concat(start, strings.Fields("--head --block --port 7000 --include-dashboard false --node-ip-address 10.0.0.1 --node-manager-port 7001"))
 	if d := cmp.Diff(want, alone[0].Words()); d != "" || len(alone[0].Starts) > 0 || of(alone[1], "RAY_A")["RAY_ADDRESS"] != "10.0.0.1:7000" {
