@@ -23,11 +23,16 @@ import (
 // withEngine starts the SWOP of host i, which has an engine of its own, with these images.
 func (h *hosts) withEngine(i int, images ...string) *engine.Engine {
 	h.T.Helper()
-	e := enginetest.Private(h.T, enginetest.In(h.Host(20+i).Namespace()), enginetest.Images(images...))
 	if err := os.MkdirAll(h.Path("bucket"), 0o700); err != nil {
 		h.T.Fatal(err)
 	}
-	h.swop(i, hostsOwn+"folders: {my-bucket: {path: "+h.Path("bucket")+", use: runs}}\n", "--ml-runtime", "docker", "--docker-socket-file", strings.TrimPrefix(e.Host(), "unix://"))
+	return h.withPolicy(i, hostsOwn+"folders: {my-bucket: {path: "+h.Path("bucket")+", use: runs}}\n", images...)
+}
+
+func (h *hosts) withPolicy(i int, policy string, images ...string) *engine.Engine {
+	h.T.Helper()
+	e := enginetest.Private(h.T, enginetest.In(h.Host(20+i).Namespace()), enginetest.Images(images...))
+	h.swop(i, policy, "--ml-runtime", "docker", "--docker-socket-file", strings.TrimPrefix(e.Host(), "unix://"))
 	return e.Engine()
 }
 

@@ -40,14 +40,14 @@ print("model", hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in mod
 var modelOf = regexp.MustCompile(`model ([0-9a-f]{64})`)
 
 // ofHorovodrun is the model of two ranks that horovodrun starts.
-func (h *hosts) ofHorovodrun() string {
+func (h *hosts) ofHorovodrun(python string) string {
 	h.T.Helper()
 	file := h.Path("byhand.py")
 	if err := os.WriteFile(file, []byte(hvd), 0o600); err != nil {
 		h.T.Fatal(err)
 	}
-	run := filepath.Join(filepath.Dir(h.python), "horovodrun")
-	p := e2etest.Start(h.T, "horovodrun", h.Dir, nil, run, "--gloo", "-np", "2", "-H", "localhost:2", h.python, file)
+	run := filepath.Join(filepath.Dir(python), "horovodrun")
+	p := e2etest.Start(h.T, "horovodrun", h.Dir, nil, run, "--gloo", "-np", "2", "-H", "localhost:2", python, file)
 	p.Exits()
 	all := modelOf.FindAllString(p.Output(), -1)
 	if len(all) != 2 || all[0] != all[1] {
@@ -64,7 +64,7 @@ func TestHorovodForMinutes(t *testing.T) {
 	}
 	python := e2etest.Environment(t, "horovod")
 	h := newHosts(t, 1)
-	h.python = python
+	h.before = withPython(python)
 	if err := os.Mkdir(h.Path("runs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestHorovodForMinutes(t *testing.T) {
 	const two = "framework: horovod\nreplicas: 2\ngrace: 1s\n"
 	out := h.says(0, "run job -f "+h.job("hvd", hvd, two+"command: p.py\n"),
 		"swop-1/node/0: rank 0 of 2 local 0 of 1 on "+h.Addr(21), "swop-2/node/1: rank 1 of 2 local 0 of 1 on "+h.Addr(22), "job hvd succeeded")
-	models := append(modelOf.FindAllString(out, -1), h.ofHorovodrun())
+	models := append(modelOf.FindAllString(out, -1), h.ofHorovodrun(python))
 	if len(models) != 3 || len(slices.Compact(models)) != 1 {
 		t.Errorf("models %q, want that of horovodrun on both hosts\n%s", models, out)
 	}
