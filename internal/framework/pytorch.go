@@ -41,8 +41,8 @@ func firstPort(g Group, variable string, without int) []int {
 	return nil
 }
 
-// torchPort is where rank 0 listens.
-func (w *World) torchPort() int {
+// torchPortOf is where rank 0 of a job listens.
+func torchPortOf(w *World) int {
 	if p := w.job.Beside.Port; p > 0 {
 		return p
 	}
@@ -50,7 +50,7 @@ func (w *World) torchPort() int {
 }
 
 func torchVars(w *World, p Placement, m Member) []jobfile.Var {
-	world, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), strconv.Itoa(w.torchPort())
+	world, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), strconv.Itoa(torchPortOf(w))
 	address := p.Members[0].reachable()
 	vars := []jobfile.Var{
 		{Name: "MASTER_ADDR", Value: address},

@@ -11,7 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
-// rayPort is where the head listens to the other nodes. Workers of Ray listen from 10002 on, and Ray wants no other port among those.
+// rayPortOf is where the head listens to the other nodes. Workers of Ray listen from 10002 on, and Ray wants no other port among those.
 const (
 	rayPort  = 6379
 	rayFirst = 1024
@@ -34,7 +34,7 @@ func ray() kind {
 		groups: rayGroups,
 		vars: func(w *World, p Placement, m Member) []jobfile.Var {
 			return append([]jobfile.Var{
-				{Name: "RAY_ADDRESS", Value: w.rayAddress(p)},
+				{Name: "RAY_ADDRESS", Value: rayAddress(w, p)},
 				{Name: "RAY_USAGE_STATS_ENABLED", Value: "0"},
 			}, torchInterface(p, m)...) // for Ray Train, whose workers have the environment of their node
 		},
@@ -50,14 +50,14 @@ func ray() kind {
 			if w.Groups[m.group].Name == worker {
 				nodes += w.Groups[m.group].Replicas
 			}
-			return Ready{Command: []string{"python3", "-c", rayNodes, w.rayAddress(p), strconv.Itoa(nodes)}, Period: 2 * time.Second, Timeout: jobfile.MaxAsk}
+			return Ready{Command: []string{"python3", "-c", rayNodes, rayAddress(w, p), strconv.Itoa(nodes)}, Period: 2 * time.Second, Timeout: jobfile.MaxAsk}
 		},
 		ports: func(w *World, group int) (each, first []int) {
-			if w.rayPinned(group) {
-				each = []int{w.rayPort() + 1}
+			if rayPinned(w, group) {
+				each = []int{rayPortOf(w) + 1}
 			}
 			if w.Groups[group].Name == head {
-				each = append(each, w.rayPort())
+				each = append(each, rayPortOf(w))
 			}
 			return each, nil
 		},
@@ -91,8 +91,8 @@ func rayGroups(j *jobfile.Job) (all []Group, err error) {
 	return all, nil
 }
 
-// rayPort is where the head of the job listens, whose env may say so.
-func (w *World) rayPort() int {
+// rayPortOf is where the head of the job listens, whose env may say so.
+func rayPortOf(w *World) int {
 	if said, is := valueOf(w.Groups[0].Env, "RAY_PORT"); is {
 		return portOf(said)
 	}
@@ -100,11 +100,11 @@ func (w *World) rayPort() int {
 }
 
 // rayAddress is where the head is, which has rank 0.
-func (w *World) rayAddress(p Placement) string { return p.Members[0].at(w.rayPort()) }
+func rayAddress(w *World, p Placement) string { return p.Members[0].at(rayPortOf(w)) }
 
 // rayPinned reports whether a node listens to a port that is known. Of several nodes at one address Ray gives a program any, and only that of its own
 // container shares memory with it: so in the host's network there is one node on each host.
-func (w *World) rayPinned(group int) bool {
+func rayPinned(w *World, group int) bool {
 	return w.job.Network == jobfile.Host && w.Groups[group].Image != ""
 }
 
@@ -115,20 +115,20 @@ func rayCommand(w *World, p Placement, m Member) []string {
 	if m.Rank < len(p.Members) && p.Members[m.Rank].Address != "" {
 		options = append(options, "--node-ip-address", p.Members[m.Rank].Address) // else it would take the interface of the way out
 	}
-	if w.rayPinned(m.group) {
-		options = append(options, "--node-manager-port", strconv.Itoa(w.rayPort()+1))
+	if rayPinned(w, m.group) {
+		options = append(options, "--node-manager-port", strconv.Itoa(rayPortOf(w)+1))
 	}
 	if n := g.Resources.CPU; n > 0 {
 		options = append(options, "--num-cpus", strconv.Itoa(max(1, n/1000)))
 	}
 	start := []string{"python3", "-m", "ray.scripts.scripts", "start"}
 	if g.Name == worker {
-		return slices.Concat(start, []string{"--block", "--address", w.rayAddress(p)}, options)
+		return slices.Concat(start, []string{"--block", "--address", rayAddress(w, p)}, options)
 	}
-	options = slices.Concat([]string{"--port", strconv.Itoa(w.rayPort()), "--include-dashboard", "false"}, options)
+	options = slices.Concat([]string{"--port", strconv.Itoa(rayPortOf(w)), "--include-dashboard", "false"}, options)
 	if g.Least == 0 {
 		return slices.Concat(start, []string{"--head", "--block"}, options)
 	}
 	nodes := 1 + w.Groups[1].Replicas
-	return slices.Concat([]string{"python3", "-c", rayHead, w.rayAddress(p), strconv.Itoa(nodes)}, options)
+	return slices.Concat([]string{"python3", "-c", rayHead, rayAddress(w, p), strconv.Itoa(nodes)}, options)
 }
