@@ -107,7 +107,7 @@ func containerRuntime(r *reader, f *fields) {
 	r.digest(f, "imageDigest", &j.Image)
 	f.ignore("hosts' policies say which images they run, by digest", "imageSignature")
 	j.Command = commandWords(f.Get("entrypoint", 0))
-	j.Args = slices.Concat(r.cmd(f.Get("cmd", 0), j.Command), arguments(f.Get("args", 0)))
+	j.Args = slices.Concat(r.cmd(f.Get("cmd", 0), j.Command), commandWords(f.Get("args", 0)))
 }
 
 // cmd are the words of an image's command. One text for a shell stays one.
@@ -161,7 +161,7 @@ func (r *reader) script(f *fields, uri, entry string) string {
 // runs takes a program that travels with the job.
 func (r *reader) runs(f *fields, file string) {
 	j := r.job
-	j.Command, j.Args = interpreter(file), arguments(f.Get("args", 0))
+	j.Command, j.Args = interpreter(file), commandWords(f.Get("args", 0))
 	if j.Image == "" && j.Command[0] == "bash" { // a host runs files of the source alone
 		j.Command = []string{file}
 	}

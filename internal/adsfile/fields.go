@@ -143,7 +143,8 @@ func fillable(v yamlfile.Value, s string) {
 	}
 }
 
-// arguments are words that Oracle joins with blanks and has divided again, so that one with blanks is several.
+// arguments are words of a cluster, or of the API, that Oracle joins with blanks and has divided again, so that one with blanks is several. Those of kind: job are
+// quoted before, and stay as they are.
 func arguments(v yamlfile.Value) (all []string) {
 	if v.Kind() != "a list" {
 		return commandWords(v)

@@ -37,7 +37,7 @@ func torchRuntime(r *reader, f *fields) {
 	r.inFolder(f)
 	r.outputs(f)
 	launchCommand(r, f.Get("command", yamlfile.Broken))
-	j.Args = arguments(f.Get("args", 0))
+	j.Args = commandWords(f.Get("args", 0))
 }
 
 // operators are words by which a shell does more than run one program.
