@@ -56,10 +56,14 @@ func readJob(r *reader, f *fields) {
 	if of.read(r, rt); r.Broken() {
 		return
 	}
-	if r.seed(rt.Of, nil) {
+	if r.seed(rt.Of, nil) || r.Broken() {
 		return
 	}
-	j.Env = r.filled(rt.Of, r.own(r.vars))
+	var sets []string
+	if j.Framework == jobfile.PyTorch {
+		sets = slices.Concat(frameworkVars["PYTORCH"], nodeVars)
+	}
+	j.Env = r.filled(rt.Of, own(r.vars, sets))
 }
 
 // common reads what all runtimes have.

@@ -40,12 +40,12 @@ func readAPI(r *reader, v yamlfile.Value) {
 	if !f.given(nodesPart) {
 		top := readNode(r, f)
 		j.Replicas = 1
-		if r.Broken() || r.seed(f.Of, &top.Settings) {
+		if r.Broken() || r.seed(f.Of, &top.Settings) || r.Broken() {
 			return
 		}
 		top.Volumes = j.Volumes
 		j.Settings = top.Settings
-		j.Env = r.filled(f.Of, r.own(r.vars))
+		j.Env = r.filled(f.Of, own(r.vars, nil))
 		return
 	}
 	checkEmpty(r, f, workPart, machinePart, imagePart)
@@ -114,7 +114,10 @@ func readNodes(r *reader, v yamlfile.Value) {
 			x.MinSuccess = n
 		}
 		x.Volumes = j.Volumes
-		x.Env = r.filled(g.Of, r.own(r.vars))
+		if v, is := r.clusterType(); is {
+			v.at.Find(yamlfile.Broken, "%s: %s=%s makes a cluster of a job with one kind of nodes, and this one has groups: write it as a job without %s, or leave the variable out", v.at.Name, v.Name, yamlfile.Excerpt(v.Value), nodesPart)
+		}
+		x.Env = r.filled(g.Of, own(r.vars, nil))
 		j.Groups = append(j.Groups, x.Group)
 		longest = max(longest, x.most)
 	}

@@ -73,6 +73,8 @@ func TestRefuses(t *testing.T) {
 		{nodes(`{"name": "A", "jobEnvironmentConfigurationDetails": {"image": "i"}}, {"name": "a", "jobEnvironmentConfigurationDetails": {"image": "i"}}`), "f:1: it becomes no job: groups[1] has the name a, which another group has: choose another"},
 		{nodes(`{"name": "a", "name": "b"}`), "f:1: name stands in line 1 too: write it once"},
 		{`{"jobNodeConfigurationDetails": {"startupOrder": "SOON", "jobNodeGroupConfigurationDetailsList": []}}`, `f:1: jobNodeConfigurationDetails.startupOrder is "SOON": write IN_ORDER or IN_PARALLEL (and 1 more of its lines are wrong)`},
+		{nodes(`{"name": "a", "jobConfigurationDetails": {"environmentVariables": {"CLUSTER_TYPE": "DASK", "WORK_DIR": "/w"}}, "jobEnvironmentConfigurationDetails": {"image": "i"}}`), "f:1: jobNodeConfigurationDetails.jobNodeGroupConfigurationDetailsList[0].jobConfigurationDetails.environmentVariables: CLUSTER_TYPE=DASK makes a cluster of a job with one kind of nodes, and this one has groups: write it as a job without jobNodeConfigurationDetails, or leave the variable out"},
+		{job("container", "image: i, env: {CLUSTER_TYPE: DASK, WORKER_COUNT: 3, ENTRY_POINT: /code/a.py}"), "f:6: spec.runtime.spec.env: CLUSTER_TYPE=DASK makes a cluster of the job, and there is no WORK_DIR, in which its nodes meet: write it, as oci://bucket@namespace/prefix, or leave CLUSTER_TYPE out"},
 		{`{"jobConfigurationDetails": {"environmentVariables": {"CLUSTER_TYPE": "dask", "WORK_DIR": "/w", "WORKER_COUNT": "x", "DOCKER_CUSTOM_IMAGE": "i"}}}`, `f:1: jobConfigurationDetails.environmentVariables: WORKER_COUNT is "x": give a number from 0 to 1024`},
 	} {
 		if j, err := adsfile.Read("f", []byte(tt.file), ""); fmt.Sprint(err) != tt.want {

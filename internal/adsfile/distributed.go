@@ -22,6 +22,7 @@ func readDistributed(r *reader, f *fields) {
 	if outer := r.fields(spec.Get("cluster", 0), "kind", "apiVersion", "spec", "type"); outer != nil {
 		c.at = outer.Get("kind", yamlfile.Broken)
 		c.kind = strings.ToUpper(text(c.at))
+		r.kind = c.kind
 		readCluster(r, c, outer.Get("spec", yamlfile.Broken))
 	}
 	r.name(spec.Get("name", 0))
@@ -100,7 +101,7 @@ func readConfig(r *reader, v yamlfile.Value) (x role) {
 	if f == nil {
 		return x
 	}
-	x.env = r.environment(f.Get("env", 0))
+	x.env = r.environment(r.variables(f.Get("env", 0)))
 	x.options = startOptions(f.Get("startOptions", 0))
 	return x
 }

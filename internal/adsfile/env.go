@@ -13,11 +13,29 @@ import (
 
 var varForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// placed are variables that say where a member is, and who else. A file does not know these: the swarm sets them for the members that it has placed.
-var placed = []string{
-	"CLUSTER_NODES_METADATA_FILE", "CLUSTER_TYPE", "DASK_SCHEDULER_ADDRESS", "FQDN", "GROUP_RANK", "HEAD_IP", "INITIAL_CLUSTER_SIZE", "JOB_OCID", "JOB_RUN_OCID", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-	"MASTER_ADDR", "MODE", "NODE_COUNT", "NODE_RANK", "OCI__CLUSTER_TYPE", "OCI__MAIN_IP", "OCI__MODE", "OCI__PS_COUNT", "OCI__WORKER_COUNT", "OCI__WORKER_IP", "OCI__WORK_DIR", "PS_COUNT", "RANK",
-	"SCHEDULER_IP", "TF_CONFIG", "WORKER_COUNT", "WORK_DIR", "WORLD_SIZE", "tmpdir",
+// Variables that say where a member is, and who else. A file does not know these: the swarm sets them for the members that it has placed. What a plain
+// job has under these names is its own.
+var (
+	nodeVars    = []string{"CLUSTER_NODES_METADATA_FILE", "FQDN", "JOB_OCID", "JOB_RUN_OCID", "NODE_COUNT", "NODE_RANK"}
+	clusterVars = []string{
+		"CLUSTER_TYPE", "INITIAL_CLUSTER_SIZE", "MODE", "OCI__CLUSTER_TYPE", "OCI__MAIN_IP", "OCI__MODE", "OCI__WORKER_COUNT", "OCI__WORKER_IP", "RANK", "WORKER_COUNT",
+	}
+	meetingVars   = []string{"OCI__WORK_DIR", "WORK_DIR", "tmpdir"} // where there is a folder in which nodes meet
+	frameworkVars = map[string][]string{
+		"DASK":       {"DASK_SCHEDULER_ADDRESS", "SCHEDULER_IP"},
+		"PYTORCH":    {"GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "RANK", "WORLD_SIZE"},
+		"RAY":        {"HEAD_IP"},
+		"TENSORFLOW": {"OCI__PS_COUNT", "TF_CONFIG"},
+	}
+)
+
+// ofCluster are the variables that the swarm sets for members of a cluster.
+func (r *reader) ofCluster() []string {
+	all := slices.Concat(nodeVars, clusterVars, frameworkVars[r.kind])
+	if r.job.WorkDir != "" {
+		all = append(all, meetingVars...)
+	}
+	return all
 }
 
 // waits are variables that say for how many seconds a cluster is waited for.
@@ -64,20 +82,26 @@ func (r *reader) variables(v yamlfile.Value) (all []variable) {
 }
 
 // own are the variables that members get of the file's: but for those that the swarm sets.
-func (r *reader) own(all []variable) (vars []jobfile.Var) {
+func own(all []variable, sets []string) (vars []jobfile.Var) {
 	for _, v := range all {
-		if slices.Contains(placed, v.Name) {
+		if slices.Contains(sets, v.Name) {
 			v.at.Find(yamlfile.Noted, "%s: %s is ignored: the swarm sets it, from where the members are", v.at.Name, v.Name)
 			continue
 		}
-		r.meant(v)
 		vars = jobfile.WithVars(vars, []jobfile.Var{v.Var})
 	}
 	return vars
 }
 
-// environment are both.
-func (r *reader) environment(v yamlfile.Value) []jobfile.Var { return r.own(r.variables(v)) }
+// environment are the variables of a cluster, or of some of its nodes, as members get them. What they say to Oracle's launchers is taken.
+func (r *reader) environment(all []variable) []jobfile.Var {
+	for _, v := range all {
+		if !slices.Contains(r.ofCluster(), v.Name) {
+			r.meant(v)
+		}
+	}
+	return own(all, r.ofCluster())
+}
 
 // meant takes what a variable says to Oracle's launchers, and not to the program.
 func (r *reader) meant(v variable) {

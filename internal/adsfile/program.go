@@ -39,7 +39,7 @@ func clusterProgram(r *reader, v yamlfile.Value) (p program) {
 	if f == nil {
 		return p
 	}
-	p.env = r.environment(f.Get("env", 0))
+	p.env = r.environment(r.variables(f.Get("env", 0)))
 	at := text(f.Get("codeDir", 0))
 	if at == "" {
 		at = codeDir

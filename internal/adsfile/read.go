@@ -75,6 +75,7 @@ type reader struct {
 	only  string
 	root  yamlfile.Value
 
+	kind        string        // of the cluster, in capitals; empty: the job is none
 	vars        []variable    // of the job, or the group, that is read
 	every       time.Duration // between copies of artifacts; 0: not said
 	noArtifacts bool

@@ -14,6 +14,9 @@ import (
 // A cluster may be a job whose variables say what it is: CLUSTER_TYPE, WORK_DIR, WORKER_COUNT, EPHEMERAL, ENTRY_POINT, ARGS, NAMED_ARGS and
 // DOCKER_CUSTOM_IMAGE, each also with OCI__ before it.
 
+// taken are those that make the cluster. The swarm sets them for its members.
+var taken = []string{"CLUSTER_TYPE", "PS_COUNT", "WORKER_COUNT", "WORK_DIR"}
+
 // said is the value of the first of these variables that the file has.
 func (r *reader) said(names ...string) (v variable, is bool) {
 	for _, name := range names {
@@ -35,10 +38,20 @@ func (r *reader) customImage() (string, bool) {
 	return r.imageOf(valueOf(v)), true
 }
 
+// clusterType is the variable that says of which framework the cluster is. A value that is none may be a program's own.
+func (r *reader) clusterType() (variable, bool) {
+	v, is := r.said("CLUSTER_TYPE")
+	return v, is && frameworks[strings.ToUpper(v.Value)] != nil
+}
+
 // seed makes the cluster that a job's variables say, and reports whether they do.
 func (r *reader) seed(at yamlfile.Value, s *jobfile.Settings) bool {
 	kind, is := r.said("CLUSTER_TYPE")
 	place, meets := r.said("WORK_DIR")
+	if _, known := r.clusterType(); known && !meets {
+		kind.at.Find(yamlfile.Broken, "%s: %s=%s makes a cluster of the job, and there is no WORK_DIR, in which its nodes meet: write it, as oci://bucket@namespace/prefix, or leave %s out", kind.at.Name, kind.Name, yamlfile.Excerpt(kind.Value), kind.Name)
+		return false
+	}
 	if !is || !meets {
 		return false
 	}
@@ -48,7 +61,8 @@ func (r *reader) seed(at yamlfile.Value, s *jobfile.Settings) bool {
 	}
 	c := &cluster{at: at, kind: strings.ToUpper(kind.Value), image: s.Image, needs: s.Resources, volumes: j.Volumes, main: role{replicas: 1}, worker: role{replicas: 1}}
 	c.at.Name = kind.at.Name + " " + kind.Name
-	at.Find(yamlfile.Noted, "variables of the job say that it is a cluster of %s: its nodes are started together, each with its mode", yamlfile.Excerpt(c.kind))
+	r.kind = c.kind
+	kind.at.Find(yamlfile.Noted, "%s: %s says that the job is a cluster of %s: its nodes are started together, each with its mode", kind.at.Name, kind.Name, yamlfile.Excerpt(c.kind))
 	if image, is := r.customImage(); is {
 		c.image = image
 	}
@@ -67,7 +81,9 @@ func (r *reader) seed(at yamlfile.Value, s *jobfile.Settings) bool {
 		c.worker.options = slices.Clone(c.main.options)
 	}
 	seedProgram(r, c, *s)
-	c.env = r.own(r.vars)
+	c.env = r.environment(slices.DeleteFunc(slices.Clone(r.vars), func(v variable) bool {
+		return slices.Contains(taken, strings.TrimPrefix(v.Name, "OCI__"))
+	}))
 	if !r.Broken() {
 		buildCluster(r, c)
 	}
@@ -117,5 +133,6 @@ func (r *reader) count(name string) (int, bool) {
 		v.at.Find(yamlfile.Broken, "%s: %s is %q: give a number from 0 to %d", v.at.Name, v.Name, yamlfile.Excerpt(v.Value), jobfile.MaxMembers)
 		return 0, false
 	}
+	v.at.Find(yamlfile.Noted, "%s: %s becomes how many of these nodes there are: %d", v.at.Name, v.Name, n)
 	return n, true
 }
