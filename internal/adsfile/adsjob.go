@@ -158,8 +158,30 @@ func (r *reader) script(f *fields, uri, entry string) string {
 		return r.only
 	case e == "":
 		f.refuse(uri, "is a folder: write which of its files is to run, as entrypoint")
+		return ""
 	}
-	return path.Clean(e)
+	if uri == "scriptPathURI" && !f.given("workingDir") {
+		r.base = path.Base(r.job.Folder)
+		f.note(uri, "is the working directory of each member, not the folder that has it")
+	}
+	file := r.inSource(e)
+	if file == ".." || path.IsAbs(file) || strings.HasPrefix(file, "../") {
+		f.refuse(entry, "is %q: write which of the files in %s is to run", yamlfile.Excerpt(e), yamlfile.Excerpt(s))
+	}
+	r.entry, r.entryLine = file, f.lines[entry]
+	return file
+}
+
+// inSource is a path as the members' working directory has it: ADS also has it begin with the name of the folder that travels.
+func (r *reader) inSource(p string) string {
+	p = path.Clean(p)
+	switch r.base {
+	case "":
+		return p
+	case p:
+		return "."
+	}
+	return strings.TrimPrefix(p, r.base+"/")
 }
 
 // runs takes a program that travels with the job.
@@ -182,7 +204,7 @@ func scriptRuntime(r *reader, f *fields) { r.runs(f, r.script(f, "scriptPathURI"
 
 // inFolder takes where the program looks for others.
 func (r *reader) inFolder(f *fields) {
-	if f.given("workingDir") && path.Clean(text(f.Get("workingDir", 0))) != "." {
+	if at := path.Clean(text(f.Get("workingDir", 0))); f.given("workingDir") && at != "." && at != path.Base(r.job.Folder) {
 		f.refuse("workingDir", "is %q: the working directory is the folder that travels with the job: write that folder, or change to it in the program", yamlfile.Excerpt(text(f.Get("workingDir", 0))))
 	}
 	if !f.given("pythonPath") {
@@ -192,7 +214,7 @@ func (r *reader) inFolder(f *fields) {
 		f.refuse("pythonPath", "can't be set for processes of hosts: put those modules beside the program, or name an image with --image NAME")
 		return
 	}
-	r.vars = append(r.vars, variable{jobfile.Var{Name: "PYTHONPATH", Value: strings.Join(belowDir(sourceDir, f.Get("pythonPath", 0)), ":")}, f.Get("pythonPath", 0)})
+	r.vars = append(r.vars, variable{jobfile.Var{Name: "PYTHONPATH", Value: strings.Join(r.sourcePaths(f.Get("pythonPath", 0)), ":")}, f.Get("pythonPath", 0)})
 }
 
 // outputs takes where the program leaves what is to be kept.

@@ -62,6 +62,7 @@ func TestRefuses(t *testing.T) {
 		{job("python", "scriptPathURI: src"), "f:6: spec.runtime.spec.scriptPathURI is a folder: write which of its files is to run, as entrypoint"},
 		{job("python", "scriptPathURI: src.zip, entrypoint: a.py"), `f:6: spec.runtime.spec.scriptPathURI is "src.zip": unpack it into a folder, and write that`},
 		{job("python", "scriptPathURI: src, entrypoint: a.py, workingDir: sub"), `f:6: spec.runtime.spec.workingDir is "sub": the working directory is the folder that travels with the job: write that folder, or change to it in the program`},
+		{job("python", "scriptPathURI: src, entrypoint: ../a.py"), `f:6: spec.runtime.spec.entryPoint is "../a.py": write which of the files in src is to run`},
 		{job("python", "scriptPathURI: src, entrypoint: a.py, pythonPath: [lib]"), "f:6: spec.runtime.spec.pythonPath can't be set for processes of hosts: put those modules beside the program, or name an image with --image NAME"},
 		{job("pyTorchDistributed", "command: deepspeed train.py"), "f:6: spec.runtime.spec.command is deepspeed, which starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program"},
 		{job("pyTorchDistributed", "command: 'torchrun a.py && echo ok'"), "f:6: spec.runtime.spec.command needs a shell, and a host runs no shell as a process: write it into a file of the source, or name an image with --image NAME"},

@@ -77,6 +77,17 @@ func belowDir(dir string, v yamlfile.Value) (all []string) {
 	return all
 }
 
+// sourcePaths are those of a list in the folder that travels with the job.
+func (r *reader) sourcePaths(v yamlfile.Value) (all []string) {
+	for _, p := range belowDir("", v) {
+		if !path.IsAbs(p) {
+			p = path.Join(sourceDir, r.inSource(p))
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 // source takes the folder of the program if it is one of this machine, and reports that. What is elsewhere is fetched by nobody.
 func (r *reader) source(f *fields, name string) bool {
 	if !f.given(name) {

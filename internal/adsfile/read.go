@@ -17,6 +17,9 @@ type Import struct {
 	Job  *jobfile.Job
 	From string // what the file is, in words
 	Only string // the file of the source's folder that travels; empty: all of them
+	// Entry is the file that the source's folder has to have, as members run it, and EntryLine where it is said; empty: none.
+	Entry     string
+	EntryLine int
 	// Notes are what of the file is ignored, or is another thing here, by line.
 	Notes []*yamlfile.Finding
 }
@@ -63,7 +66,7 @@ func Read(file string, data []byte, image string) (*Import, error) {
 	} else if len(all) > 0 {
 		return nil, fmt.Errorf("%w (and %d more of its lines are wrong)", all[0], len(all)-1)
 	}
-	return &Import{Job: r.job, From: r.from, Only: r.only, Notes: r.All(yamlfile.Noted)}, nil
+	return &Import{Job: r.job, From: r.from, Only: r.only, Entry: r.entry, EntryLine: r.entryLine, Notes: r.All(yamlfile.Noted)}, nil
 }
 
 // reader is a file while it becomes a job.
@@ -73,7 +76,11 @@ type reader struct {
 	job   *jobfile.Job
 	from  string
 	only  string
+	base  string // of the folder that travels, if paths may begin with it
+	entry string // the file of that folder that runs
 	root  yamlfile.Value
+
+	entryLine int
 
 	kind        string        // of the cluster, in capitals; empty: the job is none
 	vars        []variable    // of the job, or the group, that is read

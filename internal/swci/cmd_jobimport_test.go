@@ -69,6 +69,18 @@ func TestImportsHaveTheirFiles(t *testing.T) {
 			[]string{"a.py: 8 bytes\n", "b.py: 1 bytes\n", ": python3 a.py\n"},
 		},
 		{
+			"a working directory", "kind: job\nspec: {name: x, runtime: {type: python, spec: {scriptPathURI: src, workingDir: src, entrypoint: pkg/a.py}}}\n",
+			map[string]string{"src/pkg/a.py": "print()\n"},
+			"",
+			[]string{": python3 pkg/a.py\n"},
+		},
+		{
+			"a file as ADS finds it", "kind: job\nspec: {name: x, runtime: {type: python, spec: {scriptPathURI: src, entrypoint: src/a.py}}}\n",
+			map[string]string{"src/a.py": "print()\n"},
+			"",
+			[]string{": python3 a.py\n"},
+		},
+		{
 			"a file", "kind: job\nspec: {name: x, runtime: {type: script, spec: {scriptPathURI: src/a.py}}}\n",
 			map[string]string{"src/a.py": "print()\n", "src/b.py": "\n"},
 			"",
@@ -103,9 +115,10 @@ func TestImportsAreRefused(t *testing.T) {
 	}{
 		{"kind: job\nspec: {name: x, runtime: {type: script, spec: {scriptPathURI: a.py}}}\n", "a.py: no such file", exit.NotFound},
 		{"kind: job\nspec: {name: x, runtime: {type: python, spec: {scriptPathURI: src, entrypoint: a.py}}}\n", "source src: there is no such folder", exit.NotFound},
+		{"kind: job\nspec: {name: x, runtime: {type: python, spec: {scriptPathURI: lib, entrypoint: b.py}}}\n", ":2: b.py is to run, and is no file in lib", exit.Usage},
 		{"kind: distributed\nspec: {cluster: {kind: pytorch, spec: {image: '@image', workDir: w}}}\n", ":2: spec.cluster.spec.image is \"@image\", which stands for what ads opctl build-image has written to config.ini", exit.Failed},
 	} {
-		_, _, err := certRun(t, "explain", "job", imports(t, tt.file, map[string]string{}))
+		_, _, err := certRun(t, "explain", "job", imports(t, tt.file, map[string]string{"lib/a.py": "\n"}))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || exit.Code(err) != tt.code {
 			t.Errorf("%q: got %v, exit code %d", tt.file, err, exit.Code(err))
 		}

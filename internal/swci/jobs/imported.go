@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/swarmd/swarmd/internal/adsfile"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -47,9 +48,19 @@ func imported(path, image string, raw []byte) (*jobfile.Job, Imported, error) {
 		im.Notes = append(im.Notes, Note{n.Line, n.Text})
 	}
 	if x.Only == "" {
-		return x.Job, im, withSource(path, x.Job)
+		return x.Job, im, withEntry(path, x)
 	}
 	return x.Job, im, withFile(path, x.Only, x.Job)
+}
+
+// withEntry reads the folder of a job into it, which has to have the file that runs.
+func withEntry(path string, x *adsfile.Import) error {
+	folder := x.Job.Folder
+	err := withSource(path, x.Job)
+	if err != nil || x.Entry == "" || slices.ContainsFunc(x.Job.Source, func(f jobfile.File) bool { return f.Path == x.Entry }) {
+		return err
+	}
+	return exit.New(exit.Usage, "write the path of a file as that folder has it", "%s:%d: %s is to run, and is no file in %s", text.Line(path), x.EntryLine, text.Line(x.Entry), text.Line(folder))
 }
 
 // withFile reads one file of a job's folder into the job.
