@@ -65,7 +65,9 @@ func TestRefuses(t *testing.T) {
 		{job("python", "scriptPathURI: src, entrypoint: ../a.py"), `f:6: spec.runtime.spec.entryPoint is "../a.py": write which of the files in src is to run`},
 		{job("python", "scriptPathURI: src, entrypoint: a.py, pythonPath: [lib]"), "f:6: spec.runtime.spec.pythonPath can't be set for processes of hosts: put those modules beside the program, or name an image with --image NAME"},
 		{job("pyTorchDistributed", "command: deepspeed train.py"), "f:6: spec.runtime.spec.command is deepspeed, which starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program"},
-		{job("pyTorchDistributed", "command: 'torchrun a.py && echo ok'"), "f:6: spec.runtime.spec.command needs a shell, and a host runs no shell as a process: write it into a file of the source, or name an image with --image NAME"},
+		{job("pyTorchDistributed", "command: 'torchrun a.py && echo ok'"), "f:6: spec.runtime.spec.command needs a shell, and a host runs no shell as a process: write variables under env, and the rest into a file of the source, or name an image with --image NAME"},
+		{job("pyTorchDistributed", "command: NCCL_DEBUG=INFO torchrun a.py"), "f:6: spec.runtime.spec.command needs a shell, and a host runs no shell as a process: write variables under env, and the rest into a file of the source, or name an image with --image NAME"},
+		{job("pyTorchDistributed", "image: i, command: 'A=1 accelerate launch a.py'"), "f:6: spec.runtime.spec.command has accelerate behind a shell, where it is not told of other members: write it alone, variables under env, and what is done beside it into the program"},
 		{job("pyTorchDistributed", "command: torchrun a.py, inputs: {'oci://b@n/d': data/}"), "f:6: spec.runtime.spec.inputs are copied by nobody before the start: have each host's owner put them into a folder, and mount it with volumes in a job file"},
 		{job("pyTorchDistributed", "command: torchrun a.py, git: {url: 'https://x/y.git'}"), `f:6: spec.runtime.spec.git.url is "https://x/y.git", and hosts fetch no program: fetch it into a folder beside this file and write that folder, or have it in the image and leave url out`},
 		{nodes(""), "f:1: jobNodeConfigurationDetails has 0 groups: write 1 to 16"},
@@ -129,4 +131,36 @@ func FuzzRead(f *testing.F) {
 		}
 		reads(t, got.Job)
 	})
+}
+
+// A command of ADS's is run by a shell where one does more with it than divide it into words.
+func TestCommandsOfShells(t *testing.T) {
+	for command, shell := range map[string]bool{
+		"torchrun train.py --lr 0.1":         false,
+		"python train.py ${NODE_RANK}":       false,
+		`python train.py "a * b" 'c;d' e\;f`: false,
+		"python train.py $NODE_RANK":         true,
+		`python train.py "$NODE_RANK"`:       true,
+		`python train.py '$5'`:               false,
+		`python train.py '${A}'`:             true,
+		`python train.py \$A`:                true,
+		"python train.py *.csv":              true,
+		"python train.py >out.log":           true,
+		"python train.py 2>/dev/null":        true,
+		"a|b":                                true,
+		"python train.py `date`":             true,
+		"python train.py ~/data":             true,
+		"NCCL_DEBUG=INFO torchrun train.py":  true,
+		"torchrun train.py A=b":              false,
+		"cd sub && torchrun train.py":        true,
+	} {
+		got, err := adsfile.Read("f", []byte("kind: job\nspec:\n  runtime:\n    type: pyTorchDistributed\n    spec:\n      image: i\n      args: [x]\n      command: |-\n        "+command+"\n"), "")
+		if err != nil {
+			t.Errorf("%s: %v", command, err)
+			continue
+		}
+		if words := got.Job.Command; (words[0] == "sh") != shell || shell && words[2] != strings.ReplaceAll(command, "$", "$$") || len(got.Job.Args) > 0 {
+			t.Errorf("%s: %q, %q", command, words, got.Job.Args)
+		}
+	}
 }

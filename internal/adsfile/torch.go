@@ -2,6 +2,7 @@ package adsfile
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,7 @@ import (
 
 // torchRuntime reads ADS's PyTorch jobs, whose command begins with a launcher.
 func torchRuntime(r *reader, f *fields) {
-	j := r.job
-	j.Framework = jobfile.PyTorch
+	r.job.Framework = jobfile.PyTorch
 	switch {
 	case f.given("git"):
 		if g := r.fields(f.Get("git", 0), "url", "branch", "commit", "secretId", "gitSecretId"); g != nil {
@@ -37,11 +37,39 @@ func torchRuntime(r *reader, f *fields) {
 	r.inFolder(f)
 	r.outputs(f)
 	launchCommand(r, f.Get("command", yamlfile.Broken))
-	j.Args = commandWords(f.Get("args", 0))
+	f.ignore("ADS leaves them out where there is a command: write them into the command", "args")
 }
 
-// operators are words by which a shell does more than run one program.
-var operators = []string{"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"}
+// assignment is a word by which a shell sets a variable of the program behind it.
+var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
+// needsShell reports whether a command is more than one program with its words: ADS runs all of them by a shell. ${NAME} is filled in without one.
+func needsShell(command string) bool {
+	command = strings.TrimSpace(command)
+	if assignment.MatchString(command) {
+		return true
+	}
+	var quote byte
+	for i := 0; i < len(command); i++ {
+		c := command[i]
+		next := command[i+1:]
+		switch {
+		case c == '\\' && quote != '\'':
+			if i++; strings.HasPrefix(next, "$") || strings.HasPrefix(next, "\n") {
+				return true // a $ that is none of a variable, or a line that goes on
+			}
+		case quote == 0 && (c == '\'' || c == '"'), quote != 0 && c == quote:
+			quote ^= c
+		case quote == '\'':
+			if c == '$' && strings.HasPrefix(next, "{") {
+				return true
+			}
+		case c == '`', c == '$' && !strings.HasPrefix(next, "{"), quote == 0 && strings.IndexByte("*?[~<>|&;()#\n", c) >= 0:
+			return true
+		}
+	}
+	return false
+}
 
 // launchCommand takes the command of a PyTorch job.
 func launchCommand(r *reader, v yamlfile.Value) {
@@ -53,26 +81,32 @@ func launchCommand(r *reader, v yamlfile.Value) {
 		}
 		return
 	}
-	if slices.ContainsFunc(all, func(w string) bool {
-		return slices.Contains(operators, w) || strings.HasSuffix(w, ";") || strings.Contains(w, "$(")
-	}) {
-		if j.Image == "" {
-			v.Find(yamlfile.Broken, "%s needs a shell, and a host runs no shell as a process: write it into a file of the source, or name an image with --image NAME", v.Name)
+	at := slices.IndexFunc(all, func(w string) bool { return slices.Contains([]string{"accelerate", "deepspeed"}, path.Base(w)) })
+	switch {
+	case v.Kind() != "a list" && needsShell(lines(v)):
+		if at >= 0 {
+			v.Find(yamlfile.Broken, "%s has %s behind a shell, where it is not told of other members: write it alone, variables under env, and what is done beside it into the program", v.Name, path.Base(all[at]))
 			return
 		}
-		j.Command = []string{"sh", "-c", lines(v)}
-		return
-	}
-	switch path.Base(all[0]) {
-	case "deepspeed":
+		j.Command = inShell(r, v)
+	case path.Base(all[0]) == "deepspeed":
 		v.Find(yamlfile.Broken, "%s is deepspeed, which starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program", v.Name)
-	case "accelerate":
-		if len(all) > 1 && all[1] == "launch" {
-			all = slices.Concat(all[:2], accelerate(j, all), all[2:])
-			v.Find(yamlfile.Noted, "%s: accelerate launch is told how many members there are, and where the first is, unless it says so itself", v.Name)
-		}
+	case path.Base(all[0]) == "accelerate" && len(all) > 1 && all[1] == "launch":
+		j.Command = slices.Concat(all[:2], accelerate(j, all), all[2:])
+		v.Find(yamlfile.Noted, "%s: accelerate launch is told how many members there are, and where the first is, unless it says so itself", v.Name)
+	default:
+		j.Command = all
 	}
-	j.Command = all
+}
+
+// inShell is a command that a shell runs, in which it alone fills variables in.
+func inShell(r *reader, v yamlfile.Value) []string {
+	if r.job.Image == "" {
+		v.Find(yamlfile.Broken, "%s needs a shell, and a host runs no shell as a process: write variables under env, and the rest into a file of the source, or name an image with --image NAME", v.Name)
+		return nil
+	}
+	v.Find(yamlfile.Noted, "%s is run by sh -c of the image", v.Name)
+	return []string{"sh", "-c", literal(lines(v))}
 }
 
 // accelerate are the options that accelerate launch has not been given.
