@@ -18,9 +18,9 @@ var runtimes = map[string]struct {
 	"container":          {[]string{"image", "imageDigest", "imageSignature", "entrypoint", "cmd"}, containerRuntime},
 	"python":             {[]string{"scriptPathURI", "entryPoint", "workingDir", "pythonPath", "image", "outputDir", "outputUri", "overwrite"}, pythonRuntime},
 	"script":             {[]string{"scriptPathURI", "entryPoint", "image"}, scriptRuntime},
-	"gitPython":          {[]string{"url", "branch", "commit", "gitSecretId", "entryPoint", "entryFunction", "codeDir", "workingDir", "pythonPath", "image", "outputDir", "outputUri", "overwrite", "skipMetadata"}, gitRuntime},
-	"notebook":           {[]string{"notebookPathURI", "notebookEncoding", "excludeTag", "entryPoint", "source", "image", "outputUri", "outputDir", "overwrite"}, notebookRuntime},
-	"pyTorchDistributed": {[]string{"command", "git", "source", "scriptPathURI", "inputs", "outputDir", "outputUri", "dependencies", "useDeepspeed", "workingDir", "image", "overwrite"}, torchRuntime},
+	"gitPython":          {[]string{"url", "branch", "commit", "gitSecretId", "entryPoint", "entryFunction", "codeDir", "workingDir", "pythonPath", "image", "outputDir", "outputUri", "overwrite", "skipMetadataUpdate"}, gitRuntime},
+	"notebook":           {[]string{"notebookPathURI", "notebookEncoding", "excludeTags", "entryPoint", "source", "image", "outputUri", "outputDir", "overwrite"}, notebookRuntime},
+	"pyTorchDistributed": {[]string{"command", "git", "source", "scriptPathURI", "entryPoint", "inputs", "outputDir", "outputUri", "dependencies", "deepspeed", "workingDir", "pythonPath", "image", "overwrite"}, torchRuntime},
 }
 
 // commonRuntime are fields of every runtime.
@@ -152,7 +152,7 @@ func (r *reader) script(f *fields, uri, entry string) string {
 	switch ext := path.Ext(r.job.Folder); {
 	case ext == ".zip", ext == ".gz", ext == ".tar", ext == ".tgz":
 		f.refuse(uri, "is %q: unpack it into a folder, and write that", yamlfile.Excerpt(s))
-	case ext == ".py", ext == ".sh":
+	case programFile(s):
 		r.only = path.Base(r.job.Folder)
 		r.job.Folder = path.Dir(r.job.Folder)
 		return r.only
@@ -160,15 +160,31 @@ func (r *reader) script(f *fields, uri, entry string) string {
 		f.refuse(uri, "is a folder: write which of its files is to run, as entrypoint")
 		return ""
 	}
-	if uri == "scriptPathURI" && !f.given("workingDir") {
+	if uri != "url" {
+		r.fromFolder(f, uri)
+	}
+	return r.runsFile(f, entry)
+}
+
+// programFile reports whether a place is one file, and no folder.
+func programFile(place string) bool { return slices.Contains([]string{".py", ".sh"}, path.Ext(place)) }
+
+// fromFolder takes how a folder that travels is called: ADS runs programs in the folder that has it, unless workingDir says another.
+func (r *reader) fromFolder(f *fields, uri string) {
+	if !r.Broken() && !f.given("workingDir") {
 		r.base = path.Base(r.job.Folder)
 		f.note(uri, "is the working directory of each member, not the folder that has it")
 	}
-	file := r.inSource(e)
+}
+
+// runsFile takes which file of a folder is to run.
+func (r *reader) runsFile(f *fields, name string) string {
+	s := text(f.Get(name, 0))
+	file := r.inSource(s)
 	if file == ".." || path.IsAbs(file) || strings.HasPrefix(file, "../") {
-		f.refuse(entry, "is %q: write which of the files in %s is to run", yamlfile.Excerpt(e), yamlfile.Excerpt(s))
+		f.refuse(name, "is %q: write which of the files in the folder that travels is to run", yamlfile.Excerpt(s))
 	}
-	r.entry, r.entryLine = file, f.lines[entry]
+	r.entry, r.entryLine = file, f.lines[name]
 	return file
 }
 
@@ -241,7 +257,7 @@ func gitRuntime(r *reader, f *fields) {
 	file := r.script(f, "url", "entryPoint")
 	f.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "gitSecretId")
 	f.ignore("the folder travels with the job, and is the working directory of each member", "codeDir")
-	f.ignore("nothing is written to runs", "skipMetadata")
+	f.ignore("nothing is written to runs", "skipMetadataUpdate")
 	r.inFolder(f)
 	r.outputs(f)
 	r.runs(f, file)

@@ -14,30 +14,56 @@ import (
 // torchRuntime reads ADS's PyTorch jobs, whose command begins with a launcher.
 func torchRuntime(r *reader, f *fields) {
 	r.job.Framework = jobfile.PyTorch
-	switch {
-	case f.given("git"):
-		if g := r.fields(f.Get("git", 0), "url", "branch", "commit", "secretId", "gitSecretId"); g != nil {
-			r.source(g, "url")
-			g.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "secretId", "gitSecretId")
-		}
-	case f.given("source"):
-		r.source(f, "source")
-	case f.given("scriptPathURI"):
-		r.source(f, "scriptPathURI")
-	}
+	file := torchSource(r, f)
 	if f.given("inputs") {
 		f.refuse("inputs", "are copied by nobody before the start: have each host's owner put them into a folder, and mount it with volumes in a job file")
 	}
 	if f.given("dependencies") {
 		f.ignore("nothing is installed at the start: have it in the image, or in the hosts' Python", "dependencies")
 	}
-	if v := f.Get("useDeepspeed", 0); !v.Null() && v.Yes() {
-		f.refuse("useDeepspeed", "starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program")
+	if v := f.Get("deepspeed", 0); !v.Null() && v.Yes() {
+		f.refuse("deepspeed", byDeepspeed)
 	}
 	r.inFolder(f)
 	r.outputs(f)
+	if file != "" && !f.given("command") {
+		r.job.Command, r.job.Args = []string{"torchrun", file}, arguments(f.Get("args", 0))
+		return
+	}
 	launchCommand(r, f.Get("command", yamlfile.Broken))
+	if f.given("entryPoint") {
+		f.ignore("the command says what runs", "entryPoint")
+	}
 	f.ignore("ADS leaves them out where there is a command: write them into the command", "args")
+}
+
+const byDeepspeed = "starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program"
+
+// torchSource takes where the program is, and returns the file that torchrun starts where there is no command.
+func torchSource(r *reader, f *fields) string {
+	if f.given("git") {
+		if g := r.fields(f.Get("git", 0), "url", "branch", "commit", "secretId", "gitSecretId"); g != nil {
+			r.source(g, "url")
+			g.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "secretId", "gitSecretId")
+		}
+		if f.given("entryPoint") && !f.given("command") {
+			r.runsFile(f, "entryPoint")
+		}
+		return r.entry
+	}
+	uri := "source"
+	if !f.given(uri) {
+		uri = "scriptPathURI"
+	}
+	switch {
+	case !f.given(uri):
+		return text(f.Get("entryPoint", 0))
+	case !f.given("command") || programFile(text(f.Get(uri, 0))):
+		return r.script(f, uri, "entryPoint")
+	}
+	r.source(f, uri)
+	r.fromFolder(f, uri)
+	return ""
 }
 
 // assignment is a word by which a shell sets a variable of the program behind it.
@@ -81,6 +107,9 @@ func launchCommand(r *reader, v yamlfile.Value) {
 		}
 		return
 	}
+	if i := slices.IndexFunc(all, func(w string) bool { return r.base != "" && strings.HasPrefix(path.Clean(w), r.base+"/") }); i >= 0 {
+		v.Find(yamlfile.Broken, "%s has %s, and the working directory is the folder %s itself: write paths as it has them, and workingDir: %s", v.Name, yamlfile.Excerpt(all[i]), r.base, r.base)
+	}
 	at := slices.IndexFunc(all, func(w string) bool { return slices.Contains([]string{"accelerate", "deepspeed"}, path.Base(w)) })
 	switch {
 	case v.Kind() != "a list" && needsShell(lines(v)):
@@ -90,7 +119,9 @@ func launchCommand(r *reader, v yamlfile.Value) {
 		}
 		j.Command = inShell(r, v)
 	case path.Base(all[0]) == "deepspeed":
-		v.Find(yamlfile.Broken, "%s is deepspeed, which starts the others by ssh, which members have not: launch with torchrun, and call deepspeed.init_distributed in the program", v.Name)
+		v.Find(yamlfile.Broken, "%s is deepspeed, which "+byDeepspeed, v.Name)
+	case at >= 0 && slices.Contains(all, "--use_deepspeed"):
+		v.Find(yamlfile.Broken, "%s has --use_deepspeed, which "+byDeepspeed, v.Name)
 	case path.Base(all[0]) == "accelerate" && len(all) > 1 && all[1] == "launch":
 		j.Command = slices.Concat(all[:2], accelerate(j, all), all[2:])
 		v.Find(yamlfile.Noted, "%s: accelerate launch is told how many members there are, and where the first is, unless it says so itself", v.Name)
