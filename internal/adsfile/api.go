@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/yamlfile"
 )
 
@@ -137,6 +138,7 @@ type nodeGroup struct {
 // readNode reads what the nodes of a group are, and what they run. Its variables are in r.vars.
 func readNode(r *reader, f *fields) (x nodeGroup) {
 	r.vars = nil
+	var args []string
 	if m := r.fields(f.Get(machinePart, 0), "jobInfrastructureType", "shapeName", "blockStorageSizeInGBs", "jobShapeConfigDetails", "subnetId"); m != nil {
 		m.ignore(noSubnet, "subnetId")
 		x.Resources = r.shape(m, "shapeName", "jobShapeConfigDetails", "blockStorageSizeInGBs")
@@ -155,7 +157,7 @@ func readNode(r *reader, f *fields) (x nodeGroup) {
 	}
 	if w := r.fields(f.Get(workPart, 0), "jobType", "environmentVariables", "commandLineArguments", "maximumRuntimeInMinutes", "startupProbeDetails"); w != nil {
 		r.vars = r.variables(w.Get("environmentVariables", 0))
-		x.Args = append(x.Args, arguments(w.Get("commandLineArguments", 0))...)
+		args = arguments(w.Get("commandLineArguments", 0))
 		if n, ok := w.Get("maximumRuntimeInMinutes", 0).Number(1, int(jobfile.MaxTimeout.Minutes())); ok {
 			x.most = time.Duration(n) * time.Minute
 			if f.Has(nodesPart) || !f.Has("name") {
@@ -164,13 +166,49 @@ func readNode(r *reader, f *fields) (x nodeGroup) {
 		}
 		x.Ready = readProbe(r, w.Get("startupProbeDetails", 0))
 	}
-	if image, is := r.customImage(); is && x.Image == "" {
-		x.Image = image
-	}
+	readVariables(r, &x)
+	x.Args = append(x.Args, args...)
 	if x.Image == "" && !r.Broken() {
 		f.Of.Find(yamlfile.Broken, "%sthere is no image: the program of such a job is an artifact that was uploaded: put it into an image and write %s, or name one with --image NAME", prefixed(f.Of.Name), imagePart)
 	}
 	return x
+}
+
+// readVariables takes what ADS has put into variables of a node: the image and its command, whose words are parted by commas.
+func readVariables(r *reader, x *nodeGroup) {
+	if image, is := r.said("CONTAINER_CUSTOM_IMAGE", "DOCKER_CUSTOM_IMAGE"); is {
+		if name := r.imageOf(valueOf(image)); x.Image == "" || x.Image == r.image {
+			x.Image = name
+		}
+	}
+	for _, part := range []struct {
+		name string
+		to   *[]string
+	}{{"CONTAINER_ENTRYPOINT", &x.Command}, {"CONTAINER_CMD", &x.Args}} {
+		v, is := r.said(part.name)
+		if !is || v.Value == "" {
+			continue
+		}
+		if len(*part.to) > 0 {
+			v.at.Find(yamlfile.Broken, "%s: %s stands beside the same in %s: write one of them", v.at.Name, v.Name, imagePart)
+			continue
+		}
+		words := strings.Split(v.Value, ",")
+		for i, w := range words {
+			words[i] = strings.TrimSpace(w)
+		}
+		*part.to = checked(valueOf(v), words)
+		v.at.Find(yamlfile.Noted, "%s: %s becomes the words %s: ADS parts them by commas", v.at.Name, v.Name, yamlfile.Excerpt(shellwords.Join(words)))
+	}
+	if len(x.Command)+len(x.Args) > 0 {
+		return
+	}
+	for _, name := range []string{"JOB_RUN_ENTRYPOINT", "CODE_ENTRYPOINT", "GIT_URL"} {
+		if v, is := r.said(name); is {
+			v.at.Find(yamlfile.Broken, "%s: %s=%s runs an artifact that was uploaded, which nobody fetches: put the program into an image, and write its entrypoint or cmd in %s", v.at.Name, v.Name, yamlfile.Excerpt(v.Value), imagePart)
+			return
+		}
+	}
 }
 
 func prefixed(name string) string {
