@@ -86,7 +86,7 @@ func TestRefuses(t *testing.T) {
 		{`{"jobConfigurationDetails": {"environmentVariables": {"CONTAINER_CMD": "a"}}, "jobEnvironmentConfigurationDetails": {"image": "i", "cmd": ["b"]}}`, "f:1: jobConfigurationDetails.environmentVariables: CONTAINER_CMD stands beside the same in jobEnvironmentConfigurationDetails: write one of them"},
 		{`{"jobConfigurationDetails": {"environmentVariables": {"CLUSTER_TYPE": "dask", "WORK_DIR": "/w", "WORKER_COUNT": "x", "DOCKER_CUSTOM_IMAGE": "i"}}}`, `f:1: jobConfigurationDetails.environmentVariables: WORKER_COUNT is "x": give a number from 0 to 1024`},
 	} {
-		if j, err := adsfile.Read("f", []byte(tt.file), ""); fmt.Sprint(err) != tt.want {
+		if j, err := adsfile.Read("f", []byte(tt.file), adsfile.Images{}); fmt.Sprint(err) != tt.want {
 			t.Errorf("%s\ngot  %v, %+v\nwant %s", tt.file, err, j, tt.want)
 		}
 	}
@@ -95,16 +95,31 @@ func TestRefuses(t *testing.T) {
 // An image that is said is in the place of those that the file names, also of one that can't be.
 func TestImageThatIsSaid(t *testing.T) {
 	file := strings.Replace(cluster("pytorch", "worker: {replicas: 1}", "entryPoint: a.py"), "image: i", "image: '@image'", 1)
-	got, err := adsfile.Read("f", []byte(file), "mine:1")
+	got, err := adsfile.Read("f", []byte(file), adsfile.Images{Said: "mine:1"})
 	if err != nil || got.Job.Image != "mine:1" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	got, err = adsfile.Read("f", []byte(job("python", "scriptPathURI: src, entrypoint: a.py, pythonPath: [lib]")), "mine:1")
+	got, err = adsfile.Read("f", []byte(job("python", "scriptPathURI: src, entrypoint: a.py, pythonPath: [lib]")), adsfile.Images{Said: "mine:1"})
 	if err != nil || got.Job.Image != "mine:1" || got.Job.Network != "private" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err = adsfile.Read("f", []byte(nodes(`{"name": "a"}`)), "mine:1"); err != nil || got.Job.Groups[0].Image != "mine:1" {
+	if got, err = adsfile.Read("f", []byte(nodes(`{"name": "a"}`)), adsfile.Images{Said: "mine:1"}); err != nil || got.Job.Groups[0].Image != "mine:1" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What ads opctl has built is in the place of @image alone.
+func TestImageThatWasBuilt(t *testing.T) {
+	file := strings.Replace(cluster("tensorflow", "worker: {replicas: 1}\n      ps: {replicas: 1, image: 'ps:7'}", "entryPoint: a.py"), "image: i", "image: '@image'", 1)
+	got, err := adsfile.Read("f", []byte(file), adsfile.Images{Built: "mine:1"})
+	if err != nil || got.Job.Image != "mine:1" || got.Job.Groups[2].Image != "ps:7" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = adsfile.Read("f", []byte(file), adsfile.Images{Said: "said:2", Built: "mine:1"}); err != nil || got.Job.Image != "said:2" || got.Job.Groups[2].Image != "said:2" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err = adsfile.Read("f", []byte(file), adsfile.Images{Built: "<mine>:1"}); err == nil || !strings.Contains(err.Error(), `is what config.ini says, "<mine>:1"`) {
+		t.Error(err)
 	}
 }
 
@@ -128,7 +143,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(cluster("pytorch", "worker: {replicas: 1}", "entryPoint: a.py, env: {A: '${B}${B}', B: '${C}${C}', C: '${D}${D}', D: ''}")))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		got, err := adsfile.Read("f", raw, "")
+		got, err := adsfile.Read("f", raw, adsfile.Images{})
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q has several lines", err)
@@ -160,7 +175,7 @@ func TestCommandsOfShells(t *testing.T) {
 		"torchrun train.py A=b":              false,
 		"cd sub && torchrun train.py":        true,
 	} {
-		got, err := adsfile.Read("f", []byte("kind: job\nspec:\n  runtime:\n    type: pyTorchDistributed\n    spec:\n      image: i\n      args: [x]\n      command: |-\n        "+command+"\n"), "")
+		got, err := adsfile.Read("f", []byte("kind: job\nspec:\n  runtime:\n    type: pyTorchDistributed\n    spec:\n      image: i\n      args: [x]\n      command: |-\n        "+command+"\n"), adsfile.Images{})
 		if err != nil {
 			t.Errorf("%s: %v", command, err)
 			continue

@@ -117,6 +117,12 @@ func (r *reader) imageOf(v yamlfile.Value) string {
 			v.Find(yamlfile.Noted, "%s %s becomes %s", v.Name, yamlfile.Excerpt(s), yamlfile.Excerpt(r.image))
 		}
 		return r.image
+	case s == "@image" && r.built != "":
+		v.Find(yamlfile.Noted, "%s @image becomes %s, as config.ini says", v.Name, yamlfile.Excerpt(r.built))
+		if !imageForm.MatchString(r.built) {
+			v.Find(yamlfile.Broken, "%s is what config.ini says, %q: write the name of an image, or say it with --image NAME", v.Name, yamlfile.Excerpt(r.built))
+		}
+		return r.built
 	case strings.HasPrefix(s, "@"):
 		v.Find(yamlfile.Broken, "%s is %q, which stands for what ads opctl build-image has written to config.ini: write the image's name, or say it with --image NAME", v.Name, yamlfile.Excerpt(s))
 	case !imageForm.MatchString(s):

@@ -51,10 +51,15 @@ func fieldNode(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// Read reads a file of Oracle's. file is its name, for what is said of it; image is the name of an image in the place of those that the file names, if
-// it is not empty. The error is one line and names the file's line.
-func Read(file string, data []byte, image string) (*Import, error) {
-	r := &reader{Document: &yamlfile.Document{File: file, Once: true}, image: image, job: newJob()}
+// Images are names of images that a file has not. Empty ones are not known.
+type Images struct {
+	Said  string // in the place of all that the file names
+	Built string // what @image stands for
+}
+
+// Read reads a file of Oracle's. file is its name, for what is said of it. The error is one line and names the file's line.
+func Read(file string, data []byte, images Images) (*Import, error) {
+	r := &reader{Document: &yamlfile.Document{File: file, Once: true}, image: images.Said, built: images.Built, job: newJob()}
 	if root := r.Parse(data); root != nil {
 		r.read(r.At(root, ""))
 	}
@@ -73,6 +78,7 @@ func Read(file string, data []byte, image string) (*Import, error) {
 type reader struct {
 	*yamlfile.Document
 	image string // in the place of all others
+	built string // in the place of @image
 	job   *jobfile.Job
 	from  string
 	only  string

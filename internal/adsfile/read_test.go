@@ -47,7 +47,7 @@ func TestExamples(t *testing.T) {
 			if !adsfile.Is(raw) {
 				t.Error("it is not taken for a file of Oracle's")
 			}
-			got, err := adsfile.Read(filepath.Base(name), raw, "")
+			got, err := adsfile.Read(filepath.Base(name), raw, adsfile.Images{})
 			if err != nil {
 				t.Fatal(err)
 			}

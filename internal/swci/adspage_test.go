@@ -99,7 +99,7 @@ func TestAdsPagesFiles(t *testing.T) {
 		switch {
 		case adsfile.Is(body):
 			seen["ads"]++
-			got, err := adsfile.Read("f", body, "")
+			got, err := adsfile.Read("f", body, adsfile.Images{})
 			if err != nil {
 				t.Fatalf("%s%v", body, err)
 			}

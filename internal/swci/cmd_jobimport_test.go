@@ -90,7 +90,7 @@ func TestImportsHaveTheirFiles(t *testing.T) {
 			"an image that was built", "kind: distributed\nspec: {cluster: {kind: pytorch, spec: {image: '@image', workDir: w}}, runtime: {spec: {entryPoint: a.py}}}\n",
 			map[string]string{"config.ini": "[main]\ntag = 1.0\nregistry = registry.example/ns/mine\ndockerfile = x\n"},
 			"",
-			[]string{"spec.cluster.spec.image @image becomes registry.example/ns/mine:1.0\n", "image registry.example/ns/mine:1.0\n"},
+			[]string{"spec.cluster.spec.image @image becomes registry.example/ns/mine:1.0, as config.ini says\n", "image registry.example/ns/mine:1.0\n"},
 		},
 		{
 			"an image that is said", "kind: distributed\nspec: {cluster: {kind: pytorch, spec: {image: '@image', workDir: w}}, runtime: {spec: {entryPoint: a.py}}}\n",

@@ -36,10 +36,7 @@ func (i Imported) Lines() (all []string) {
 
 // imported reads a file of Oracle's as a job.
 func imported(path, image string, raw []byte) (*jobfile.Job, Imported, error) {
-	if image == "" && builtForm.Match(raw) {
-		image = built(filepath.Dir(path))
-	}
-	x, err := adsfile.Read(path, raw, image)
+	x, err := adsfile.Read(path, raw, adsfile.Images{Said: image, Built: built(filepath.Dir(path))})
 	if err != nil {
 		return nil, Imported{}, err
 	}
@@ -81,15 +78,12 @@ func withFile(path, name string, j *jobfile.Job) error {
 	return nil
 }
 
-// builtForm finds what stands for the image that ads opctl build-image has made last.
-var builtForm = regexp.MustCompile(`(?m)image"?:[ \t]*["']?@image\b`)
-
 var (
 	registryForm = regexp.MustCompile(`(?m)^[ \t]*registry[ \t]*=[ \t]*([^\s]+)[ \t]*\r?$`)
 	tagForm      = regexp.MustCompile(`(?m)^[ \t]*tag[ \t]*=[ \t]*([^\s]+)[ \t]*\r?$`)
 )
 
-// built is the image that config.ini beside the file names, as ads opctl has written it; empty: there is none.
+// built is the image that config.ini beside the file names, as ads opctl build-image has written it: what @image stands for; empty: there is none.
 func built(dir string) string {
 	raw, err := tasks.Contents(filepath.Join(dir, "config.ini"), jobfile.MaxBody)
 	if err != nil {
