@@ -26,12 +26,12 @@ var oracleNames = [][]string{
 	{"WORK_DIR"}, {"CLUSTER_TYPE"}, {"WORKER_COUNT"}, {"EPHEMERAL"}, {"MODE"}, {"TIMEOUT"}, {"ENTRY_SCRIPT", "ENTRY_POINT"}, {"ENTRY_SCRIPT_ARGS", "ARGS"}, {"ENTRY_SCRIPT_KWARGS", "NAMED_ARGS"},
 }
 
-// oracle are the variables of a member of a job with compat: oci, beside those of its framework, which come before them.
-func (w *World) oracle(p Placement, m Member) []jobfile.Var {
-	me, mode := p.Members[m.Rank], w.mode(m)
+// oracleVars are the variables of a member of a job with compat: oci, beside those of its framework, which come before them.
+func oracleVars(w *World, p Placement, m Member) []jobfile.Var {
+	me, mode := p.Members[m.Rank], oracleMode(w, m)
 	vars := []jobfile.Var{
 		{Name: "WORK_DIR", Value: folderOf(me.WorkDir)},
-		{Name: "WORKER_COUNT", Value: strconv.Itoa(w.workerCount(p))},
+		{Name: "WORKER_COUNT", Value: strconv.Itoa(workerCount(w, p))},
 		{Name: "EPHEMERAL", Value: bit(w.job.TTL == 0)},
 		{Name: "MODE", Value: mode},
 		{Name: "TIMEOUT", Value: strconv.Itoa(int(w.job.ReadyTimeout.Seconds()))},
@@ -53,10 +53,10 @@ func (w *World) oracle(p Placement, m Member) []jobfile.Var {
 	case modeWorker:
 		vars = append(vars, jobfile.Var{Name: "RANK", Value: strconv.Itoa(m.Rank)})
 	}
-	if n := w.replicasOf(parameterServers); n > 0 {
+	if n := replicasOf(w, parameterServers); n > 0 {
 		vars = append(vars, jobfile.Var{Name: "OCI__PS_COUNT", Value: strconv.Itoa(n)})
 	}
-	return oracleForms(sorted(append(vars, w.entryScript(m)...)), nil)
+	return oracleForms(sorted(append(vars, entryScript(w, m)...)), nil)
 }
 
 // oracleForms are variables with each of Oracle's under all of its names. Those of own come before others, under whichever name.
@@ -92,7 +92,7 @@ func firstSet(vars []jobfile.Var, names []string) (string, bool) {
 }
 
 // entryScript is the program of the job, which a framework's own members have not as their command.
-func (w *World) entryScript(m Member) (vars []jobfile.Var) {
+func entryScript(w *World, m Member) (vars []jobfile.Var) {
 	words := slices.Concat(w.job.Command, w.job.Args)
 	if len(w.job.Command) == 0 {
 		g := w.Groups[m.group]
@@ -109,10 +109,10 @@ func (w *World) entryScript(m Member) (vars []jobfile.Var) {
 	return vars
 }
 
-// mode is what a member is in Oracle's words.
-func (w *World) mode(m Member) string {
+// oracleMode is what a member is in Oracle's words.
+func oracleMode(w *World, m Member) string {
 	switch {
-	case m.Rank == 0, w.Groups[m.group].Name == entry && w.serves():
+	case m.Rank == 0, w.Groups[m.group].Name == entry && servesWorkers(w):
 		return modeMain
 	case w.Groups[m.group].Name == parameterServers:
 		return modePS
@@ -120,12 +120,12 @@ func (w *World) mode(m Member) string {
 	return modeWorker
 }
 
-// serves reports whether groups of the framework's own serve the program.
-func (w *World) serves() bool {
+// servesWorkers reports whether groups of the framework's own serve the program.
+func servesWorkers(w *World) bool {
 	return slices.ContainsFunc(w.Groups, func(g Group) bool { return g.Serves() && g.Name == worker })
 }
 
-func (w *World) replicasOf(group string) int {
+func replicasOf(w *World, group string) int {
 	for _, g := range w.Groups {
 		if g.Name == group {
 			return g.Replicas
@@ -135,11 +135,11 @@ func (w *World) replicasOf(group string) int {
 }
 
 // workerCount is how many nodes are workers.
-func (w *World) workerCount(p Placement) int {
-	if w.serves() {
-		return w.replicasOf(worker)
+func workerCount(w *World, p Placement) int {
+	if servesWorkers(w) {
+		return replicasOf(w, worker)
 	}
-	return len(p.Members) - 1 - w.replicasOf(parameterServers)
+	return len(p.Members) - 1 - replicasOf(w, parameterServers)
 }
 
 // nodeRun is what Oracle's launchers have as the run of one node.
@@ -180,23 +180,23 @@ func (w *World) OracleFiles(p Placement) (all []Found, err error) {
 		all = append(all, Found{name, append(raw, '\n')})
 	}
 	for _, m := range w.members() {
-		values := w.oracleConfig(p, m)
-		switch mode := w.mode(m); {
+		values := oracleConfig(w, p, m)
+		switch mode := oracleMode(w, m); {
 		case m.Rank == 0:
 			add("MAIN_config.json", values)
 		case mode != modeMain:
 			add(mode+"_"+nodeRun(p, m.Rank)+"_config.json", values)
 		}
 	}
-	if len(all) > 0 && strings.EqualFold(w.clusterType(w.members()[0]), "tensorflow") {
-		add("cluster.json", w.oracleCluster(p))
+	if len(all) > 0 && strings.EqualFold(clusterType(w, w.members()[0]), "tensorflow") {
+		add("cluster.json", oracleCluster(w, p))
 	}
 	return all, err
 }
 
 // oracleConfig is what a node tells the others. All values are texts: who reads them makes variables of them.
-func (w *World) oracleConfig(p Placement, m Member) map[string]string {
-	me, mode := p.Members[m.Rank], w.mode(m)
+func oracleConfig(w *World, p Placement, m Member) map[string]string {
+	me, mode := p.Members[m.Rank], oracleMode(w, m)
 	own := w.Groups[m.group].Env
 	or := func(name, fallback string) string {
 		if v, is := firstSet(own, []string{name}); is {
@@ -210,7 +210,7 @@ func (w *World) oracleConfig(p Placement, m Member) map[string]string {
 	} else {
 		values["OCI__WORKER_IP"] = me.reachable()
 	}
-	switch strings.ToLower(w.clusterType(m)) {
+	switch strings.ToLower(clusterType(w, m)) {
 	case jobfile.PyTorch:
 		if mode == modeMain {
 			values["MASTER_ADDR"] = me.reachable()
@@ -233,7 +233,7 @@ func (w *World) oracleConfig(p Placement, m Member) map[string]string {
 }
 
 // clusterType is the framework by which nodes meet: an image may bring one that the job does not know.
-func (w *World) clusterType(m Member) string {
+func clusterType(w *World, m Member) string {
 	if s, is := firstSet(w.Groups[m.group].Env, []string{"CLUSTER_TYPE", "OCI__CLUSTER_TYPE"}); is && w.job.Framework == jobfile.None {
 		return s
 	}
@@ -244,11 +244,11 @@ func (w *World) clusterType(m Member) string {
 const oraclePort = "12345"
 
 // oracleCluster is the file that the main node of TensorFlow writes when it knows all: the main node is the first worker.
-func (w *World) oracleCluster(p Placement) map[string]map[string]string {
+func oracleCluster(w *World, p Placement) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, m := range w.members() {
 		kind := "worker"
-		if w.mode(m) == modePS {
+		if oracleMode(w, m) == modePS {
 			kind = parameterServers
 		}
 		if all[kind] == nil {

@@ -145,7 +145,7 @@ func (x Program) Words() []string { return slices.Concat(x.Command, x.Starts) }
 func (w *World) environment(x *Program, p Placement, m Member) (*filler, error) {
 	base := &filler{jobfile.WithVars(w.common(p, m), sorted(w.kind.vars(w, p, m))), maxProgram}
 	if w.job.Compat == jobfile.OCI {
-		base.vars = jobfile.WithVars(w.oracle(p, m), base.vars)
+		base.vars = jobfile.WithVars(oracleVars(w, p, m), base.vars)
 	}
 	var own []jobfile.Var
 	for _, v := range w.Groups[m.group].Env {
