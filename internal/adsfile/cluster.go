@@ -61,6 +61,10 @@ func buildCluster(r *reader, c *cluster) {
 	j.Framework, j.Replicas = strings.ToLower(c.kind), 0
 	j.Settings = jobfile.Settings{Image: c.image, Env: jobfile.WithVars(c.env, c.program.env), Resources: c.needs, Volumes: c.volumes}
 	j.Command, j.Args = c.program.command, c.program.args
+	if on, _ := lookup(j.Env, "PROFILE"); on == "1" && len(j.Command) > 0 {
+		cmd, _ := lookup(j.Env, "PROFILE_CMD")
+		j.Command = slices.Concat(divided(c.at, cmd), j.Command)
+	}
 	if !r.noArtifacts {
 		j.Artifacts = jobfile.Artifacts{Dir: syncDir, Every: jobfile.DefaultEvery}
 		if r.every > 0 {

@@ -38,8 +38,10 @@ func (r *reader) ofCluster() []string {
 	return all
 }
 
-// waits are variables that say for how many seconds a cluster is waited for.
-var waits = []string{"OCI__TIMEOUT", "TIMEOUT", "TIME_OUT", "START_TIMEOUT"}
+// waits are variables that say for how many seconds a cluster is waited for. ADS has START_TIMEOUT, which is Horovod's, never shorter than its own.
+var waits = []string{"OCI__TIMEOUT", "TIMEOUT", "TIME_OUT", startTimeout}
+
+const startTimeout = "START_TIMEOUT"
 
 // variable is one of a file, with the place where it stands.
 type variable struct {
@@ -109,6 +111,9 @@ func (r *reader) meant(v variable) {
 	switch {
 	case slices.Contains(waits, v.Name):
 		if d, ok := secondsOf(v); ok {
+			if v.Name == startTimeout {
+				d = max(d, jobfile.DefaultReadyTimeout)
+			}
 			j.ReadyTimeout = d
 			v.at.Find(yamlfile.Noted, "%s: %s becomes ready_timeout: %s, within which all members have to be ready", v.at.Name, v.Name, jobfile.Duration(d))
 		}

@@ -37,7 +37,7 @@ func (r *reader) fields(v yamlfile.Value, known ...string) *fields {
 	for i := 0; i+1 < len(entries) && i/2 <= yamlfile.MaxItems; i += 2 {
 		k, x := entries[i], entries[i+1]
 		name, is := named[spelled(k.Value)]
-		if !is && k.Kind == yaml.ScalarNode && suggest.Word(yamlfile.Excerpt(k.Value), known) == "" {
+		if !is && k.Kind == yaml.ScalarNode && !mistyped(k.Value, known) {
 			r.Find(yamlfile.Noted, k.Line, "%s is ignored: nothing here has it", under(v.Name, yamlfile.Excerpt(k.Value)))
 			continue
 		}
@@ -54,6 +54,12 @@ func (r *reader) fields(v yamlfile.Value, known ...string) *fields {
 		return nil
 	}
 	return &fields{f, lines}
+}
+
+// mistyped reports whether a name is nearly one of the known ones. Oracle has many more, which are not.
+func mistyped(name string, known []string) bool {
+	near := suggest.Word(yamlfile.Excerpt(name), known)
+	return near != "" && len(name) > 3 && suggest.Distance(spelled(name), spelled(near)) <= 2
 }
 
 // spelled is a name without what spellings differ in.

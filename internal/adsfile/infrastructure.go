@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -62,7 +63,7 @@ func (r *reader) shape(f *fields, shape, config, disk string) (needs jobfile.Res
 	if c := r.fields(f.Get(config, 0), "ocpus", "memoryInGBs", "cpuBaseline"); c != nil && f.given(config) {
 		var asks []string
 		if s := text(c.Get("ocpus", 0)); s != "" {
-			asks = append(asks, "cpu="+yamlfile.Excerpt(s))
+			asks = append(asks, "cpu="+cpusOf(name, s))
 		}
 		if s := text(c.Get("memoryInGBs", 0)); s != "" {
 			asks = append(asks, fmt.Sprintf("memory=%sGB", yamlfile.Excerpt(s)))
@@ -71,6 +72,15 @@ func (r *reader) shape(f *fields, shape, config, disk string) (needs jobfile.Res
 	}
 	f.ignore("members write where their hosts have room; to be placed by it: --resources disk="+yamlfile.Excerpt(text(f.Get(disk, 0)))+"GB", disk)
 	return needs
+}
+
+// cpusOf is how many CPUs so many of Oracle's are: two each, but for those of Arm.
+func cpusOf(shape, ocpus string) string {
+	n, err := strconv.ParseFloat(ocpus, 64)
+	if err != nil || strings.Contains(shape, ".A1.") {
+		return yamlfile.Excerpt(ocpus)
+	}
+	return strconv.FormatFloat(2*n, 'f', -1, 64)
 }
 
 // mounted adds a file system or bucket that a member has at a path. A path that is none from the root is below /mnt, as Oracle has it.

@@ -106,8 +106,7 @@ func (r *reader) source(f *fields, name string) bool {
 // entryPoint makes the program's command: a file in a folder, with arguments and what ADS calls kwargs, which come behind them. code is the folder by which
 // the file may call it.
 func entryPoint(p *program, f *fields, dir, code string) {
-	at := f.Get("entryPoint", 0)
-	script := text(at)
+	script := text(f.Get("entryPoint", 0))
 	args, kwargs := arguments(f.Get("args", 0)), arguments(f.Get("kwargs", 0))
 	if script == "" {
 		if len(args)+len(kwargs) > 0 {
@@ -130,10 +129,6 @@ func entryPoint(p *program, f *fields, dir, code string) {
 		file = path.Join(dir, script)
 	}
 	p.command, p.args = interpreter(file), slices.Concat(args, kwargs)
-	if on, _ := lookup(p.env, "PROFILE"); on == "1" {
-		cmd, _ := lookup(p.env, "PROFILE_CMD")
-		p.command = slices.Concat(divided(at, cmd), p.command)
-	}
 }
 
 // literal is a text in which no variable is filled in: words are, where they are run.
