@@ -31,6 +31,9 @@ func JobFacts(w *framework.World) (facts []Fact) {
 	if j.WorkDir != "" {
 		facts = append(facts, Fact{"WORK_DIR", "a folder of the run in volume " + j.WorkDir + ", to write; a file named stop in it ends the run"})
 	}
+	if j.Compat == jobfile.OCI {
+		facts = append(facts, Fact{"COMPAT", "oci: members have the variables of Oracle's jobs, and find in the folder of the run where the others are"})
+	}
 	if a := j.Artifacts; a.Dir != "" {
 		facts = append(facts, Fact{"ARTIFACTS", fmt.Sprintf("%s to %s, every %s", a.Dir, cmp.Or(a.To, "whoever fetches them"), jobfile.Duration(a.Every))})
 	}
