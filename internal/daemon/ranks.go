@@ -27,10 +27,10 @@ func rankFlags() []cli.Flag {
 	}
 	return []cli.Flag{
 		number("ranks", "how many ranks the program has, with rank 0, which this node runs itself, in a container with --ml-network host; the others are a job that SWOPs run whose policy names this node"),
-		text("framework", "what the ranks are of: pytorch (the default)"),
+		text("framework", "what the ranks are of: pytorch (the default), or horovod, whose rank 0 is a process"),
 		number("restarts", "how often all ranks are started again when one has ended too early, from the swarm's last model (default 0)"),
 		list("rank-host", "SWOP that may have ranks, which take turns on them (default: all that take jobs)"),
-		number("rank-port", "port of this host where rank 0 awaits the others, MASTER_PORT (default: the first free one from 29400 on)"),
+		number("rank-port", "port of this host where rank 0 awaits the others, MASTER_PORT or HOROVOD_GLOO_RENDEZVOUS_PORT (default: the first free one from 29400 on)"),
 		text("rank-image", "image of the other ranks, for hosts that run jobs in containers (default: they are processes)"),
 		list("rank-volume", "NAME:/path[:rw], a folder that each host's policy has under NAME, in the containers of the other ranks"),
 		list("rank-resources", "what each of the other ranks needs of its host, such as cpu=2,gpu=1 (default: whatever CPUs and memory there are, and no GPU; hosts then have nothing else beside the ranks of this node)"),
@@ -44,7 +44,7 @@ func slRanks(o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	r := &ranks.Ranks{Port: int(o.RankPort), Restarts: o.Restarts, Log: cfg.Log, Program: ranks.Program{
-		SL: cfg.Name, Address: cfg.Host, Ranks: o.Ranks, Image: o.RankImage, Hosts: o.RankHosts, Resources: o.RankResources, File: cfg.Program, Args: o.Args,
+		SL: cfg.Name, Address: cfg.Host, Framework: strings.ToLower(o.Framework), Ranks: o.Ranks, Image: o.RankImage, Hosts: o.RankHosts, Resources: o.RankResources, File: cfg.Program, Args: o.Args,
 	}}
 	for _, kv := range o.RankEnv {
 		k, v, _ := strings.Cut(kv, "=")

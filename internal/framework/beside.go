@@ -28,8 +28,8 @@ func (w *World) checkBeside() error {
 	switch {
 	case j.Beside.SL == "":
 		return nil
-	case j.Framework != jobfile.PyTorch:
-		return fmt.Errorf("it is beside an SL, and its framework is %s: ranks are those of pytorch", j.Framework)
+	case j.Framework != jobfile.PyTorch && j.Framework != jobfile.Horovod:
+		return fmt.Errorf("it is beside an SL, and its framework is %s: ranks are those of pytorch or horovod", j.Framework)
 	case j.Network != jobfile.Host:
 		return errors.New("it is beside an SL, whose program is in no network of members: write network: host")
 	case j.Restarts > 0:

@@ -307,7 +307,7 @@ func TestBesideAnSL(t *testing.T) {
 		}
 	}
 	for lines, want := range map[string]string{
-		"framework: none\nnetwork: host\n": "ranks are those of pytorch", "framework: pytorch\nimage: i\n": "write network: host", "framework: pytorch\nnetwork: host\nrestarts: 1\n": "leave restarts out",
+		"framework: none\nnetwork: host\n": "ranks are those of pytorch or horovod", "framework: pytorch\nimage: i\n": "write network: host", "framework: pytorch\nnetwork: host\nrestarts: 1\n": "leave restarts out",
 	} {
 		j, err := jobfile.Read("f", []byte("name: x\ncommand: a.py\n"+lines+beside))
 		if err != nil {

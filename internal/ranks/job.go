@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -28,13 +29,14 @@ const (
 
 // Program is what all ranks run, and where.
 type Program struct {
-	SL      string // the node's name
-	Address string // by which hosts reach it
-	Ranks   int    // with rank 0
-	Image   string // of the other ranks' containers; empty: they are processes
-	Hosts   []string
-	Env     []jobfile.Var // of the other ranks, as are the next two
-	Volumes []jobfile.Volume
+	SL        string // the node's name
+	Address   string // by which hosts reach it
+	Framework string // jobfile.PyTorch or jobfile.Horovod; empty: the former
+	Ranks     int    // with rank 0
+	Image     string // of the other ranks' containers; empty: they are processes
+	Hosts     []string
+	Env       []jobfile.Var // of the other ranks, as are the next two
+	Volumes   []jobfile.Volume
 	// Resources are what each needs of its host, such as cpu=2; none: whatever there is.
 	Resources []string
 	File      string // in Source
@@ -53,6 +55,7 @@ func Source(dir, program string) ([]jobfile.File, error) {
 // planned is a job with what is signed of it.
 type planned struct {
 	world   *framework.World
+	port    int // where rank 0 listens
 	task    string
 	body    []byte
 	digest  string
@@ -71,7 +74,7 @@ func (p *Program) job(port, n int) *jobfile.Job {
 		env[i].Value = literal(env[i].Value)
 	}
 	return &jobfile.Job{
-		Name: jobName(p.SL), Framework: jobfile.PyTorch, Network: jobfile.Host,
+		Name: jobName(p.SL), Framework: cmp.Or(p.Framework, jobfile.PyTorch), Network: jobfile.Host,
 		Groups:  []jobfile.Group{{Name: group, Replicas: p.Ranks - 1, Settings: jobfile.Settings{Image: p.Image, Command: words, Env: env, Hosts: p.Hosts, Volumes: p.Volumes}}},
 		Timeout: jobfile.MaxTimeout, ReadyTimeout: jobfile.DefaultReadyTimeout, Grace: grace,
 		Beside: jobfile.Beside{SL: p.SL, Address: p.Address, Port: port, Epoch: n}, Source: p.Source,
@@ -110,7 +113,7 @@ func (p *Program) plan(port, n int) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &planned{world: w, task: jobrequest.TaskName(job.Name, body), body: body, request: jobrequest.Request(w)}
+	x := &planned{world: w, port: port, task: jobrequest.TaskName(job.Name, body), body: body, request: jobrequest.Request(w)}
 	x.digest = (&task.Task{Name: x.task, Type: task.RunJob, Prereq: task.Root, Definition: body}).Sum()
 	held := x.request
 	if len(held.Hosts) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/pause"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 )
 
 // Ranks are those of one SL.
@@ -37,8 +38,9 @@ type Running interface {
 
 // Host is the SL, in which rank 0 runs.
 type Host struct {
-	// Start starts the program of rank 0 with these variables beside its own, and stops it when ctx ends.
-	Start func(ctx context.Context, env []string) (Running, error)
+	// Start starts the program of rank 0 with these variables beside its own, and stops it when ctx ends. With a meeting it begins there, where the others
+	// wait for it; nil: the program sees to that.
+	Start func(ctx context.Context, env []string, meets *rendezvous.Meeting) (Running, error)
 	// Failed is called when all ranks are to be started again, with why: nobody is to wait for the session of the program that has ended.
 	Failed func(ctx context.Context, exit launch.Exit)
 }
@@ -185,9 +187,13 @@ func (s *supervised) beside(ctx context.Context, x *planned, a *swarmv1.Assignme
 	for _, v := range x.world.RankZero(jobName(s.SL)+"-"+a.GetId(), deviceOf(s.Address)) {
 		env = append(env, v.Name+"="+v.Value)
 	}
+	meets, err := x.meeting(ctx, &s.Program, a)
+	if err != nil {
+		return withWords("find the addresses of the ranks: %v", err), false
+	}
 	within, stop := context.WithCancel(ctx)
 	defer stop()
-	program, err := s.host.Start(within, env)
+	program, err := s.host.Start(within, env, meets)
 	if err != nil {
 		return withWords("%v", err), false
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/ranks"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 )
 
 // swarm is one that hosts whatever it is asked to.
@@ -156,6 +157,7 @@ func (s *swarm) GetAssignment(_ context.Context, id string) (*swarmv1.Assignment
 	case s.looks[id] < 2 || a.GetVerdict() != "":
 	case s.looks[id] == 2 && end != "refused":
 		a.Phase = "running"
+		a.Members = []*swarmv1.AssignmentMember{{Node: "h-2", Address: "10.0.0.2"}, {Index: 1, Node: "h-1", Address: "10.0.0.1"}}
 	case end != "":
 		a.Verdict, a.End, a.Reason, a.Phase = "failed", end, reason, "ending"
 		if end == "entry_done" {
@@ -211,17 +213,18 @@ type sl struct {
 	heeds  bool // a stopped program exits with 0, as one with a handler of its own
 	lost   bool // nobody sees a program end
 	env    [][]string
+	meets  *rendezvous.Meeting // of the last start
 	failed []string
 }
 
 func (s *sl) host() ranks.Host {
 	return ranks.Host{
-		Start: func(ctx context.Context, env []string) (ranks.Running, error) {
+		Start: func(ctx context.Context, env []string, meets *rendezvous.Meeting) (ranks.Running, error) {
 			d, code := time.Hour, 0
 			if s.after != nil {
 				d, code = s.after(len(s.env))
 			}
-			s.env = append(s.env, env)
+			s.env, s.meets = append(s.env, env), meets
 			p := &program{done: make(chan struct{})}
 			go func() {
 				defer close(p.done)
@@ -291,6 +294,34 @@ func TestRanks(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestRanksOfHorovodMeet: rank 0 begins where it serves the others, at the addresses by which their hosts are known. Those of PyTorch meet by themselves.
+func TestRanksOfHorovodMeet(t *testing.T) {
+	for framework, want := range map[string]string{
+		"": "", "pytorch": "", "horovod": "-own=10.0.0.9 -within=0s -ranks=10.0.0.9,10.0.0.2,10.0.0.1 --",
+	} {
+		t.Setenv("TMPDIR", t.TempDir())
+		synctest.Test(t, func(t *testing.T) {
+			s, node := newSwarm(), &sl{after: func(int) (time.Duration, int) { return time.Minute, 0 }}
+			r := newRanks(0)
+			r.Framework = framework
+			if got := r.Start(t.Context(), s, node.host()).Wait().String(); got != "exit code 0" {
+				t.Errorf("%q: %s", framework, got)
+			}
+			synctest.Wait()
+			got := ""
+			if node.meets != nil {
+				got = strings.Join(node.meets.Wrap("swarmd"), " ")
+			}
+			if !strings.HasSuffix(got, want) || (got == "") != (want == "") {
+				t.Errorf("%q: %s, want %s", framework, got, want)
+			}
+			if rank := "HOROVOD_RANK=0"; slices.Contains(node.env[0], rank) != (framework == "horovod") {
+				t.Errorf("%q: started with %q", framework, node.env[0])
+			}
 		})
 	}
 }
@@ -521,12 +552,12 @@ func TestPortsOfOneHost(t *testing.T) {
 		defer cancel()
 		ports := map[string]bool{}
 		for range 3 {
-			newRanks(0).Start(ctx, s, ranks.Host{Start: func(_ context.Context, env []string) (ranks.Running, error) {
+			newRanks(0).Start(ctx, s, ranks.Host{Start: func(_ context.Context, env []string, meets *rendezvous.Meeting) (ranks.Running, error) {
 				i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "MASTER_PORT=") })
 				s.mu.Lock()
 				ports[env[i]] = true
 				s.mu.Unlock()
-				return (&sl{}).host().Start(ctx, env)
+				return (&sl{}).host().Start(ctx, env, meets)
 			}})
 			time.Sleep(5 * time.Second)
 			s.mu.Lock()

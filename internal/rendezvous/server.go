@@ -59,7 +59,7 @@ func (s *Server) from(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
 	ip := at.Addr().Unmap().WithZone("")
 	for _, r := range s.Ranks {
-		if err == nil && r == ip {
+		if err == nil && (r == ip || r.IsLoopback() && ip.IsLoopback()) { // whatever loopback's address, it comes from this machine
 			return true
 		}
 	}

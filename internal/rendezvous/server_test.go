@@ -120,6 +120,15 @@ func TestHorovodsRequests(t *testing.T) {
 	}
 }
 
+// TestLoopbackIsOneMachine: ranks at any addresses of it are answered at all.
+func TestLoopbackIsOneMachine(t *testing.T) {
+	t.Parallel()
+	at, _ := serves(t, "127.144.1.11", "127.144.1.21")
+	if status, _ := asks(t, at, "PUT", "/global/0", "x"); status != "200 OK" {
+		t.Error(status)
+	}
+}
+
 // TestStrangersAreRefused: whoever has another address than the ranks, and each is named once.
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -273,7 +275,13 @@ func (c *containers) stopPrevious(ctx context.Context) {
 	}
 }
 
-func (c *containers) start(ctx context.Context, env []string) (Running, error) {
+// errNoMeeting is what ranks of Horovod are refused with where rank 0 would be a container.
+var errNoMeeting = errors.New("--framework horovod: rank 0 begins by this node itself, which can't be in its container: give --ml-runtime process")
+
+func (c *containers) start(ctx context.Context, env []string, meets *rendezvous.Meeting) (Running, error) {
+	if meets != nil { // which the options refuse
+		return nil, errNoMeeting
+	}
 	if c.found != nil {
 		return c.adopt(ctx)
 	}

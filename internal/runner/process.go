@@ -12,6 +12,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/python"
 )
 
@@ -110,12 +111,16 @@ func (p *process) isolation() string { return noIsolation }
 // noIsolation is what the other peers are told of a program that no container keeps in.
 const noIsolation = "none: process runtime"
 
-func (p *process) start(ctx context.Context, env []string) (Running, error) {
+func (p *process) start(ctx context.Context, env []string, meets *rendezvous.Meeting) (Running, error) {
 	if p.cfg.Start != nil {
 		return p.cfg.Start(ctx)
 	}
 	spec := p.spec
 	spec.Env = launch.LastWins(spec.Env, env)
+	if meets != nil {
+		words := slices.Concat(meets.Wrap("/proc/self/exe"), []string{spec.Path}, spec.Args)
+		spec.Path, spec.Args = words[0], words[1:]
+	}
 	started, err := launch.Start(ctx, spec)
 	if err != nil {
 		return nil, err

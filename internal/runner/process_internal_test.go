@@ -34,7 +34,7 @@ func TestArgumentsReachTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	running, err := p.start(t.Context(), nil)
+	running, err := p.start(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/ranks"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -27,14 +28,14 @@ func joinSwarm(ctx context.Context, r *Runner, swarm ranks.Swarm) {
 func unsaid(env, said []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return strings.HasSuffix(name, "_SOCKET_IFNAME") && slices.ContainsFunc(said, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+		return (strings.HasSuffix(name, "_SOCKET_IFNAME") || name == "HOROVOD_GLOO_IFACE") && slices.ContainsFunc(said, func(own string) bool { return strings.HasPrefix(own, name+"=") })
 	})
 }
 
 // start starts the program, with the other ranks if it is the first of several.
 func (r *Runner) start(ctx context.Context, engine *session.Engine) (Running, error) {
 	if r.swarm == nil {
-		return r.how.start(ctx, nil)
+		return r.how.start(ctx, nil, nil)
 	}
 	return r.cfg.Ranks.Start(ctx, r.swarm, r.first(engine)), nil
 }
@@ -42,8 +43,8 @@ func (r *Runner) start(ctx context.Context, engine *session.Engine) (Running, er
 // first is this runner as what starts rank 0.
 func (r *Runner) first(engine *session.Engine) ranks.Host {
 	return ranks.Host{
-		Start: func(ctx context.Context, env []string) (ranks.Running, error) {
-			return r.how.start(ctx, unsaid(env, r.cfg.Env))
+		Start: func(ctx context.Context, env []string, meets *rendezvous.Meeting) (ranks.Running, error) {
+			return r.how.start(ctx, unsaid(env, r.cfg.Env), meets)
 		},
 		Failed: func(ctx context.Context, exit launch.Exit) {
 			r.tell(ctx, engine, status(exit), "program "+r.cfg.Program+": "+exit.String(), exit.Tail)

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/ranks"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
@@ -26,7 +27,7 @@ type startedWith struct{ env []string }
 func (*startedWith) name() string      { return "" }
 func (*startedWith) isolation() string { return "" }
 
-func (s *startedWith) start(_ context.Context, env []string) (Running, error) {
+func (s *startedWith) start(_ context.Context, env []string, _ *rendezvous.Meeting) (Running, error) {
 	s.env = env
 	return nil, nil //nolint:nilnil // nobody looks at it
 }
@@ -40,7 +41,7 @@ func TestInterfacesThatAreNamed(t *testing.T) {
 	} {
 		how := &startedWith{}
 		r := &Runner{how: how, cfg: Config{Spec: Spec{Env: tt.said}}}
-		if _, err := r.first(nil).Start(t.Context(), env); err != nil || !slices.Equal(how.env, tt.want) {
+		if _, err := r.first(nil).Start(t.Context(), env, nil); err != nil || !slices.Equal(how.env, tt.want) {
 			t.Errorf("%q: started with %q, %v; want %q", tt.said, how.env, err, tt.want)
 		}
 	}
@@ -96,7 +97,7 @@ func TestRanksAreNotAdopted(t *testing.T) {
 			t.Errorf("several ranks: %t, its variables are %q", tt.before != nil, first.spec.Env)
 		}
 		first.checked = true
-		if _, err := first.start(t.Context(), nil); err == nil {
+		if _, err := first.start(t.Context(), nil, nil); err == nil {
 			t.Error("it was not started")
 		}
 		c := leftBehind(t, tt.now, dir, container.Found{Incarnation: first.journal.Record().Incarnation, State: "running"})
@@ -216,7 +217,7 @@ func TestTwoRanksZero(t *testing.T) {
 			engine := c.launcher.(*orphaned)
 			c.checked, engine.stuck = true, stuck
 			wrong := several != nil && stuck != nil
-			if _, err := c.start(t.Context(), nil); (engine.starts == 0) != wrong || wrong && !errors.Is(err, stuck) {
+			if _, err := c.start(t.Context(), nil, nil); (engine.starts == 0) != wrong || wrong && !errors.Is(err, stuck) {
 				t.Errorf("several ranks: %t, removal: %v: %d starts, %v", several != nil, stuck, engine.starts, err)
 			}
 			if several != nil && (len(*engine.left) == 0) != (stuck == nil) {

@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/ranks"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/text"
@@ -107,8 +108,9 @@ type Slots interface {
 type runtime interface {
 	name() string      // "process" or "docker"
 	isolation() string // what keeps the program in, for the other peers
-	// start starts the program with these variables beside its own, or adopts the one that Resume has found. When ctx ends it is stopped.
-	start(ctx context.Context, env []string) (Running, error)
+	// start starts the program with these variables beside its own, as a rank that begins at a meeting if there is one, or adopts the one that Resume
+	// has found. When ctx ends it is stopped.
+	start(ctx context.Context, env []string, meets *rendezvous.Meeting) (Running, error)
 }
 
 // Runner runs the program of one SL.

@@ -10,6 +10,9 @@ import (
 // hostNetwork is what engines call the network of their host.
 const hostNetwork = "host"
 
+// Frameworks of which an SL starts ranks.
+const pytorch, horovod = "pytorch", "horovod"
+
 // RankOptions are how an SL starts several ranks as its program.
 type RankOptions struct {
 	Ranks     int      `option:"ranks"`     // with the one that the SL runs itself; 0: it has one program
@@ -39,14 +42,16 @@ func (o *SL) checkRanks(runtime string) error {
 		return nil
 	case o.Attach:
 		return errors.New("--ranks: --attach starts no program: whoever starts one by hand starts its ranks too; leave out one of the two")
-	case !strings.EqualFold(o.Framework, "pytorch") && o.Framework != "":
-		return fmt.Errorf("--framework %s: an SL starts ranks of pytorch; others start theirs, beside --attach", o.Framework)
+	case !strings.EqualFold(o.Framework, pytorch) && !strings.EqualFold(o.Framework, horovod) && o.Framework != "":
+		return fmt.Errorf("--framework %s: an SL starts ranks of pytorch and horovod; others start theirs, beside --attach", o.Framework)
 	case o.Ranks < 2 || o.Ranks > 1024:
 		return fmt.Errorf("--ranks %d: want 2 to 1024, with the one that this node runs itself", o.Ranks)
 	case o.Restarts < 0 || o.Restarts > 100:
 		return fmt.Errorf("--restarts %d: want 0 to 100", o.Restarts)
 	case runtime != Process && (o.ML.Cmd != nil || o.ML.Entrypoint != nil):
 		return errors.New("--ranks: all ranks run --model-program: leave out --ml-cmd and --ml-entrypoint, which stand in its place for one of them")
+	case runtime != Process && strings.EqualFold(o.Framework, horovod):
+		return errors.New("--framework horovod: rank 0 is a process, by which this node serves the others before its program begins: give --ml-runtime process")
 	case runtime != Process && o.ML.Network != hostNetwork:
 		return errors.New("--ranks: rank 0 runs in a container, where the other ranks reach it in this host's own network alone: allow that with --ml-network host, which all peers see, or give --ml-runtime process")
 	case len(o.RankVolumes) > 0 && o.RankImage == "":

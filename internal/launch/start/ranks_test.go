@@ -23,7 +23,7 @@ func TestRanksAreChecked(t *testing.T) {
 		{"say how many with --ranks", func(o *start.SL) { o.Ranks, o.Restarts = 0, 1 }, process},
 		{"say how many with --ranks", func(o *start.SL) { o.Ranks, o.RankEnv = 0, []string{"A=1"} }, process},
 		{"whoever starts one by hand starts its ranks too", func(o *start.SL) { o.Attach, o.Program = true, "" }, process},
-		{"--framework dask: an SL starts ranks of pytorch", func(o *start.SL) { o.Framework = "dask" }, process},
+		{"--framework dask: an SL starts ranks of pytorch and horovod", func(o *start.SL) { o.Framework = "dask" }, process},
 		{"--ranks 1: want 2 to 1024", func(o *start.SL) { o.Ranks = 1 }, process},
 		{"--ranks -1: want 2 to 1024", func(o *start.SL) { o.Ranks = -1 }, process},
 		{"--ranks 1025: want 2 to 1024", func(o *start.SL) { o.Ranks = 1025 }, process},
