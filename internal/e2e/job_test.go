@@ -83,6 +83,7 @@ func TestJobsOfProcesses(t *testing.T) {
 	w.says(1, "run job -f --arg --nonsense "+one, "changed   args is [\"--nonsense\"]; the file has ", "error: unrecognized arguments: --nonsense", "job alone failed: ")
 	w.says(0, "get job status alone", "end         member_failed", "exited  -      2 ")
 	w.says(6, "cancel job alone", "it has ended already")
+	w.ranksMeet()
 	w.endsOtherwise()
 	w.endsByAFile()
 	w.meetsAsOracles()
@@ -128,6 +129,26 @@ func (w *swarm) endsOtherwise() {
 	w.says(0, "cancel job long because enough", "job long is cancelled")
 	w.Until("end of the job that was cancelled", three("stopped"))
 	w.says(0, "get job status long", "cancelled: enough", "end         cancelled")
+}
+
+// ranksMeet runs ranks of Horovod as far as its library would, which need not be there: rank 0 serves the values that ranks tell each other.
+func (w *swarm) ranksMeet() {
+	w.T.Helper()
+	const program = "#!/usr/bin/env python3\nimport os, time, urllib.error, urllib.request\nrank = os.environ['HOROVOD_RANK']\n" +
+		"at = 'http://%s:%s/global/' % (os.environ['HOROVOD_GLOO_RENDEZVOUS_ADDR'], os.environ['HOROVOD_GLOO_RENDEZVOUS_PORT'])\n" +
+		"web = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n" +
+		"def ask(method, key, body=None):\n    try: return web.open(urllib.request.Request(at + key, body, method=method), timeout=10).read()\n    except urllib.error.HTTPError as e: assert e.code == 404\n" +
+		"ask('PUT', rank, b'here')\nwhile not all(ask('GET', str(i)) for i in range(3)): time.sleep(.1)\nask('PUT', 'met' + rank, b'x')\n" +
+		"if rank == '0':\n    while not all(ask('GET', 'met' + str(i)) for i in range(3)): time.sleep(.1)\nprint('rank', rank, 'has met all', flush=True)\n"
+	file := w.written("meet", "framework: horovod\nreplicas: 3\nresources: {cpu: 0.1}\n", program)
+	if err := os.Chmod(w.Path("meet", "source", "p.py"), 0o700); err != nil {
+		w.T.Fatal(err)
+	}
+	if raw, err := os.ReadFile(file); err != nil || os.WriteFile(file, []byte(strings.Replace(string(raw), "command: p.py", "command: ./p", 1)), 0o600) != nil ||
+		os.Rename(w.Path("meet", "source", "p.py"), w.Path("meet", "source", "p")) != nil {
+		w.T.Fatal(err)
+	}
+	w.says(0, "run job -f "+file, "swop-1/node/0: rank 0 has met all", "swop-2/node/1: rank 1 has met all", "swop-3/node/2: rank 2 has met all", "job meet succeeded")
 }
 
 // endsByAFile runs a job whose members meet in a folder that their hosts share, where one of them ends it with success.

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
 // hvd trains a small model on data of which each rank has its own, and says which one it has in the end. With a word behind it a rank does that first.
@@ -95,6 +98,56 @@ func TestHorovodForMinutes(t *testing.T) {
 	h.says(0, "get job status main", "end         main_timeout")
 	h.says(8, "run job -f "+h.job("late", hvd, "framework: horovod\ngrace: 1s\ncommand: p.py waits\nready_timeout: 6s\ngroups: [{name: first}, {name: second, "+never+"}]\n"), "job late failed: ")
 	h.says(0, "get job status late", "end         ready_timeout")
+	h.stop()
+	h.LeavesNothing()
+}
+
+// horovodImage is an image with PyTorch and Horovod, as the environment has it. It goes with the test.
+func horovodImage(t *testing.T, python string) string {
+	t.Helper()
+	enginetest.NeedImage(t, enginetest.Engine(t), engine.ImagePYT, "scripts/images pyt")
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "../lib/python3*/site-packages"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("packages of %s: %q, %v", python, found, err)
+	}
+	const name = "swarm-test-horovod:latest"
+	build := exec.CommandContext(t.Context(), "docker", "build", "--quiet", "--tag", name, "--file", "-", found[0])
+	build.Stdin = strings.NewReader("FROM " + engine.ImagePYT + "\nCOPY . /usr/local/lib/python3.11/dist-packages/\n")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() { // the test's context has ended
+		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", "image", "rm", name).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return name
+}
+
+// TestHorovodInContainersForMinutes: ranks of Horovod in containers come to one model in each network that they may have.
+func TestHorovodInContainersForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("builds Horovod: SWARM_TEST_LONG=1 or make test-long")
+	}
+	image := horovodImage(t, horovodPython(t))
+	h := newHosts(t, 1)
+	one, two := h.withEngine(1, image), h.withEngine(2, image)
+	h.serve()
+	h.lab(one, two)
+	var models []string
+	for name, network := range map[string]string{"own": "network: host\n", "shared": "network: lab\n", "private": "hosts: [swop-1]\n"} {
+		out := h.says(0, "run job -f "+h.job(name, hvd, "framework: horovod\nreplicas: 2\nimage: "+image+"\ncommand: p.py\n"+network),
+			"/node/0: rank 0 of 2 local 0 of 1 on ", "/node/1: rank 1 of 2 local 0 of 1 on ", "job "+name+" succeeded")
+		models = append(models, modelOf.FindAllString(out, -1)...)
+	}
+	if len(models) != 6 || len(slices.Compact(slices.Clone(models))) != 1 {
+		t.Errorf("models %q, want one of all ranks", models)
+	}
+	h.says(1, "run job -f "+h.job("dies", hvd, "framework: horovod\nreplicas: 2\nimage: "+image+"\ncommand: p.py dies\nnetwork: lab\n"), "job dies failed: ")
+	h.says(0, "get job status dies", "end         member_failed")
+	if n := len(ofMembers(t, one)) + len(ofMembers(t, two)); n != 0 {
+		t.Errorf("%d containers are left", n)
+	}
 	h.stop()
 	h.LeavesNothing()
 }
