@@ -281,26 +281,28 @@ func TestNewJobRuns(t *testing.T) {
 	}
 }
 
-// The files of the document are jobs.
+// The files of documents are jobs.
 func TestDocumentsJobs(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/reference/jobs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(raw), "```yaml\n")[1:]
-	if len(blocks) < 2 {
-		t.Fatalf("%d files", len(blocks))
-	}
-	for _, b := range blocks {
-		file, _, _ := strings.Cut(b, "```")
-		j, err := jobfile.Read("jobs.md", []byte(file))
+	for name, least := range map[string]int{"reference/jobs.md": 3, "operations/ranks.md": 1} {
+		raw, err := os.ReadFile("../../../docs/" + name)
 		if err != nil {
-			t.Errorf("%v\n%s", err, file)
-			continue
+			t.Fatal(err)
 		}
-		j.Folder = ""
-		if _, err := jobs.Preview(j, jobfile.Overrides{}); err != nil {
-			t.Errorf("%v\n%s", err, file)
+		blocks := strings.Split(string(raw), "```yaml\n")[1:]
+		if len(blocks) < least {
+			t.Errorf("%s has %d files", name, len(blocks))
+		}
+		for _, b := range blocks {
+			file, _, _ := strings.Cut(b, "```")
+			j, err := jobfile.Read(name, []byte(file))
+			if err != nil {
+				t.Errorf("%v\n%s", err, file)
+				continue
+			}
+			j.Folder = ""
+			if _, err := jobs.Preview(j, jobfile.Overrides{}); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, file)
+			}
 		}
 	}
 }
