@@ -3,9 +3,11 @@ package jobs_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
@@ -129,7 +131,7 @@ func TestHorovodInContainersForMinutes(t *testing.T) {
 	if os.Getenv("SWARM_TEST_LONG") == "" {
 		t.Skip("builds Horovod: SWARM_TEST_LONG=1 or make test-long")
 	}
-	image := horovodImage(t, horovodPython(t))
+	image := horovodImage(t, e2etest.Environment(t, "horovod"))
 	h := newHosts(t, 1)
 	one, two := h.withEngine(1, image), h.withEngine(2, image)
 	h.serve()

@@ -53,7 +53,7 @@ func TestHorovodRanksOfAnSLForMinutes(t *testing.T) {
 	if os.Getenv("SWARM_TEST_LONG") == "" {
 		t.Skip("builds Horovod: SWARM_TEST_LONG=1 or make test-long")
 	}
-	python := environment(t, "horovod")
+	python := e2etest.Environment(t, "horovod")
 	w := &ofSLs{swarm: withoutSLs(t, 2), python: python}
 	w.swop(1, "sentences:\n- Allow spiffe://swarm.learning/swarm/sl to use host where all {task.type='RUN_JOB'}\n", []string{"SWARM_PYTHON=" + python})
 	w.swops[0].Sees("Ready for Task Execution!")
