@@ -75,6 +75,7 @@ func TestJobsOfContainers(t *testing.T) {
 		t.Errorf("a job that its host refused:\n%s", out)
 	}
 	w.ofTwoImages(e)
+	w.importsNodes()
 
 	if out := ctl(1, "run", "job", "-f", job("more", "command: train.py 0", "volumes: ['data:/mnt/data:rw']")); !strings.Contains(out, `asks for volume "data" to write to, and this host gives it to read alone`) {
 		t.Errorf("a folder to write to:\n%s", out)
@@ -102,6 +103,31 @@ func TestJobsOfContainers(t *testing.T) {
 	w.Until("its end", func() bool { return strings.Contains(ctl(0, "get", "job", "status", "long"), "end         stop_file") })
 	w.Until("nothing to be left", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
 	swop.Stop()
+}
+
+// nodesFile is a job with several nodes as Oracle's API has it. Its nodes read the file that names all where those of Oracle do.
+const nodesFile = `{"displayName": "Two Groups", "jobConfigurationDetails": {"jobType": "EMPTY"}, "jobNodeConfigurationDetails": {
+  "jobNodeType": "MULTI_NODE", "startupOrder": "IN_ORDER", "maximumRuntimeInMinutes": 5, "jobNetworkConfiguration": {"jobNetworkType": "DEFAULT_NETWORK"},
+  "jobNodeGroupConfigurationDetailsList": [
+    {"name": "NODE_GROUP_1", "replicas": 1, "jobConfigurationDetails": {"jobType": "DEFAULT", "environmentVariables": {"ROLE": "first"},
+      "startupProbeDetails": {"jobProbeCheckType": "EXEC", "command": ["test", "-f", "/tmp/up"], "periodInSeconds": 1}},
+     "jobEnvironmentConfigurationDetails": {"jobEnvironmentType": "OCIR_CONTAINER", "image": "swarm-ml-pyt:latest", "entrypoint": ["sh", "-c"], "cmd": ["sleep 1; touch /tmp/up; sleep 3; echo $ROLE is done"]}},
+    {"name": "NODE_GROUP_0", "replicas": 2, "minimumSuccessReplicas": 1, "jobConfigurationDetails": {"jobType": "DEFAULT", "environmentVariables": {"ROLE": "second"}, "commandLineArguments": "a 'b c'"},
+     "jobEnvironmentConfigurationDetails": {"jobEnvironmentType": "OCIR_CONTAINER", "image": "swarm-ml-pyt:latest", "entrypoint": ["python3", "-c",
+       "import json, os, sys; at = '/home/datascience/job_run_cluster_metadata.json'; nodes = json.load(open(at)); assert nodes == json.load(open(os.environ['CLUSTER_NODES_METADATA_FILE'])); print(os.environ['ROLE'], sys.argv[1:], [(n['FQDN'], n['Rank'], n['NodeGroupName'], n['IpAddress'] == n['IPAddress']) for n in nodes]); sys.exit(os.environ['NODE_RANK'] == '2')"]}}
+  ]}}
+`
+
+// importsNodes runs that job, in one network on one host: its second group starts when the first one's probe has succeeded, and one of its nodes is enough.
+func (w *swarm) importsNodes() {
+	w.T.Helper()
+	file := w.Path("nodes.json")
+	if err := os.WriteFile(file, []byte(nodesFile), 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+	const nodes = " ['a', 'b c'] [('node-0', '0', 'node-group-1', True), ('node-1', '1', 'node-group-0', True), ('node-2', '2', 'node-group-0', True)]"
+	w.says(0, "run job -f --network private "+file, "/node-group-0/1: second"+nodes, "/node-group-1/0: first is done", "job two-groups succeeded")
+	w.says(0, "get job status two-groups", "end         entry_done", "node-group-0  2     swop  exited  -      1 ")
 }
 
 // secrets is a folder of a host's.
