@@ -39,7 +39,7 @@ func (h *hosts) begun(name, framework string) string {
 
 // results are what the workers of the job that init job writes say: their last loss and their model.
 func results(said string) (all []string) {
-	for _, m := range regexp.MustCompile(`(?:epoch 3, loss|: model) (\S+)`).FindAllStringSubmatch(said, -1) {
+	for _, m := range regexp.MustCompile(`(?:epoch 3, loss|: model|fitted model) (\S+)`).FindAllStringSubmatch(said, -1) {
 		all = append(all, m[1])
 	}
 	slices.Sort(all)
@@ -98,7 +98,7 @@ func (h *hosts) trained() (program string, all []string) {
 // TestTensorFlowForMinutes: a job comes to what its program comes to that is started by hand with TF_CONFIG, and one that loses a rank ends with that.
 func TestTensorFlowForMinutes(t *testing.T) {
 	if os.Getenv("SWARM_TEST_LONG") == "" {
-		t.Skip("runs TensorFlow ten times: SWARM_TEST_LONG=1 or make test-long")
+		t.Skip("runs TensorFlow many times: SWARM_TEST_LONG=1 or make test-long")
 	}
 	h := tensorflow(t)
 	program, want := h.trained()
@@ -107,6 +107,7 @@ func TestTensorFlowForMinutes(t *testing.T) {
 	}
 	h.losesRank()
 	h.servesChief()
+	h.fits()
 	h.stop()
 	h.LeavesNothing()
 }
@@ -196,4 +197,31 @@ func (h *hosts) servesChief() {
 	if strings.Count(out, "stopped") != 2 {
 		h.T.Errorf("the worker and the parameter server are not stopped:\n%s", out)
 	}
+}
+
+// fit has Keras itself train.
+const fit = `import hashlib
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+me = strategy.cluster_resolver
+tf.keras.utils.set_random_seed(1)
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.InputLayer((4,)), tf.keras.layers.Dense(4), tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.SGD(0.1), loss="mse")
+x = np.random.default_rng(len(me.task_type)).normal(size=(40, 4)).astype("float32")
+model.fit(x, x.sum(axis=1, keepdims=True), batch_size=8, epochs=2, steps_per_epoch=5, verbose=0)
+print("fitted model", hashlib.sha256(b"".join(weight.tobytes() for weight in model.get_weights())).hexdigest(), flush=True)
+`
+
+// fits has fit of Keras 2 train one model, where that of Keras 3 fails.
+func (h *hosts) fits() {
+	h.T.Helper()
+	lines := "framework: tensorflow\ncommand: p.py\nreplicas: 2\ngrace: 2s\n"
+	out := h.says(0, "run job -f "+h.job("keras-2", fit, lines+"env: {TF_USE_LEGACY_KERAS: 1}\n"), "job keras-2 succeeded")
+	if all := results(out); len(all) != 2 || all[0] != all[1] {
+		h.T.Errorf("the workers end with %q, want one model", all)
+	}
+	h.says(1, "run job -f "+h.job("keras-3", fit, lines), "PerReplica", "job keras-3 failed: ")
 }
