@@ -63,7 +63,7 @@ func readJob(r *reader, f *fields) {
 	if j.Framework == jobfile.PyTorch {
 		sets = slices.Concat(frameworkVars["PYTORCH"], nodeVars)
 	}
-	j.Env = r.filled(rt.Of, own(r.vars, sets))
+	j.Env = r.filled(rt.Of, ofFile(r.vars, sets))
 }
 
 // common reads what all runtimes have.
@@ -161,16 +161,16 @@ func (r *reader) script(f *fields, uri, entry string) string {
 		return ""
 	}
 	if uri != "url" {
-		r.fromFolder(f, uri)
+		fromFolder(r, f, uri)
 	}
-	return r.runsFile(f, entry)
+	return runsFile(r, f, entry)
 }
 
 // programFile reports whether a place is one file, and no folder.
 func programFile(place string) bool { return slices.Contains([]string{".py", ".sh"}, path.Ext(place)) }
 
 // fromFolder takes how a folder that travels is called: ADS runs programs in the folder that has it, unless workingDir says another.
-func (r *reader) fromFolder(f *fields, uri string) {
+func fromFolder(r *reader, f *fields, uri string) {
 	if !r.Broken() && !f.given("workingDir") {
 		r.base = path.Base(r.job.Folder)
 		f.note(uri, "is the working directory of each member, not the folder that has it")
@@ -178,7 +178,7 @@ func (r *reader) fromFolder(f *fields, uri string) {
 }
 
 // runsFile takes which file of a folder is to run.
-func (r *reader) runsFile(f *fields, name string) string {
+func runsFile(r *reader, f *fields, name string) string {
 	s := text(f.Get(name, 0))
 	file := r.inSource(s)
 	if file == ".." || path.IsAbs(file) || strings.HasPrefix(file, "../") {
@@ -230,7 +230,7 @@ func (r *reader) inFolder(f *fields) {
 		f.refuse("pythonPath", "can't be set for processes of hosts: put those modules beside the program, or name an image with --image NAME")
 		return
 	}
-	r.vars = append(r.vars, variable{jobfile.Var{Name: "PYTHONPATH", Value: strings.Join(r.sourcePaths(f.Get("pythonPath", 0)), ":")}, f.Get("pythonPath", 0)})
+	r.vars = append(r.vars, variable{jobfile.Var{Name: "PYTHONPATH", Value: strings.Join(sourcePaths(r, f.Get("pythonPath", 0)), ":")}, f.Get("pythonPath", 0)})
 }
 
 // outputs takes where the program leaves what is to be kept.

@@ -46,7 +46,7 @@ func readAPI(r *reader, v yamlfile.Value) {
 		}
 		top.Volumes = j.Volumes
 		j.Settings = top.Settings
-		j.Env = r.filled(f.Of, own(r.vars, nil))
+		j.Env = r.filled(f.Of, ofFile(r.vars, nil))
 		return
 	}
 	checkEmpty(r, f, workPart, machinePart, imagePart)
@@ -115,10 +115,10 @@ func readNodes(r *reader, v yamlfile.Value) {
 			x.MinSuccess = n
 		}
 		x.Volumes = j.Volumes
-		if v, is := r.clusterType(); is {
+		if v, is := clusterType(r); is {
 			v.at.Find(yamlfile.Broken, "%s: %s=%s makes a cluster of a job with one kind of nodes, and this one has groups: write it as a job without %s, or leave the variable out", v.at.Name, v.Name, yamlfile.Excerpt(v.Value), nodesPart)
 		}
-		x.Env = r.filled(g.Of, own(r.vars, nil))
+		x.Env = r.filled(g.Of, ofFile(r.vars, nil))
 		j.Groups = append(j.Groups, x.Group)
 		longest = max(longest, x.most)
 	}

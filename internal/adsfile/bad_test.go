@@ -123,6 +123,19 @@ func TestImageThatWasBuilt(t *testing.T) {
 	}
 }
 
+// What a file does not say of itself it does not do: one of which more is to be said than is kept is refused.
+func TestNothingIsLeftUnsaid(t *testing.T) {
+	var unknown strings.Builder
+	for i := range 250 {
+		fmt.Fprintf(&unknown, "      zz%d: 1\n", i)
+	}
+	file := "kind: job\nspec:\n  name: x\n  runtime:\n    type: container\n    spec:\n      image: i\n" + unknown.String() + "      probe: a\n"
+	const want = "f:1: of the file 51 more things are ignored, or are another thing here, than are shown: leave out what nothing here has"
+	if _, err := adsfile.Read("f", []byte(file), adsfile.Images{}); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
 // Files of others are not taken.
 func TestIsNot(t *testing.T) {
 	for _, file := range []string{"", "name: x\ncommand: a\n", "- kind: job\n", "name: x\nkind: job\n", "Name: t\nTaskType: RUN_SWARM\n", "a: [", "text"} {

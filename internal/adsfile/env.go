@@ -83,8 +83,8 @@ func (r *reader) variables(v yamlfile.Value) (all []variable) {
 	return all
 }
 
-// own are the variables that members get of the file's: but for those that the swarm sets.
-func own(all []variable, sets []string) (vars []jobfile.Var) {
+// ofFile are the variables that members get of the file's: but for those that the swarm sets.
+func ofFile(all []variable, sets []string) (vars []jobfile.Var) {
 	for _, v := range all {
 		if slices.Contains(sets, v.Name) {
 			v.at.Find(yamlfile.Noted, "%s: %s is ignored: the swarm sets it, from where the members are", v.at.Name, v.Name)
@@ -102,7 +102,7 @@ func (r *reader) environment(all []variable) []jobfile.Var {
 			r.meant(v)
 		}
 	}
-	return own(all, r.ofCluster())
+	return ofFile(all, r.ofCluster())
 }
 
 // meant takes what a variable says to Oracle's launchers, and not to the program.

@@ -78,7 +78,7 @@ func belowDir(dir string, v yamlfile.Value) (all []string) {
 }
 
 // sourcePaths are those of a list in the folder that travels with the job.
-func (r *reader) sourcePaths(v yamlfile.Value) (all []string) {
+func sourcePaths(r *reader, v yamlfile.Value) (all []string) {
 	for _, p := range belowDir("", v) {
 		if !path.IsAbs(p) {
 			p = path.Join(sourceDir, r.inSource(p))

@@ -66,6 +66,9 @@ func Read(file string, data []byte, images Images) (*Import, error) {
 	if r.First(yamlfile.Broken) == nil && r.First(yamlfile.Unfilled) == nil {
 		r.finish()
 	}
+	if n := r.Missed(); n > 0 { // what is not said would be done in silence
+		r.Find(yamlfile.Broken, 1, "of the file %d more things are ignored, or are another thing here, than are shown: leave out what nothing here has", n)
+	}
 	if all := r.All(yamlfile.Unfilled, yamlfile.Broken); len(all) == 1 {
 		return nil, all[0]
 	} else if len(all) > 0 {

@@ -39,7 +39,7 @@ func (r *reader) customImage() (string, bool) {
 }
 
 // clusterType is the variable that says of which framework the cluster is. A value that is none may be a program's own.
-func (r *reader) clusterType() (variable, bool) {
+func clusterType(r *reader) (variable, bool) {
 	v, is := r.said("CLUSTER_TYPE")
 	return v, is && frameworks[strings.ToUpper(v.Value)] != nil
 }
@@ -48,7 +48,7 @@ func (r *reader) clusterType() (variable, bool) {
 func (r *reader) seed(at yamlfile.Value, s *jobfile.Settings) bool {
 	kind, is := r.said("CLUSTER_TYPE")
 	place, meets := r.said("WORK_DIR")
-	if _, known := r.clusterType(); known && !meets {
+	if _, known := clusterType(r); known && !meets {
 		kind.at.Find(yamlfile.Broken, "%s: %s=%s makes a cluster of the job, and there is no WORK_DIR, in which its nodes meet: write it, as oci://bucket@namespace/prefix, or leave %s out", kind.at.Name, kind.Name, yamlfile.Excerpt(kind.Value), kind.Name)
 		return false
 	}

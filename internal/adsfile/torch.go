@@ -47,7 +47,7 @@ func torchSource(r *reader, f *fields) string {
 			g.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "secretId", "gitSecretId")
 		}
 		if f.given("entryPoint") && !f.given("command") {
-			r.runsFile(f, "entryPoint")
+			runsFile(r, f, "entryPoint")
 		}
 		return r.entry
 	}
@@ -62,7 +62,7 @@ func torchSource(r *reader, f *fields) string {
 		return r.script(f, uri, "entryPoint")
 	}
 	r.source(f, uri)
-	r.fromFolder(f, uri)
+	fromFolder(r, f, uri)
 	return ""
 }
 

@@ -27,6 +27,7 @@ type Document struct {
 	Once bool
 
 	found   []*Finding
+	missed  int // findings that are not kept
 	visited int
 	tooMuch bool // more than maxVisits, which was said
 }

@@ -45,8 +45,13 @@ func (d *Document) Find(w Weight, line int, format string, args ...any) {
 	// What breaks a file is kept even if there is much to be said of it.
 	if len(d.found) < maxFindings || w == Broken && !d.Broken() {
 		d.found = append(d.found, &Finding{File: d.File, Line: max(line, 1), Text: text.Line(fmt.Sprintf(format, args...)), weight: w})
+		return
 	}
+	d.missed++
 }
+
+// Missed returns how many findings are not kept, as there were too many.
+func (d *Document) Missed() int { return d.missed }
 
 // Broken reports whether the file can't be read.
 func (d *Document) Broken() bool { return d.First(Broken) != nil }
