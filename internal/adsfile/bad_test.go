@@ -48,7 +48,7 @@ func TestRefuses(t *testing.T) {
 		{cluster("dask", worker, ""), "f:4: the cluster has no program: write runtime.spec.entryPoint, or ephemeral: false for one that others use"},
 		{cluster("dask", "ephemeral: true", "entryPoint: a.py"), "f:4: the cluster has no workers: write cluster.spec.worker with its replicas"},
 		{cluster("dask", "config: {startOptions: ['--tls-ca-file ca.pem']}\n      "+worker, "entryPoint: a.py"), "f:4: startOptions has --tls-ca-file: members speak without TLS: leave it out, and have them on one host, in a network of their own (network: private) (and 1 more of its lines are wrong)"},
-		{cluster("horovod", worker, "entryPoint: a.py, env: {SLOTS: x}"), `f:4: SLOTS is "x": give a number from 1 to 64`},
+		{cluster("horovod", worker, "entryPoint: a.py, env: {SLOTS: x}"), `f:11: spec.runtime.spec.env: SLOTS is "x": give a number from 1 to 64`},
 		{strings.Replace(cluster("pytorch", worker, ""), "image: i", "image: '@image'", 1), `f:6: spec.cluster.spec.image is "@image", which stands for what ads opctl build-image has written to config.ini: write the image's name, or say it with --image NAME`},
 		{strings.Replace(cluster("pytorch", worker, ""), "image: i", "image: 'registry.example/<tenancy>/x:1'", 1), `f:6: spec.cluster.spec.image is "registry.example/<tenancy>/x:1": write the name of an image, as torch:2 or with its digest, or say it with --image NAME`},
 		{strings.Replace(cluster("pytorch", worker, ""), "image: i\n", "\n", 1), "f:7: spec.cluster.spec.image is missing: write the name of the cluster's image"},

@@ -1,6 +1,7 @@
 package adsfile
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,12 +123,12 @@ func sayImagesOwn(r *reader, c *cluster) {
 }
 
 // rankedNodes makes the groups of a framework whose nodes all run the program, each so many times.
-func rankedNodes(r *reader, c *cluster, times int) {
+func rankedNodes(r *reader, c *cluster, mains, others int) {
 	j := r.job
 	sayNoOptions(c)
 	sayImagesOwn(r, c)
-	j.Groups = []jobfile.Group{{Name: mainGroup, Replicas: times, Settings: c.of(j, c.main)}}
-	if n := c.worker.replicas * times; n > 0 {
+	j.Groups = []jobfile.Group{{Name: mainGroup, Replicas: mains, Settings: c.of(j, c.main)}}
+	if n := c.worker.replicas * others; n > 0 {
 		j.Groups = append(j.Groups, jobfile.Group{Name: workers, Replicas: n, Settings: c.of(j, c.worker)})
 	}
 }
@@ -145,36 +146,73 @@ func pytorchNodes(r *reader, c *cluster) {
 		r.job.Command = slices.Insert(slices.Clone(r.job.Command), i+1, "-m", "torch.distributed.run")
 		c.at.Find(yamlfile.Noted, "a node of %d GPUs has as many ranks: torch.distributed.run starts them", c.needs.GPU)
 	}
-	rankedNodes(r, c, 1)
+	rankedNodes(r, c, 1, 1)
 }
 
 // horovodNodes has a member for each slot: it is started without horovodrun, and without ssh.
 func horovodNodes(r *reader, c *cluster) {
 	all := jobfile.WithVars(jobfile.WithVars(c.env, c.program.env), c.main.env)
-	slots := 1
-	if s, is := lookup(all, "SLOTS"); is {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > 64 {
-			c.at.Find(yamlfile.Broken, "SLOTS is %q: give a number from 1 to 64", yamlfile.Excerpt(s))
-			return
+	mains := slotsOf(r, c, c.main)
+	others := mains
+	if own, is := lookup(c.worker.env, "SLOTS"); is || len(c.main.env) > 0 {
+		if same, _ := lookup(c.main.env, "SLOTS"); own != same {
+			others = slotsOf(r, c, c.worker)
 		}
-		if slots = n; n > 1 {
-			c.at.Find(yamlfile.Noted, "SLOTS=%d: each slot of a node is a member of its own, so there are %d members", n, n*(1+c.worker.replicas))
-			if c.needs.GPU > 1 { // those of the node are divided among its slots
-				r.job.Resources.GPU = max(1, c.needs.GPU/n)
-			}
-		}
+	}
+	if r.Broken() {
+		return
 	}
 	for _, name := range []string{"HOROVOD_ARGS", "MIN_NP", "MAX_NP", "NP"} {
 		if _, is := lookup(all, name); is {
-			c.at.Find(yamlfile.Noted, "%s is ignored but for the variable: there is no horovodrun, and all members run from the start", name)
+			sayOf(r, c, name, yamlfile.Noted, "is ignored but for the variable: there is no horovodrun, and all members run from the start")
 		}
 	}
 	if s, _ := lookup(all, "ENABLE_TIMELINE"); s == "1" {
 		r.job.Env = with(r.job.Env, "HOROVOD_TIMELINE", syncDir+"/timeline.json")
-		c.at.Find(yamlfile.Noted, "ENABLE_TIMELINE=1 becomes HOROVOD_TIMELINE=%s/timeline.json", syncDir)
+		sayOf(r, c, "ENABLE_TIMELINE", yamlfile.Noted, "becomes HOROVOD_TIMELINE=%s/timeline.json", syncDir)
 	}
-	rankedNodes(r, c, slots)
+	rankedNodes(r, c, mains, others)
+	if c.needs.GPU > 0 { // those of a node are divided among its slots
+		for i, slots := range []int{mains, others}[:len(r.job.Groups)] {
+			r.job.Groups[i].Resources.GPU = max(1, c.needs.GPU/slots)
+		}
+	}
+}
+
+// slotsOf is how many ranks a node has: as many as it says, and has GPUs.
+func slotsOf(r *reader, c *cluster, x role) int {
+	env := jobfile.WithVars(jobfile.WithVars(c.env, c.program.env), x.env)
+	s, is := lookup(env, "SLOTS")
+	switch {
+	case !is && c.needs.GPU > 0:
+		c.at.Find(yamlfile.Noted, "SLOTS is not said: a node has as many members as it has GPUs, %d", c.needs.GPU)
+		return c.needs.GPU
+	case !is:
+		c.at.Find(yamlfile.Noted, "SLOTS is not said: a node has one rank here, and one for each CPU there; swarmctl run job --replicas has more members")
+		return 1
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > 64 {
+		sayOf(r, c, "SLOTS", yamlfile.Broken, "is %q: give a number from 1 to 64", yamlfile.Excerpt(s))
+		return 1
+	}
+	if c.needs.GPU > 0 && n > c.needs.GPU {
+		sayOf(r, c, "SLOTS", yamlfile.Noted, "is %d, and a node has %d GPUs: it has as many slots, as ADS has it", n, c.needs.GPU)
+		n = c.needs.GPU
+	}
+	if n > 1 {
+		sayOf(r, c, "SLOTS", yamlfile.Noted, "is %d: each slot of a node is a member of its own", n)
+	}
+	return n
+}
+
+// sayOf says something of a variable, in its line.
+func sayOf(r *reader, c *cluster, name string, w yamlfile.Weight, format string, args ...any) {
+	at, is := r.places[name]
+	if !is {
+		at = c.at
+	}
+	at.Find(w, "%s: %s %s", at.Name, name, fmt.Sprintf(format, args...))
 }
 
 // tensorflowNodes has no chief without parameter servers: the main node is the first worker.

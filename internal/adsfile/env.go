@@ -98,6 +98,7 @@ func ofFile(all []variable, sets []string) (vars []jobfile.Var) {
 // environment are the variables of a cluster, or of some of its nodes, as members get them. What they say to Oracle's launchers is taken.
 func (r *reader) environment(all []variable) []jobfile.Var {
 	for _, v := range all {
+		r.places[v.Name] = v.at
 		if !slices.Contains(r.ofCluster(), v.Name) {
 			r.meant(v)
 		}

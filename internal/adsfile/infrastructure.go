@@ -56,7 +56,7 @@ func (r *reader) shape(f *fields, shape, config, disk string) (needs jobfile.Res
 	name := text(f.Get(shape, 0))
 	if n := gpus(name); n > 0 {
 		needs.GPU = n
-		f.note(shape, "%s: each member asks for as many GPUs, gpu=%d; without: --resources gpu=0", yamlfile.Excerpt(name), n)
+		f.note(shape, "%s: each node asks for as many GPUs, gpu=%d; without: --resources gpu=0", yamlfile.Excerpt(name), n)
 	} else if name != "" {
 		f.ignore("hosts are not rented by shape: where members are to be sure of CPUs and memory, ask with --resources cpu=2,memory=16GB", shape)
 	}

@@ -59,7 +59,7 @@ type Images struct {
 
 // Read reads a file of Oracle's. file is its name, for what is said of it. The error is one line and names the file's line.
 func Read(file string, data []byte, images Images) (*Import, error) {
-	r := &reader{Document: &yamlfile.Document{File: file, Once: true}, image: images.Said, built: images.Built, job: newJob()}
+	r := &reader{Document: &yamlfile.Document{File: file, Once: true}, image: images.Said, built: images.Built, job: newJob(), places: map[string]yamlfile.Value{}}
 	if root := r.Parse(data); root != nil {
 		r.read(r.At(root, ""))
 	}
@@ -91,9 +91,10 @@ type reader struct {
 
 	entryLine int
 
-	kind        string        // of the cluster, in capitals; empty: the job is none
-	vars        []variable    // of the job, or the group, that is read
-	every       time.Duration // between copies of artifacts; 0: not said
+	kind        string                    // of the cluster, in capitals; empty: the job is none
+	vars        []variable                // of the job, or the group, that is read
+	places      map[string]yamlfile.Value // where each variable of a cluster stands
+	every       time.Duration             // between copies of artifacts; 0: not said
 	noArtifacts bool
 }
 
