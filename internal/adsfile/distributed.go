@@ -89,7 +89,9 @@ func readRole(r *reader, v yamlfile.Value, all bool) (x role) {
 	x = readConfig(r, f.Get("config", 0))
 	x.replicas = 1
 	if n, ok := f.Get("replicas", 0).Number(0, jobfile.MaxMembers); ok {
-		x.replicas = n
+		if x.replicas = max(n, 1); n == 0 {
+			f.note("replicas", "is 0, of which ADS makes 1: leave these nodes out")
+		}
 	}
 	x.image = r.imageOf(f.Get("image", 0))
 	f.ignore("members are called by their rank, as node-0", "name")

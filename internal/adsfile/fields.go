@@ -1,6 +1,8 @@
 package adsfile
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -111,6 +113,33 @@ func lines(v yamlfile.Value) string {
 	return v.Text(yamlfile.Rule{Any: true, Null: true, Least: -1, Long: true, Free: true, Lines: true})
 }
 
+// value is a text as ADS makes it of what YAML reads: a bare true is True there. What it writes in another way than it stands is said.
+func value(v yamlfile.Value) string {
+	s := lines(v)
+	if v.Null() && v.Node.Value != "" {
+		v.Find(yamlfile.Noted, "%s is empty: ADS makes None of what is not quoted", v.Name)
+	}
+	if v.Null() || v.Node.Kind != yaml.ScalarNode || v.Node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return s
+	}
+	switch bare := strings.ToLower(s); {
+	case slices.Contains([]string{"true", "yes", "on"}, bare):
+		s = "True"
+	case slices.Contains([]string{"false", "no", "off"}, bare):
+		s = "False"
+	case otherNumber.MatchString(s):
+		v.Find(yamlfile.Noted, "%s is %s, which ADS reads as a number and writes in its own way: quote it", v.Name, yamlfile.Excerpt(s))
+		return s
+	default:
+		return s
+	}
+	v.Find(yamlfile.Noted, "%s is %s: ADS makes %s of what is not quoted", v.Name, yamlfile.Excerpt(lines(v)), s)
+	return s
+}
+
+// otherNumber is a number that Python writes otherwise than it stands.
+var otherNumber = regexp.MustCompile(`^[-+]?(0[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+|[1-9][0-9]*_[0-9_]*|[0-9][0-9_]*\.([0-9]+0)?|\.[0-9_]+|[0-9][0-9_]*\.[0-9_]*[eE][-+][0-9]+|[1-9][0-9_]*(:[0-5]?[0-9])+)$|^\+[0-9.]+$`)
+
 // commandWords are a list of texts, or one text that a shell divides.
 func commandWords(v yamlfile.Value) []string {
 	switch {
@@ -119,7 +148,7 @@ func commandWords(v yamlfile.Value) []string {
 	case v.Kind() == "a list":
 		var all []string
 		for _, item := range v.List() {
-			all = append(all, lines(item))
+			all = append(all, value(item))
 		}
 		return checked(v, all)
 	}
@@ -156,7 +185,7 @@ func arguments(v yamlfile.Value) (all []string) {
 		return commandWords(v)
 	}
 	for _, item := range v.List() {
-		parts := divided(item, lines(item))
+		parts := divided(item, value(item))
 		if len(parts) != 1 {
 			item.Find(yamlfile.Noted, "%s is %d words, as ADS divides it: quote it once more if it is to be one", item.Name, len(parts))
 		}
