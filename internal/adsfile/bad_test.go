@@ -45,6 +45,8 @@ func TestRefuses(t *testing.T) {
 		{cluster("pytorch", worker, "entryPoint: a.py, env: [{name: A}, {name: A}]"), "f:11: spec.runtime.spec.env has A twice: write it once"},
 		{cluster("pytorch", worker, "entryPoint: a.py, env: text"), "f:11: spec.runtime.spec.env is text: write a list of name and value"},
 		{cluster("pytorch", worker, "entryPoint: a.py, env: {TIMEOUT: soon}"), `f:11: spec.runtime.spec.env: TIMEOUT is "soon": write a number of seconds, from 1 to 2592000`},
+		{cluster("pytorch", worker, "entryPoint: /codegen/main.py, uri: src"), `f:11: spec.runtime.spec.entryPoint is "/codegen/main.py", and the program is in the folder that travels: write the path of a file in it`},
+		{cluster("pytorch", worker, "entryPoint: /code/../main.py, uri: src"), `f:11: spec.runtime.spec.entryPoint is "/code/../main.py", and the program is in the folder that travels: write the path of a file in it`},
 		{cluster("dask", worker, ""), "f:4: the cluster has no program: write runtime.spec.entryPoint, or ephemeral: false for one that others use"},
 		{cluster("dask", "ephemeral: true", "entryPoint: a.py"), "f:4: the cluster has no workers: write cluster.spec.worker with its replicas"},
 		{cluster("dask", "config: {startOptions: ['--tls-ca-file ca.pem']}\n      "+worker, "entryPoint: a.py"), "f:4: startOptions has --tls-ca-file: members speak without TLS: leave it out, and have them on one host, in a network of their own (network: private) (and 1 more of its lines are wrong)"},
@@ -133,6 +135,21 @@ func TestNothingIsLeftUnsaid(t *testing.T) {
 	const want = "f:1: of the file 51 more things are ignored, or are another thing here, than are shown: leave out what nothing here has"
 	if _, err := adsfile.Read("f", []byte(file), adsfile.Images{}); err == nil || err.Error() != want {
 		t.Error(err)
+	}
+}
+
+// The folder of the code is cut off as a folder, and no part of a name.
+func TestEntryPointInItsFolder(t *testing.T) {
+	for spec, want := range map[string]string{
+		"entryPoint: /code/main.py":                 "main.py",
+		"entryPoint: sub/main.py":                   "sub/main.py",
+		"entryPoint: codes/main.py, codeDir: code":  "codes/main.py",
+		"entryPoint: /opt/x/a.py, codeDir: /opt/x/": "a.py",
+	} {
+		got, err := adsfile.Read("f", []byte(cluster("pytorch", "worker: {replicas: 1}", "uri: src, "+spec)), adsfile.Images{})
+		if err != nil || got.Entry != want || got.Job.Command[1] != want {
+			t.Errorf("%s: %+v, %v", spec, got, err)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func clusterProgram(r *reader, v yamlfile.Value) (p program) {
 			f.note("codeDir", "is %s: the folder travels with the job, and is the working directory of each member", sourceDir)
 		}
 		f.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "gitSecretId")
-		entryPoint(&p, f, "", at)
+		r.entry, r.entryLine = entryPoint(&p, f, "", at), f.lines["entryPoint"]
 		p.env = with(p.env, "PYTHONPATH", strings.Join(append([]string{sourceDir}, belowDir(sourceDir, f.Get("pythonPath", 0))...), ":"))
 		return p
 	}
@@ -105,14 +105,14 @@ func (r *reader) source(f *fields, name string) bool {
 
 // entryPoint makes the program's command: a file in a folder, with arguments and what ADS calls kwargs, which come behind them. code is the folder by which
 // the file may call it.
-func entryPoint(p *program, f *fields, dir, code string) {
+func entryPoint(p *program, f *fields, dir, code string) string {
 	script := text(f.Get("entryPoint", 0))
 	args, kwargs := arguments(f.Get("args", 0)), arguments(f.Get("kwargs", 0))
 	if script == "" {
 		if len(args)+len(kwargs) > 0 {
 			f.Of.Find(yamlfile.Broken, "%s.entryPoint is missing, and there are args: write the file that takes them", f.Of.Name)
 		}
-		return
+		return ""
 	}
 	p.env = with(p.env, "OCI__ENTRY_SCRIPT", script)
 	for _, v := range []jobfile.Var{
@@ -124,11 +124,14 @@ func entryPoint(p *program, f *fields, dir, code string) {
 	}
 	file := script
 	if dir == "" {
-		file = strings.TrimPrefix(strings.TrimPrefix(script, code), "/")
+		if file = path.Clean(strings.TrimPrefix(script, strings.TrimSuffix(code, "/")+"/")); path.IsAbs(file) || file == ".." || strings.HasPrefix(file, "../") {
+			f.refuse("entryPoint", "is %q, and the program is in the folder that travels: write the path of a file in it", yamlfile.Excerpt(script))
+		}
 	} else if !path.IsAbs(script) {
 		file = path.Join(dir, script)
 	}
 	p.command, p.args = interpreter(file), slices.Concat(args, kwargs)
+	return file
 }
 
 // literal is a text in which no variable is filled in: words are, where they are run.
