@@ -16,7 +16,8 @@ type role struct {
 	replicas int
 	image    string // empty: the cluster's
 	env      []jobfile.Var
-	options  []string // of the framework's own program
+	options  []string       // of the framework's own program
+	at       yamlfile.Value // where these stand
 }
 
 // readCluster is what ADS launches: a main node, its workers, and parameter servers.
@@ -135,8 +136,12 @@ func rankedNodes(r *reader, c *cluster, mains, others int) {
 
 // sayNoOptions says that the framework has no program of its own that takes options.
 func sayNoOptions(c *cluster) {
-	if len(c.main.options)+len(c.worker.options)+len(c.ps.options) > 0 {
-		c.at.Find(yamlfile.Noted, "startOptions are ignored but for the variable OCI__START_ARGS: %s has no program of its own that takes options", strings.ToLower(c.kind))
+	said := map[int]bool{}
+	for _, x := range []role{c.main, c.worker, c.ps} {
+		if len(x.options) > 0 && !said[x.at.Node.Line] { // those of all kinds of nodes once
+			said[x.at.Node.Line] = true
+			x.at.Find(yamlfile.Noted, "%s is ignored but for the variable OCI__START_ARGS: %s has no program of its own that takes options", x.at.Name, strings.ToLower(c.kind))
+		}
 	}
 }
 
@@ -240,7 +245,7 @@ func tensorflowNodes(r *reader, c *cluster) {
 func daskNodes(r *reader, c *cluster) {
 	j := r.job
 	c.main.options = schedulerOptions(c)
-	c.worker.options = workerOptions(c)
+	c.worker.options = workerOptions(r, c)
 	servedNodes(r, c, "scheduler")
 	if len(j.Command) == 0 && j.TTL == 0 {
 		c.at.Find(yamlfile.Broken, "the cluster has no program: write runtime.spec.entryPoint, or ephemeral: false for one that others use")

@@ -60,7 +60,7 @@ func readCluster(r *reader, c *cluster, v yamlfile.Value) {
 		}
 		*x.to = readRole(r, f.Get(x.name, 0), false)
 		if len(x.to.options) == 0 {
-			x.to.options = slices.Clone(all.options)
+			x.to.options, x.to.at = slices.Clone(all.options), all.at
 		}
 	}
 	if c.main.replicas > 1 {
@@ -70,7 +70,7 @@ func readCluster(r *reader, c *cluster, v yamlfile.Value) {
 		f.Of.Find(yamlfile.Broken, "%s.image is missing: write the name of the cluster's image", f.Of.Name)
 	}
 	if c.main.replicas == 0 {
-		c.main.options = all.options
+		c.main.options, c.main.at = all.options, all.at
 	}
 }
 
@@ -104,7 +104,8 @@ func readConfig(r *reader, v yamlfile.Value) (x role) {
 		return x
 	}
 	x.env = r.environment(r.variables(f.Get("env", 0)))
-	x.options = startOptions(f.Get("startOptions", 0))
+	x.at = f.Get("startOptions", 0)
+	x.options = startOptions(x.at)
 	return x
 }
 

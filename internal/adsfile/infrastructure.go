@@ -58,15 +58,15 @@ func (r *reader) shape(f *fields, shape, config, disk string) (needs jobfile.Res
 		needs.GPU = n
 		f.note(shape, "%s: each node asks for as many GPUs, gpu=%d; without: --resources gpu=0", yamlfile.Excerpt(name), n)
 	} else if name != "" {
-		f.ignore("hosts are not rented by shape: where members are to be sure of CPUs and memory, ask with --resources cpu=2,memory=16GB", shape)
+		f.ignore("hosts are not rented by shape: where members are to be sure of CPUs and memory, ask for them with --resources, as cpu=CPUS,memory=SIZE", shape)
 	}
 	if c := r.fields(f.Get(config, 0), "ocpus", "memoryInGBs", "cpuBaseline"); c != nil && f.given(config) {
 		var asks []string
 		if s := text(c.Get("ocpus", 0)); s != "" {
-			asks = append(asks, "cpu="+cpusOf(name, s))
+			asks = append(asks, "cpu="+cpus(name, s))
 		}
 		if s := text(c.Get("memoryInGBs", 0)); s != "" {
-			asks = append(asks, fmt.Sprintf("memory=%sGB", yamlfile.Excerpt(s)))
+			asks = append(asks, fmt.Sprintf("memory=%sGB", yamlfile.Excerpt(strings.TrimSuffix(s, ".0"))))
 		}
 		f.ignore("members have what their hosts have; to be placed by it: --resources "+strings.Join(asks, ","), config)
 	}
@@ -74,13 +74,16 @@ func (r *reader) shape(f *fields, shape, config, disk string) (needs jobfile.Res
 	return needs
 }
 
-// cpusOf is how many CPUs so many of Oracle's are: two each, but for those of Arm.
-func cpusOf(shape, ocpus string) string {
+// cpus are those of OCPUs: an OCPU is two of them, but for one of the Arm machines of the first kind.
+func cpus(shape, ocpus string) string {
 	n, err := strconv.ParseFloat(ocpus, 64)
-	if err != nil || strings.Contains(shape, ".A1.") {
+	if err != nil {
 		return yamlfile.Excerpt(ocpus)
 	}
-	return strconv.FormatFloat(2*n, 'f', -1, 64)
+	if !strings.Contains(strings.ToUpper(shape), ".A1.") {
+		n *= 2
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
 // mounted adds a file system or bucket that a member has at a path. A path that is none from the root is below /mnt, as Oracle has it.

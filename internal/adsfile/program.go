@@ -96,7 +96,11 @@ func (r *reader) source(f *fields, name string) bool {
 	s := text(f.Get(name, 0))
 	folder, is := local(s)
 	if !is {
-		f.refuse(name, "is %q, and hosts fetch no program: fetch it into a folder beside this file and write that folder, or have it in the image and leave %s out", yamlfile.Excerpt(s), name)
+		without := "an image and write the job as type: container"
+		if name == "uri" {
+			without = "the image and leave uri out"
+		}
+		f.refuse(name, "is %q, and hosts fetch no program: fetch it into a folder beside this file and write that folder, or have it in %s", yamlfile.Excerpt(s), without)
 		return true
 	}
 	r.job.Folder = strings.TrimSuffix(folder, "/")

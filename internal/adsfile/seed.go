@@ -77,8 +77,9 @@ func (r *reader) seed(at yamlfile.Value, s *jobfile.Settings) bool {
 		c.idle = true
 	}
 	if start, is := r.said("START_ARGS"); is {
-		c.main.options = divided(valueOf(start), start.Value)
-		c.worker.options = slices.Clone(c.main.options)
+		c.main.at = valueOf(start)
+		c.main.options = divided(c.main.at, start.Value)
+		c.worker.options, c.worker.at = slices.Clone(c.main.options), c.main.at
 	}
 	seedProgram(r, c, *s)
 	c.env = r.environment(slices.DeleteFunc(slices.Clone(r.vars), func(v variable) bool {
