@@ -67,13 +67,6 @@ func buildCluster(r *reader, c *cluster) {
 		cmd, _ := lookup(j.Env, "PROFILE_CMD")
 		j.Command = slices.Concat(divided(c.at, cmd), j.Command)
 	}
-	if !r.noArtifacts {
-		j.Artifacts = jobfile.Artifacts{Dir: syncDir, Every: jobfile.DefaultEvery}
-		if r.every > 0 {
-			j.Artifacts.Every = r.every
-		}
-		c.at.Find(yamlfile.Noted, "what members leave in %s their hosts keep, for swarmctl get artifacts; a job file's artifacts.to has it copied to a target of the hosts", syncDir)
-	}
 	if c.kind != "TENSORFLOW" && c.ps.replicas > 0 {
 		c.at.Find(yamlfile.Broken, "a cluster of %s has no ps: leave it out", strings.ToLower(c.kind))
 	}
@@ -81,6 +74,7 @@ func buildCluster(r *reader, c *cluster) {
 		j.TTL = idleFor
 	}
 	groups(r, c)
+	keepArtifacts(r, c)
 	j.Env = r.filled(c.at, j.Env)
 	for i := range j.Groups {
 		if r.Broken() {
@@ -92,6 +86,23 @@ func buildCluster(r *reader, c *cluster) {
 
 // syncDir is where programs of ADS leave what is to be kept.
 const syncDir = "/opt/ml"
+
+// keepArtifacts has hosts keep what members leave, where the file has it copied, or names the folder: hosts refuse that where their SWOP is in a container.
+func keepArtifacts(r *reader, c *cluster) {
+	j := r.job
+	named := func(s jobfile.Settings) bool {
+		return slices.ContainsFunc(s.Env, func(v jobfile.Var) bool { return strings.Contains(v.Value, syncDir) }) ||
+			slices.ContainsFunc(slices.Concat(s.Command, s.Args), func(w string) bool { return strings.Contains(w, syncDir) })
+	}
+	if !r.artifacts && !named(j.Settings) && !slices.ContainsFunc(j.Groups, func(g jobfile.Group) bool { return named(g.Settings) }) {
+		return
+	}
+	j.Artifacts = jobfile.Artifacts{Dir: syncDir, Every: jobfile.DefaultEvery}
+	if r.every > 0 {
+		j.Artifacts.Every = r.every
+	}
+	c.at.Find(yamlfile.Noted, "what members leave in %s their hosts keep, for swarmctl get artifacts; a job file's artifacts.to has it copied to a target of the hosts", syncDir)
+}
 
 // of are the settings of a role: what it has of its own before what stands above.
 func (c *cluster) of(j *jobfile.Job, x role) jobfile.Settings {

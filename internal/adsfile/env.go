@@ -123,7 +123,7 @@ func (r *reader) meant(v variable) {
 			r.every = min(max(d, 5*time.Second), 24*time.Hour)
 		}
 	case v.Name == "SYNC_ARTIFACTS":
-		r.noArtifacts = v.Value == "0"
+		r.artifacts = v.Value == "1"
 	case slices.Contains([]string{"WORKSPACE", "WORKSPACE_PREFIX"}, v.Name):
 		v.at.Find(yamlfile.Noted, "%s: %s leads nowhere: artifacts stay on their hosts for swarmctl get artifacts; a job file's artifacts.to has them copied to a target of the hosts", v.at.Name, v.Name)
 	case v.Name == "POST_PROCESSING_WAIT":

@@ -91,11 +91,11 @@ type reader struct {
 
 	entryLine int
 
-	kind        string                    // of the cluster, in capitals; empty: the job is none
-	vars        []variable                // of the job, or the group, that is read
-	places      map[string]yamlfile.Value // where each variable of a cluster stands
-	every       time.Duration             // between copies of artifacts; 0: not said
-	noArtifacts bool
+	kind      string                    // of the cluster, in capitals; empty: the job is none
+	vars      []variable                // of the job, or the group, that is read
+	places    map[string]yamlfile.Value // where each variable of a cluster stands
+	every     time.Duration             // between copies of artifacts; 0: not said
+	artifacts bool                      // members copy what they leave
 }
 
 // newJob is a job with what holds where a file says nothing.
