@@ -19,6 +19,9 @@ const (
 	logPart     = "jobLogConfigurationDetails"
 )
 
+// otherNames are those that files for Oracle's command line have some of these parts under.
+var otherNames = map[string]string{"configurationDetails": workPart, "infrastructureConfigurationDetails": machinePart, "logConfigurationDetails": logPart, "environmentConfigurationDetails": imagePart, "nodeConfigurationDetails": nodesPart}
+
 // jobParts tell a job from other files.
 var jobParts = []string{nodesPart, workPart, imagePart, machinePart}
 
@@ -235,7 +238,14 @@ func readProbe(r *reader, v yamlfile.Value) (ready jobfile.Ready) {
 		ready.Period = time.Duration(n) * time.Second
 	}
 	f.ignore("a member is asked from its start on", "initialDelayInSeconds")
-	f.ignore("a member is asked until all have to be ready: within "+jobfile.Duration(r.job.ReadyTimeout)+", ready_timeout of a job file", "failureThreshold")
+	if n, ok := f.Get("failureThreshold", 0).Number(1, 1_000_000); ok {
+		wait := time.Duration(n) * ready.Period
+		if n, ok := f.Get("initialDelayInSeconds", 0).Number(0, 1_000_000); ok {
+			wait += time.Duration(n) * time.Second
+		}
+		r.job.ReadyTimeout = min(max(r.job.ReadyTimeout, wait), jobfile.MaxTimeout)
+		f.note("failureThreshold", "becomes ready_timeout, within which all members have to be ready: %s, of which fetching images is part", jobfile.Duration(r.job.ReadyTimeout))
+	}
 	if len(ready.Command) == 0 && !r.Broken() {
 		f.Of.Find(yamlfile.Broken, "%s has no command: write one that ends with 0 when the node is up", f.Of.Name)
 	}

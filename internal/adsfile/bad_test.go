@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/adsfile"
 )
@@ -151,6 +152,14 @@ func TestEntryPointInItsFolder(t *testing.T) {
 		if err != nil || got.Entry != want || got.Job.Command[1] != want {
 			t.Errorf("%s: %+v, %v", spec, got, err)
 		}
+	}
+}
+
+// A node that may take long to be up has that long.
+func TestProbeHasItsTime(t *testing.T) {
+	const probe = `{"name": "a", "jobConfigurationDetails": {"startupProbeDetails": {"command": ["true"], "initialDelayInSeconds": 10, "periodInSeconds": 30, "failureThreshold": 40}}, "jobEnvironmentConfigurationDetails": {"image": "i"}}`
+	if got, err := adsfile.Read("f", []byte(nodes(probe)), adsfile.Images{}); err != nil || got.Job.ReadyTimeout != 20*time.Minute+10*time.Second {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -32,6 +32,11 @@ func (r *reader) fields(v yamlfile.Value, known ...string) *fields {
 	for _, name := range known {
 		named[spelled(name)] = name
 	}
+	for other, name := range otherNames {
+		if slices.Contains(known, name) {
+			named[spelled(other)] = name
+		}
+	}
 	whole := *v.Node
 	whole.Content = nil
 	lines := map[string]int{}

@@ -33,7 +33,15 @@ func Is(data []byte) bool {
 
 // isAPI reports whether a map is a job as the API has it.
 func isAPI(n *yaml.Node) bool {
-	return n != nil && slices.ContainsFunc(jobParts, func(name string) bool { return hasField(n, name) })
+	if n == nil {
+		return false
+	}
+	for name, part := range otherNames {
+		if slices.Contains(jobParts, part) && hasField(n, name) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(jobParts, func(name string) bool { return hasField(n, name) })
 }
 
 func hasField(n *yaml.Node, name string) bool { return fieldNode(n, name) != nil }
