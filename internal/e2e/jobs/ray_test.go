@@ -24,8 +24,9 @@ func ofRay(t *testing.T, n int) *hosts {
 	}
 	h := newHosts(t, 1)
 	h.before = append([]string{"/bin/sh", "-c", `mount -t tmpfs ray ` + rayDir + ` && exec "$@"`, "sh"}, withPython(python)...)
+	policy := h.withRuns()
 	for i := range n {
-		h.swop(i+1, anything)
+		h.swop(i+1, policy)
 	}
 	h.serve()
 	return h
@@ -47,6 +48,9 @@ func TestRayForMinutes(t *testing.T) {
 	h.losesNode()
 	h.endsWithProgram()
 	h.servesOthers()
+	h.comesTo("stop_file", 0, "ray", stops, "work_dir: runs\n")
+	h.comesTo("main_timeout", 8, "ray", sleeps, "ready_timeout: 4s\ngroups: [{name: head, ready: {port: 1}}, {name: worker}]\n")
+	h.comesTo("ready_timeout", 8, "ray", sleeps, "ready_timeout: 40s\ngroups: [{name: head}, {name: worker, ready: {port: 1}}]\n")
 	h.stop()
 	h.LeavesNothing()
 }

@@ -21,8 +21,9 @@ func tensorflow(t *testing.T) *hosts {
 	python := e2etest.Environment(t, "tf")
 	h := newHosts(t, 1)
 	h.before = withPython(python)
-	h.swop(1, anything)
-	h.swop(2, anything)
+	policy := h.withRuns()
+	h.swop(1, policy)
+	h.swop(2, policy)
 	h.serve()
 	return h
 }
@@ -108,6 +109,11 @@ func TestTensorFlowForMinutes(t *testing.T) {
 	h.losesRank()
 	h.servesChief()
 	h.fits()
+	const chiefAndWorker = "groups: [{name: chief%s}, {name: worker%s}]\n"
+	h.comesTo("ttl", 0, "tensorflow", sleeps, "replicas: 2\nends: {ttl: 1s}\n")
+	h.comesTo("stop_file", 0, "tensorflow", stops, "replicas: 2\nwork_dir: runs\n")
+	h.comesTo("main_timeout", 8, "tensorflow", sleeps, "ready_timeout: 4s\n"+fmt.Sprintf(chiefAndWorker, ", ready: {port: 1}", ""))
+	h.comesTo("ready_timeout", 8, "tensorflow", sleeps, "ready_timeout: 4s\n"+fmt.Sprintf(chiefAndWorker, "", ", ready: {port: 1}"))
 	h.stop()
 	h.LeavesNothing()
 }
