@@ -27,7 +27,7 @@ func rankFlags() []cli.Flag {
 	}
 	return []cli.Flag{
 		number("ranks", "how many ranks the program has, with rank 0, which this node runs itself, in a container with --ml-network host; the others are a job that SWOPs run whose policy names this node"),
-		text("framework", "what the ranks are of: pytorch (the default), or horovod, whose rank 0 is a process"),
+		text("framework", "what the ranks are of: pytorch (the default) or horovod"),
 		number("restarts", "how often all ranks are started again when one has ended too early, from the swarm's last model (default 0)"),
 		list("rank-host", "SWOP that may have ranks, which take turns on them (default: all that take jobs)"),
 		number("rank-port", "port of this host where rank 0 awaits the others, MASTER_PORT or HOROVOD_GLOO_RENDEZVOUS_PORT (default: the first free one from 29400 on)"),

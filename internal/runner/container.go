@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -275,13 +274,7 @@ func (c *containers) stopPrevious(ctx context.Context) {
 	}
 }
 
-// errNoMeeting is what ranks of Horovod are refused with where rank 0 would be a container.
-var errNoMeeting = errors.New("--framework horovod: rank 0 begins by this node itself, which can't be in its container: give --ml-runtime process")
-
 func (c *containers) start(ctx context.Context, env []string, meets *rendezvous.Meeting) (Running, error) {
-	if meets != nil { // which the options refuse
-		return nil, errNoMeeting
-	}
 	if c.found != nil {
 		return c.adopt(ctx)
 	}
@@ -298,6 +291,11 @@ func (c *containers) start(ctx context.Context, env []string, meets *rendezvous.
 	spec := c.spec
 	if c.original {
 		if err := c.serveOriginal(&spec); err != nil {
+			return nil, err
+		}
+	}
+	if meets != nil {
+		if err := c.beginAsRank(&spec, meets); err != nil {
 			return nil, err
 		}
 	}
@@ -338,8 +336,10 @@ func (c *containers) adopt(ctx context.Context) (Running, error) {
 // note keeps how the program ended, or that it was stopped. Nothing of it is left; one that was given the final model need not
 // run again.
 func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
-	if err := os.RemoveAll(filepath.Join(c.cfg.SpillDir, originalDir)); err != nil {
-		c.cfg.Log.Warn("could not remove what served the original's client", "err", err)
+	for _, dir := range []string{originalDir, rankDir} {
+		if err := os.RemoveAll(filepath.Join(c.cfg.SpillDir, dir)); err != nil {
+			c.cfg.Log.Warn("could not remove what the program began by", "err", err)
+		}
 	}
 	// Rank 0 of several may have been stopped while it saved that model, and all train again then.
 	if outcome == session.Finished && (code == 0 || stopped && c.cfg.Ranks == nil) {

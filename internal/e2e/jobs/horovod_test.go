@@ -1,13 +1,10 @@
 package jobs_test
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
@@ -104,34 +101,13 @@ func TestHorovodForMinutes(t *testing.T) {
 	h.LeavesNothing()
 }
 
-// horovodImage is an image with PyTorch and Horovod, as the environment has it. It goes with the test.
-func horovodImage(t *testing.T, python string) string {
-	t.Helper()
-	enginetest.NeedImage(t, enginetest.Engine(t), engine.ImagePYT, "scripts/images pyt")
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "../lib/python3*/site-packages"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("packages of %s: %q, %v", python, found, err)
-	}
-	const name = "swarm-test-horovod:latest"
-	build := exec.CommandContext(t.Context(), "docker", "build", "--quiet", "--tag", name, "--file", "-", found[0])
-	build.Stdin = strings.NewReader("FROM " + engine.ImagePYT + "\nCOPY . /usr/local/lib/python3.11/dist-packages/\n")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	t.Cleanup(func() { // the test's context has ended
-		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", "image", "rm", name).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
-	return name
-}
-
 // TestHorovodInContainersForMinutes: ranks of Horovod in containers come to one model in each network that they may have.
 func TestHorovodInContainersForMinutes(t *testing.T) {
 	if os.Getenv("SWARM_TEST_LONG") == "" {
 		t.Skip("builds Horovod: SWARM_TEST_LONG=1 or make test-long")
 	}
-	image := horovodImage(t, e2etest.Environment(t, "horovod"))
+	const image = "swarm-test-horovod-jobs:latest"
+	enginetest.WithPackages(t, engine.ImagePYT, image, e2etest.Environment(t, "horovod"))
 	h := newHosts(t, 1)
 	one, two := h.withEngine(1, image), h.withEngine(2, image)
 	h.serve()

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
 // hvd is a peer's program, of ranks of Horovod or of one process without.
@@ -79,6 +81,33 @@ func TestHorovodRanksOfAnSLForMinutes(t *testing.T) {
 	}
 	if strings.Contains(said, "refused a connection") {
 		t.Error("a rank was refused")
+	}
+	w.stop()
+}
+
+// TestHorovodRanksInContainersForMinutes: rank 0 beside its SL and rank 1 on a host are containers, and come to one model.
+func TestHorovodRanksInContainersForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("builds Horovod: SWARM_TEST_LONG=1 or make test-long")
+	}
+	const image = "swarm-test-horovod-ranks:latest"
+	enginetest.WithPackages(t, engine.ImagePYT, image, e2etest.Environment(t, "horovod"))
+	e, scope := enginetest.Engine(t), enginetest.Scope(t)
+	w := &ofSLs{swarm: withoutSLs(t, 2)}
+	env := []string{"DOCKER_HOST=" + os.Getenv("DOCKER_HOST"), "SWARM_SCOPE=" + scope}
+	w.swop(1, "limits:\n  networks: [host]\nsentences:\n- Allow spiffe://swarm.learning/swarm/sl to use host where all {task.type='RUN_JOB'}\n", env, "--ml-runtime", "docker")
+	w.swops[0].Sees("Ready for Task Execution!")
+	peer := e2etest.Start(t, "sl-1", w.Dir, env, append(w.args(1, strings.NewReplacer("minPeers=2", "minPeers=1", "range(30)", "range(5)").Replace(hvd)),
+		"--expected-peers=1", "--ml-runtime=docker", "--ml-network=host", "--ml-image="+image, "--ranks=2", "--framework=horovod", "--rank-image="+image)...)
+	peer.Ends(limit)
+	said := peer.Output() + w.swarmctl("get", "logs", "sl-1-ranks")
+	all := endsWith.FindAllStringSubmatch(said, -1)
+	if len(all) != 2 || all[0][1] == all[1][1] || all[0][2] != "2" || all[0][3] != all[1][3] {
+		t.Errorf("ranks end with %q, want one model of two\n%s", all, e2etest.Last(said, 60))
+	}
+	w.Until("nothing to be left", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
+	if err := os.Remove(w.Path("sl1/bridge-slots")); err != nil { // the node keeps it for its program's next container: nothing is in it
+		t.Error(err)
 	}
 	w.stop()
 }

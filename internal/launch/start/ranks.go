@@ -50,8 +50,6 @@ func (o *SL) checkRanks(runtime string) error {
 		return fmt.Errorf("--restarts %d: want 0 to 100", o.Restarts)
 	case runtime != Process && (o.ML.Cmd != nil || o.ML.Entrypoint != nil):
 		return errors.New("--ranks: all ranks run --model-program: leave out --ml-cmd and --ml-entrypoint, which stand in its place for one of them")
-	case runtime != Process && strings.EqualFold(o.Framework, horovod):
-		return errors.New("--framework horovod: rank 0 is a process, by which this node serves the others before its program begins: give --ml-runtime process")
 	case runtime != Process && o.ML.Network != hostNetwork:
 		return errors.New("--ranks: rank 0 runs in a container, where the other ranks reach it in this host's own network alone: allow that with --ml-network host, which all peers see, or give --ml-runtime process")
 	case len(o.RankVolumes) > 0 && o.RankImage == "":
