@@ -85,6 +85,8 @@ func TestHorovodForMinutes(t *testing.T) {
 	if got := modelOf.FindString(out); got != models[0] {
 		t.Errorf("on one host %s, want %s", got, models[0])
 	}
+	h.says(0, "init job --process --framework horovod "+h.Path("begun"))
+	h.says(0, "run job -f "+h.Path("begun", "job.yaml"), "swop-1/node/0: rank 0 of 2: epoch 3, loss ", "swop-2/node/1: rank 1 of 2: epoch 3, loss ", "job begun succeeded")
 	h.says(1, "run job -f "+h.job("dies", hvd, two+"command: p.py dies\n"), "job dies failed: ")
 	h.says(0, "get job status dies", "end         member_failed", "exited with code ")
 	h.says(0, "run job -f "+h.job("again", hvd, two+"command: p.py dies\nrestarts: 1\n"), "restart 1 of 1", "swop-2/node/1: "+models[0], "job again succeeded")

@@ -22,7 +22,7 @@ func awaitPorts(ctx context.Context, a netip.Addr, ports []int) error {
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
-		err = fmt.Errorf("it listens to port %d, to which another program of this host does: end that (ss -ltnp), or name another port in the job, as MASTER_PORT, WORKER_PORT or RAY_PORT in env, or in ready", p)
+		err = fmt.Errorf("it listens to port %d, to which another program of this host does: end that (ss -ltnp), or name another port in the job, as MASTER_PORT, WORKER_PORT, RAY_PORT or HOROVOD_GLOO_RENDEZVOUS_PORT in env, or in ready", p)
 		return &work.Passing{Words: err.Error(), Err: err}
 	}
 	return nil
