@@ -25,7 +25,22 @@ func becomes(own netip.Addr, words []string) error {
 	if err := nameHost(context.Background(), own); err != nil {
 		return err
 	}
+	if err := endsWithParent(); err != nil {
+		return err
+	}
 	return fmt.Errorf("start %s: %w", program, syscall.Exec(program, words, os.Environ()))
+}
+
+// endsWithParent has the program killed when the keeper dies that has started this process. It was so until now, but for its first thread, and the program
+// has what holds for the one that becomes it. What is the first process of a container ends with that.
+func endsWithParent() error {
+	if os.Getpid() == 1 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("have the program end with its keeper: %w", err)
+	}
+	return nil
 }
 
 // lookupFor bounds the look for what the host's name leads to.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 )
@@ -16,8 +14,12 @@ import (
 // Command is the first argument by which swarmd is told to begin a rank.
 const Command = "run-rank"
 
-// serving is the option by which it serves on a listener that it has been given as the first file behind its streams.
-const serving, givenFile = "serving", 3
+// Options by which it serves on a listener, until a process has ended, both of which it has been given as files behind its streams; and by which it only
+// starts a process that does, which then is no child of that.
+const (
+	serving, apart          = "serving", "apart"
+	givenListener, givenEnd = 3, 4
+)
 
 // notStarted is the exit code of a program that could not be started, as in a shell.
 const notStarted = 126
@@ -47,16 +49,15 @@ func (m Meeting) ranks() string {
 	return strings.Join(all, ",")
 }
 
-// Begin begins a rank: rank 0 has a process beside it that serves, which ends with its container, or by its keeper; another one waits for that. Then this
+// Begin begins a rank: rank 0 has a process beside it that serves, which ends when its program does; another one waits for that. Then this
 // process becomes the rank's program. It takes the arguments behind Command, and returns the exit code if it does not.
 func Begin(args []string) int {
-	m, words, served, err := parsed(args)
+	m, words, as, err := parsed(args)
 	ctx := context.Background()
 	switch {
 	case err != nil:
-	case served:
-		err = m.serve(ctx)
-		if err == nil {
+	case as != "":
+		if err = m.beside(ctx, as); err == nil {
 			return 0
 		}
 	case len(m.Ranks) > 0:
@@ -76,7 +77,7 @@ func Begin(args []string) int {
 func say(line string) { fmt.Fprintf(os.Stderr, "swarmd: %s\n", line) }
 
 // parsed reads the arguments.
-func parsed(args []string) (m Meeting, words []string, served bool, err error) {
+func parsed(args []string) (m Meeting, words []string, as string, err error) {
 	var at, own, ranks string
 	flags := flag.NewFlagSet("swarmd "+Command, flag.ContinueOnError)
 	flags.SetOutput(os.Stderr)
@@ -85,60 +86,25 @@ func parsed(args []string) (m Meeting, words []string, served bool, err error) {
 	flags.StringVar(&own, "own", "", "")
 	flags.DurationVar(&m.Within, "within", 0, "")
 	flags.StringVar(&ranks, "ranks", "", "")
-	flags.BoolVar(&served, serving, false, "")
+	flags.StringVar(&as, "as", "", "")
 	if err := flags.Parse(args); err != nil {
-		return m, nil, false, err
+		return m, nil, "", err
 	}
 	if m.At, err = netip.ParseAddrPort(at); err != nil {
-		return m, nil, false, fmt.Errorf("-at: %w", err)
+		return m, nil, "", fmt.Errorf("-at: %w", err)
 	}
-	if m.Own, err = netip.ParseAddr(own); err != nil && !served {
-		return m, nil, false, fmt.Errorf("-own: %w", err)
+	if m.Own, err = netip.ParseAddr(own); err != nil && as == "" {
+		return m, nil, "", fmt.Errorf("-own: %w", err)
 	}
 	for _, s := range strings.FieldsFunc(ranks, func(r rune) bool { return r == ',' }) {
 		a, err := netip.ParseAddr(s)
 		if err != nil {
-			return m, nil, false, fmt.Errorf("-ranks: %w", err)
+			return m, nil, "", fmt.Errorf("-ranks: %w", err)
 		}
 		m.Ranks = append(m.Ranks, a)
 	}
-	if words = flags.Args(); len(words) == 0 && !served {
-		return m, nil, false, errors.New("there is no program to begin")
+	if words = flags.Args(); len(words) == 0 && as == "" {
+		return m, nil, "", errors.New("there is no program to begin")
 	}
-	return m, words, served, nil
-}
-
-// server listens, and has another process serve what comes.
-func (m Meeting) server(ctx context.Context) error {
-	l, err := Listen(ctx, m.At)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	f, err := l.(*net.TCPListener).File() //nolint:forcetypeassert // the network is tcp
-	if err != nil {
-		return fmt.Errorf("pass the rendezvous on: %w", err)
-	}
-	defer f.Close()
-	own, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(own, Command, "-"+serving, "-at="+m.At.String(), "-ranks="+m.ranks()) //nolint:noctx // it outlives this program
-	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{f}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the rendezvous: %w", err)
-	}
-	return cmd.Process.Release()
-}
-
-// serve serves on the listener that this process was given.
-func (m Meeting) serve(ctx context.Context) error {
-	f := os.NewFile(givenFile, "rendezvous")
-	l, err := net.FileListener(f)
-	if err != nil {
-		return fmt.Errorf("take the rendezvous over: %w", err)
-	}
-	_ = f.Close() // the listener has its own
-	return (&Server{Store: NewStore(len(m.Ranks)), Ranks: m.Ranks, Say: say}).Serve(ctx, l)
+	return m, words, as, nil
 }

@@ -3,14 +3,18 @@ package rendezvous_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/rendezvous"
 )
 
@@ -18,7 +22,23 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == rendezvous.Command {
 		os.Exit(rendezvous.Begin(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == keeps {
+		os.Exit(keep(os.Args[2:]))
+	}
 	os.Exit(m.Run())
+}
+
+// keeps is the first argument by which this program is a keeper, with whom the rank is to end that it starts.
+const keeps = "keeps"
+
+func keep(words []string) int {
+	runtime.LockOSThread()                      // whose end the signal tells
+	cmd := exec.Command(words[0], words[1:]...) //nolint:noctx // the test ends it
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // begins is a rank with a program in a shell.
@@ -77,21 +97,83 @@ func TestBegin(t *testing.T) {
 	}
 	_ = in.Close()
 	_ = zero.Wait()
-	end(t, at)
+	closes(t, at)
 }
 
-// end ends what serves, as the end of a container does or the keeper of a process.
-func end(t *testing.T, at netip.AddrPort) {
+// closes waits until nobody listens there.
+func closes(t *testing.T, at netip.AddrPort) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "pgrep", "-f", "--", "-serving -at="+at.String()).Output()
-	if err != nil {
-		t.Fatalf("nothing serves: %v", err)
-	}
-	for pid := range strings.FieldsSeq(string(out)) {
-		if err := exec.CommandContext(t.Context(), "kill", pid).Run(); err != nil {
-			t.Error(err)
+	for {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", at.String())
+		if err != nil {
+			return
 		}
+		_ = c.Close()
+		waits(t)
 	}
+}
+
+// waits until the next look at what will be.
+func waits(t *testing.T) {
+	t.Helper()
+	if err := pause.For(t.Context(), 10*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProgramsThatWaitForAllTheirChildren have none but their own, and what ends their group does not end the rendezvous.
+func TestProgramsThatWaitForAllTheirChildren(t *testing.T) {
+	t.Parallel()
+	at := free(t)
+	program := "trap '' TERM; kill -TERM 0; exec python3 -c 'import os, urllib.request, urllib.error\nif os.fork() == 0: os._exit(0)\ntry:\n    while True: os.wait()\nexcept ChildProcessError: pass\n" +
+		"try: urllib.request.urlopen(\"http://" + at.String() + "/a/b\")\nexcept urllib.error.HTTPError as e: print(e.code)'"
+	zero := begins(t, rendezvous.Meeting{At: at, Own: at.Addr(), Ranks: []netip.Addr{at.Addr()}}, strings.ReplaceAll(program, "\\n", "\n"))
+	zero.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := zero.CombinedOutput()
+	if err != nil || string(out) != "404\n" {
+		t.Errorf("%v, %s", err, out)
+	}
+	closes(t, at)
+}
+
+// TestRanksEndWithTheirKeeper, also one whose keeper is killed, and with rank 0 what serves.
+func TestRanksEndWithTheirKeeper(t *testing.T) {
+	t.Parallel()
+	for range 4 { // from whatever thread the program begins
+		at := free(t)
+		for _, ranks := range [][]netip.Addr{{at.Addr()}, nil} {
+			m := rendezvous.Meeting{At: at, Own: at.Addr(), Ranks: ranks, Within: time.Minute}
+			if ranks == nil {
+				m.At, _ = serves(t, "127.0.0.1")
+			}
+			words := append(m.Wrap(os.Args[0]), "sh", "-c", "echo $$; exec sleep 600")
+			keeper := exec.CommandContext(t.Context(), os.Args[0], append([]string{keeps}, words...)...)
+			out, err := keeper.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := keeper.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var pid int
+			if _, err := fmt.Fscan(out, &pid); err != nil {
+				t.Fatal(err)
+			}
+			_ = keeper.Process.Kill()
+			for runs(pid) {
+				waits(t)
+			}
+			_ = keeper.Wait()
+		}
+		closes(t, at)
+	}
+}
+
+// runs reports whether a process has not ended.
+func runs(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(raw), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
 // TestWhatKeepsARankFromBeginning is told in a line, and its exit code is that of a program which was not started.
