@@ -31,15 +31,12 @@ func tensorflow() kind {
 	}
 }
 
-// tfGroups are a chief and workers, or those of the file. Parameter servers run until the others are done, and so do the workers of a chief that has
+// tfGroups are workers, the first of which is the chief, or those of the file. Parameter servers run until the others are done, and so do the workers of a chief that has
 // some, unless the file says by done_when that they are to end too.
 func tfGroups(j *jobfile.Job) (all []Group, err error) {
 	declared := j.Groups
 	if len(declared) == 0 {
-		declared = []jobfile.Group{{Name: chief, Replicas: 1, Settings: j.Settings}}
-		if j.Replicas > 1 {
-			declared = append(declared, jobfile.Group{Name: worker, Replicas: j.Replicas - 1, Settings: j.Settings})
-		}
+		declared = []jobfile.Group{{Name: worker, Replicas: j.Replicas, Settings: j.Settings}}
 	}
 	has := func(name string) bool {
 		return slices.ContainsFunc(declared, func(g jobfile.Group) bool { return g.Name == name })

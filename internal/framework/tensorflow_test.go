@@ -10,12 +10,12 @@ import (
 	"github.com/swarmd/swarmd/internal/framework"
 )
 
-// TestGroupsOfTensorFlow: rank 0 is the chief, or the first worker. What serves the others does not decide when the job is done.
+// TestGroupsOfTensorFlow: rank 0 is the chief, or the first worker, which is the chief without one. What serves the others does not decide when the job is done.
 func TestGroupsOfTensorFlow(t *testing.T) {
 	var all []groupsTest
 	for _, tt := range []struct{ lines, groups, doneWhen string }{
-		{"replicas: 3", "chief 1/1, worker 2/2", "all"},
-		{"replicas: 1", "chief 1/1", "all"},
+		{"replicas: 3", "worker 3/3", "all"},
+		{"replicas: 1", "worker 1/1", "all"},
 		{"groups: [{name: worker, replicas: 3}]", "worker 3/3", "all"},
 		{"groups: [{name: worker, replicas: 3, min_success: 2}, {name: chief}]", "chief 1/1, worker 2/3", "all"},
 		{"groups: [{name: ps, replicas: 2}, {name: worker, replicas: 3}, {name: chief}]", "chief 1/1, worker 0/3, ps 0/2", "main"},
@@ -72,7 +72,7 @@ func TestTensorFlow(t *testing.T) {
 		t.Errorf("the job's own: %s", got)
 	}
 	byName := programs(t, world(t, "framework: tensorflow", "command: train.py"), named)
-	if got := of(byName[0], "TF_CONFIG")["TF_CONFIG"]; got != `{"cluster":{"chief":["node-0:12345"]},"task":{"type":"chief","index":0}}` {
+	if got := of(byName[0], "TF_CONFIG")["TF_CONFIG"]; got != `{"cluster":{"worker":["node-0:12345"]},"task":{"type":"worker","index":0}}` {
 		t.Errorf("by name: %s", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestTensorFlowRefuses(t *testing.T) {
 		{"groups: [{name: ps}]", "the job has parameter servers alone: write a group chief or worker"},
 		{"groups: [{name: chief, replicas: 2}]", "group chief: tensorflow has one: leave replicas out"},
 		{"groups: [{name: worker, env: {WORKER_PORT: '${PORT}'}}]", `group worker: WORKER_PORT in env is "${PORT}": write a port from 1 to 65535`},
-		{"env: {WORKER_PORT: 0}", `group chief: WORKER_PORT in env is "0": write a port from 1 to 65535`},
+		{"env: {WORKER_PORT: 0}", `group worker: WORKER_PORT in env is "0": write a port from 1 to 65535`},
 		{"groups: [{name: worker}, {name: ps, replicas: 2, min_success: 1}]", "group ps serves the others and has no success of its own: leave min_success out"},
 		{"groups: [{name: chief}, {name: worker, replicas: 2, min_success: 1}, {name: ps}]", "group worker serves the chief and has no success of its own: leave min_success out, or write done_when: all where workers end by themselves"},
 	} {

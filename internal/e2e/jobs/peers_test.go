@@ -100,7 +100,7 @@ for epoch in range(2):
     swarm.on_epoch_end(epoch)
 swarm.on_train_end()
 digest = hashlib.sha256(b"".join(weight.tobytes() for weight in model.get_weights())).hexdigest()
-print("rank", int(me.task_type == "worker"), "of", strategy.num_replicas_in_sync, "has after", swarm.round, "rounds model", digest)
+print("rank", me.task_id, "of", strategy.num_replicas_in_sync, "has after", swarm.round, "rounds model", digest)
 `
 
 // TestTensorFlowPeersForMinutes: the workers of a job of TensorFlow on two hosts are one peer, whose chief has the bridge of the SL on its host; a job of one
@@ -125,7 +125,7 @@ func TestTensorFlowPeersForMinutes(t *testing.T) {
 	ranks.Ends(3 * e2etest.Timeout)
 	other.Ends(e2etest.Timeout)
 	oneOfThree(t, ranks.Output()+other.Output())
-	h.holds("run job", ranks.Output(), "swop-1 has chief/0; swop-2 has worker/1", "job ranks succeeded")
+	h.holds("run job", ranks.Output(), "swop-1 has worker/0; swop-2 has worker/1", "job ranks succeeded")
 	h.haveTrained(sls)
 	h.stop()
 	h.LeavesNothing()

@@ -73,8 +73,8 @@ func TestTensorFlowContainersForMinutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apart := results(h.says(0, "run job --image "+engine.ImageTF+" -f "+h.Path("tf", "open.yaml"), "swop-1/chief/0: chief 0 of 2: epoch 3", "swop-2/worker/1: worker 0 of 2: epoch 3", "job tf succeeded"))
-	together := results(h.says(0, "run job --image "+engine.ImageTF+" -f "+file, "swop-1/chief/0: chief 0 of 2: epoch 3", "swop-1/worker/1: worker 0 of 2: epoch 3", "job tf succeeded"))
+	apart := results(h.says(0, "run job --image "+engine.ImageTF+" -f "+h.Path("tf", "open.yaml"), "swop-1/worker/0: worker 0 of 2: epoch 3", "swop-2/worker/1: worker 1 of 2: epoch 3", "job tf succeeded"))
+	together := results(h.says(0, "run job --image "+engine.ImageTF+" -f "+file, "swop-1/worker/0: worker 0 of 2: epoch 3", "swop-1/worker/1: worker 1 of 2: epoch 3", "job tf succeeded"))
 	if len(apart) != 4 || apart[0] != apart[1] || apart[2] != apart[3] || !slices.Equal(apart, together) {
 		t.Errorf("on two hosts the workers end with %q, on one with %q", apart, together)
 	}
@@ -89,7 +89,7 @@ func TestTensorFlowContainersForMinutes(t *testing.T) {
 func (h *hosts) trained() (program string, all []string) {
 	h.T.Helper()
 	file := h.begun("tf", "tensorflow")
-	out := h.says(0, "run job -f "+file, "swop-1/chief/0: chief 0 of 2: epoch 3", "swop-2/worker/1: worker 0 of 2: epoch 3", "job tf succeeded")
+	out := h.says(0, "run job -f "+file, "swop-1/worker/0: worker 0 of 2: epoch 3", "swop-2/worker/1: worker 1 of 2: epoch 3", "job tf succeeded")
 	if all = results(out); len(all) != 4 || all[0] != all[1] || all[2] != all[3] {
 		h.T.Errorf("the workers end with %q, want one loss and one model", all)
 	}
@@ -122,9 +122,9 @@ func TestTensorFlowForMinutes(t *testing.T) {
 func (h *hosts) byHand(python, program string) []string {
 	h.T.Helper()
 	var ranks []*e2etest.Proc
-	for i, task := range []string{"chief", "worker"} {
-		config := fmt.Sprintf(`TF_CONFIG={"cluster": {"chief": ["%s:12345"], "worker": ["%s:12345"]}, "task": {"type": %q, "index": 0}}`, h.Addr(21), h.Addr(22), task)
-		ranks = append(ranks, h.Start(21+i, task+" by hand", "/usr/bin/env", config, python, program, "--epochs", "3"))
+	for i := range 2 {
+		config := fmt.Sprintf(`TF_CONFIG={"cluster": {"worker": ["%s:12345", "%s:12345"]}, "task": {"type": "worker", "index": %d}}`, h.Addr(21), h.Addr(22), i)
+		ranks = append(ranks, h.Start(21+i, fmt.Sprintf("worker %d by hand", i), "/usr/bin/env", config, python, program, "--epochs", "3"))
 	}
 	said := ""
 	for _, p := range ranks {
@@ -154,7 +154,7 @@ while True:
 func (h *hosts) losesRank() {
 	h.T.Helper()
 	follow := h.swarmctl("run", "job", "-f", h.job("lost", steps, "framework: tensorflow\ncommand: p.py\nreplicas: 2\ngrace: 2s\n"))
-	follow.Sees("swop-1/chief/0: steps with 2.0", "swop-2/worker/1: steps with 2.0")
+	follow.Sees("swop-1/worker/0: steps with 2.0", "swop-2/worker/1: steps with 2.0")
 	var pid int
 	m := regexp.MustCompile(`worker/1: steps with 2.0 of process (\d+)`).FindStringSubmatch(follow.Output())
 	if _, err := fmt.Sscan(m[1], &pid); err != nil {
