@@ -55,8 +55,8 @@ type kind struct {
 	starts func(w *World, m Member) (command, args []string)
 	// ports are those to which members of a group listen: each, and the first besides; nil: none is known.
 	ports func(w *World, group int) (each, first []int)
-	// meeting is where members meet before their programs can, with the variables of a member; nil: nowhere.
-	meeting func(p Placement, m Member, env []jobfile.Var) (Meeting, error)
+	// meeting is where members meet before their programs can; nil: nowhere.
+	meeting func(w *World, p Placement) Meeting
 }
 
 // kindOf returns the framework of a name.

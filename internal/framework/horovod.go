@@ -8,10 +8,11 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
-// horovodPort is where the rendezvous of Horovod's ranks is, which has no port of its own, and rendezvousPort the variable that says so.
+// horovodPort is where the rendezvous of Horovod's ranks is, which has no port of its own, and the others the variables that say where.
 const (
-	horovodPort    = 29410
-	rendezvousPort = "HOROVOD_GLOO_RENDEZVOUS_PORT"
+	horovodPort       = 29410
+	rendezvousPort    = "HOROVOD_GLOO_RENDEZVOUS_PORT"
+	rendezvousAddress = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 )
 
 // horovod is for horovod.torch and horovod.tensorflow, over gloo. Each member is one rank, as if horovodrun had started it: it finds the others by a
@@ -27,7 +28,7 @@ func horovod() kind {
 			if group > 0 || w.first() > 0 { // rank 0 is no member of theirs
 				return nil, nil
 			}
-			return nil, firstPort(w.Groups[0], rendezvousPort, horovodPort)
+			return nil, []int{horovodPortOf(w)}
 		},
 		meeting: horovodMeeting,
 	}
@@ -35,7 +36,10 @@ func horovod() kind {
 
 func horovodGroups(j *jobfile.Job) ([]Group, error) {
 	all := declared(j, "node")
-	for _, g := range all {
+	for i, g := range all {
+		if err := meetsWhere(j, all[0], i, g); err != nil {
+			return nil, fmt.Errorf("group %s: %w", g.Name, err)
+		}
 		if len(g.Command) > 0 && path.Base(g.Command[0]) == "horovodrun" {
 			return nil, fmt.Errorf("group %s runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says", g.Name)
 		}
@@ -43,13 +47,40 @@ func horovodGroups(j *jobfile.Job) ([]Group, error) {
 	return all, nil
 }
 
+// meetsWhere refuses what a group says of where ranks meet, if that is not where rank 0, which is in the first group, serves all of them.
+func meetsWhere(j *jobfile.Job, first Group, index int, g Group) error {
+	if at, is := valueOf(g.Env, rendezvousAddress); is {
+		return fmt.Errorf("env.%s is %.40q, and ranks meet at rank 0's address: leave it out", rendezvousAddress, at)
+	}
+	said, is := valueOf(g.Env, rendezvousPort)
+	zero, all := valueOf(first.Env, rendezvousPort)
+	switch {
+	case !is:
+	case portOf(said) == 0:
+		return fmt.Errorf("env.%s is %.40q: write a port, 1 to 65535", rendezvousPort, said)
+	case j.Beside.Port > 0 && portOf(said) != j.Beside.Port:
+		return fmt.Errorf("env.%s is %s, and the SL that it is beside serves at port %d: leave it out", rendezvousPort, said, j.Beside.Port)
+	case index > 0 && (!all || portOf(said) != portOf(zero)):
+		return fmt.Errorf("env.%s is %s, and rank 0, of group %s, serves all ranks at one port: write it under env of the job", rendezvousPort, said, first.Name)
+	}
+	return nil
+}
+
+// horovodPortOf is where rank 0 of a job serves the others.
+func horovodPortOf(w *World) int {
+	if p := w.job.Beside.Port; p > 0 {
+		return p
+	}
+	if said, is := valueOf(w.Groups[0].Env, rendezvousPort); is {
+		return portOf(said)
+	}
+	return horovodPort
+}
+
 // horovodVars are those that horovodrun --gloo gives its ranks. Each member counts as a host with one rank, also where a host has several: each has a
 // container, or GPUs, of its own, so that its local rank is 0, and gloo makes no difference between ranks of one host and of others.
 func horovodVars(w *World, p Placement, m Member) []jobfile.Var {
-	size, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), horovodPort
-	if p := w.job.Beside.Port; p > 0 {
-		port = p
-	}
+	size, rank := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank)
 	vars := []jobfile.Var{
 		{Name: "HOROVOD_RANK", Value: rank},
 		{Name: "HOROVOD_SIZE", Value: size},
@@ -60,8 +91,8 @@ func horovodVars(w *World, p Placement, m Member) []jobfile.Var {
 		{Name: "HOROVOD_HOSTNAME", Value: NameOf(m.Rank)},
 		{Name: "HOROVOD_CONTROLLER", Value: "gloo"},
 		{Name: "HOROVOD_CPU_OPERATIONS", Value: "gloo"},
-		{Name: "HOROVOD_GLOO_RENDEZVOUS_ADDR", Value: p.Members[0].reachable()},
-		{Name: rendezvousPort, Value: strconv.Itoa(port)},
+		{Name: rendezvousAddress, Value: p.Members[0].reachable()},
+		{Name: rendezvousPort, Value: strconv.Itoa(horovodPortOf(w))},
 		// 30 s, which hold without it, are less than a host may take to begin.
 		{Name: "HOROVOD_GLOO_TIMEOUT_SECONDS", Value: strconv.Itoa(max(1, int(w.job.ReadyTimeout.Seconds())))},
 		// In the host's network a name may lead to any of its interfaces.
@@ -73,18 +104,7 @@ func horovodVars(w *World, p Placement, m Member) []jobfile.Var {
 	return vars
 }
 
-// horovodMeeting is where a member's variables say.
-func horovodMeeting(p Placement, _ Member, env []jobfile.Var) (x Meeting, err error) {
-	x.Address = p.Members[0].Address
-	for _, v := range env {
-		if v.Name != rendezvousPort {
-			continue
-		}
-		n, err := strconv.ParseUint(v.Value, 10, 16)
-		if err != nil || n == 0 {
-			return x, fmt.Errorf("env.%s is %.40q: write a port, 1 to 65535", rendezvousPort, v.Value)
-		}
-		x.Port = int(n)
-	}
-	return x, nil
+// horovodMeeting is where a world's ranks meet.
+func horovodMeeting(w *World, p Placement) Meeting {
+	return Meeting{Address: p.Members[0].Address, Port: horovodPortOf(w)}
 }

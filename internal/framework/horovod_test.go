@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,25 +37,58 @@ func TestHorovod(t *testing.T) {
 	}
 }
 
-// TestWhereHorovodMeets is what the job says of its port. Other frameworks meet by themselves.
+// TestWhereHorovodMeets is what the job says of its port, for all its groups. Other frameworks meet by themselves.
 func TestWhereHorovodMeets(t *testing.T) {
 	for _, tt := range []struct {
-		lines []string
+		lines string
 		want  framework.Meeting
-		err   string
 	}{
-		{lines: []string{"framework: horovod", "env: {HOROVOD_GLOO_RENDEZVOUS_PORT: '${PORT}', PORT: 1234}"}, err: "group node: env.HOROVOD_GLOO_RENDEZVOUS_PORT has ${PORT}, which nothing sets here: add it to env, or write $${PORT} for the program's own"},
-		{lines: []string{"framework: horovod", "env: {HOROVOD_GLOO_RENDEZVOUS_PORT: '2941${NODE_COUNT}'}"}, want: framework.Meeting{Address: "10.0.0.1", Port: 29411}},
-		{lines: []string{"framework: horovod", "env: {HOROVOD_GLOO_RENDEZVOUS_PORT: any}"}, err: `group node: env.HOROVOD_GLOO_RENDEZVOUS_PORT is "any": write a port, 1 to 65535`},
-		{lines: []string{"framework: pytorch"}},
+		{"framework: horovod\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: 29411}\nreplicas: 2", framework.Meeting{Address: "10.0.0.1", Port: 29411}},
+		{"framework: horovod\ngroups: [{name: a, env: {HOROVOD_GLOO_RENDEZVOUS_PORT: 5000}}, {name: b}]", framework.Meeting{Address: "10.0.0.1", Port: 5000}},
+		{"framework: pytorch\nreplicas: 2", framework.Meeting{}},
 	} {
-		x, err := world(t, append(tt.lines, "command: a.py")...).Program(placed(1), 0)
-		if err == nil && (tt.err != "" || x.Meeting != tt.want) || err != nil && err.Error() != tt.err {
-			t.Errorf("%q: %+v, %v", tt.lines, x.Meeting, err)
+		for rank, x := range programs(t, world(t, tt.lines, "command: a.py"), placed(2)) {
+			port := of(x, "HOROVOD_GLOO_RENDEZVOUS_PORT")["HOROVOD_GLOO_RENDEZVOUS_PORT"]
+			if x.Meeting != tt.want || x.Meeting.Set() && port != strconv.Itoa(tt.want.Port) {
+				t.Errorf("%s: rank %d: %+v, %s", tt.lines, rank, x.Meeting, port)
+			}
 		}
 	}
-	const launched = "framework: horovod\ncommand: horovodrun -np 2 python train.py"
-	if _, err := framework.WorldOf(job(t, launched)); fmt.Sprint(err) != "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says" {
+}
+
+func TestHorovodRefuses(t *testing.T) {
+	for _, tt := range []struct{ lines, want string }{
+		{"command: horovodrun -np 2 python train.py", "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
+		{"command: a.py\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: '${SWARM_NODE_RANK}'}", `group node: env.HOROVOD_GLOO_RENDEZVOUS_PORT is "${SWARM_NODE_RANK}": write a port, 1 to 65535`},
+		{"command: a.py\ngroups: [{name: a}, {name: b, env: {HOROVOD_GLOO_RENDEZVOUS_PORT: 5000}}]", "group b: env.HOROVOD_GLOO_RENDEZVOUS_PORT is 5000, and rank 0, of group a, serves all ranks at one port: write it under env of the job"},
+		{"command: a.py\nenv: {HOROVOD_GLOO_RENDEZVOUS_ADDR: 10.0.0.9}", `group node: env.HOROVOD_GLOO_RENDEZVOUS_ADDR is "10.0.0.9", and ranks meet at rank 0's address: leave it out`},
+	} {
+		if _, err := framework.WorldOf(job(t, "framework: horovod\n"+tt.lines)); fmt.Sprint(err) != tt.want {
+			t.Errorf("%s\ngot  %v\nwant %s", tt.lines, err, tt.want)
+		}
+	}
+}
+
+// TestHorovodBesideAnSL: its program is rank 0 and serves, at the port that the SL has chosen, and no host has that.
+func TestHorovodBesideAnSL(t *testing.T) {
+	const beside = "framework: horovod\ncommand: a.py\nreplicas: 2\nnetwork: host\nbeside: {sl: sl-1, address: 10.0.0.9, port: 29407, epoch: 2}"
+	w := world(t, beside)
+	p := placed(2)
+	first, _ := w.Beside()
+	p.Members = append([]framework.Place{first}, p.Members...)
+	all := programs(t, w, p)
+	want := framework.Meeting{Address: "10.0.0.9", Port: 29407}
+	for i, x := range all {
+		env := of(x, "HOROVOD_")
+		if x.Meeting != want || env["HOROVOD_GLOO_RENDEZVOUS_PORT"] != "29407" || env["HOROVOD_RANK"] != strconv.Itoa(i+1) || env["HOROVOD_SIZE"] != "3" || len(w.MemberPorts(i)) != 0 {
+			t.Errorf("member %d meets at %+v, listens to %v, and has %v", i, x.Meeting, w.MemberPorts(i), env)
+		}
+	}
+	if zero := of(framework.Program{Env: w.RankZero("x-7", "eth0")}, "HOROVOD_"); zero["HOROVOD_RANK"] != "0" || zero["HOROVOD_GLOO_RENDEZVOUS_PORT"] != "29407" || zero["HOROVOD_GLOO_IFACE"] != "eth0" {
+		t.Errorf("rank 0 has %v", zero)
+	}
+	const other = "group node: env.HOROVOD_GLOO_RENDEZVOUS_PORT is 5000, and the SL that it is beside serves at port 29407: leave it out"
+	if _, err := framework.WorldOf(job(t, beside+"\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: 5000}")); fmt.Sprint(err) != other {
 		t.Error(err)
 	}
 }

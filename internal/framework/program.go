@@ -108,9 +108,7 @@ func (w *World) program(p Placement, m Member) (Program, error) {
 		x.Command = append(x.Command, "--")
 	}
 	if w.kind.meeting != nil {
-		if x.Meeting, err = w.kind.meeting(p, m, x.Env); err != nil {
-			return x, err
-		}
+		x.Meeting = w.kind.meeting(w, p)
 	}
 	if !g.Ready.Set() {
 		x.Ready = w.kind.ready(w, p, m)
