@@ -30,20 +30,25 @@ var oracleNames = [][]string{
 func oracleVars(w *World, p Placement, m Member) []jobfile.Var {
 	me, mode := p.Members[m.Rank], oracleMode(w, m)
 	vars := []jobfile.Var{
-		{Name: "WORK_DIR", Value: folderOf(me.WorkDir)},
-		{Name: "WORKER_COUNT", Value: strconv.Itoa(workerCount(w, p))},
-		{Name: "EPHEMERAL", Value: bit(w.job.TTL == 0)},
-		{Name: "MODE", Value: mode},
-		{Name: "TIMEOUT", Value: strconv.Itoa(int(w.job.ReadyTimeout.Seconds()))},
 		{Name: "OCI__SYNC_DIR", Value: me.Artifacts},
-		{Name: "OCI__SLOTS", Value: strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))},
-		{Name: "OCI__MAIN_IP", Value: p.Members[0].reachable()},
-		{Name: "OCI__WORKER_IP", Value: me.reachable()},
 		{Name: "JOB_OCID", Value: p.Run},
 		{Name: "JOB_RUN_OCID", Value: nodeRun(p, m.Rank)},
 		{Name: "INITIAL_CLUSTER_SIZE", Value: strconv.Itoa(len(p.Members))},
-		{Name: "tmpdir", Value: me.WorkDir},
 	}
+	if clusterType(w, m) == jobfile.None && me.WorkDir == "" {
+		return sorted(vars) // a program that finds RANK would look for the others
+	}
+	vars = append(vars,
+		jobfile.Var{Name: "WORK_DIR", Value: folderOf(me.WorkDir)},
+		jobfile.Var{Name: "WORKER_COUNT", Value: strconv.Itoa(workerCount(w, p))},
+		jobfile.Var{Name: "EPHEMERAL", Value: bit(w.job.TTL == 0)},
+		jobfile.Var{Name: "MODE", Value: mode},
+		jobfile.Var{Name: "TIMEOUT", Value: strconv.Itoa(int(w.job.ReadyTimeout.Seconds()))},
+		jobfile.Var{Name: "OCI__SLOTS", Value: strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))},
+		jobfile.Var{Name: "OCI__MAIN_IP", Value: p.Members[0].reachable()},
+		jobfile.Var{Name: "OCI__WORKER_IP", Value: me.reachable()},
+		jobfile.Var{Name: "tmpdir", Value: me.WorkDir},
+	)
 	if w.job.Framework != jobfile.None {
 		vars = append(vars, jobfile.Var{Name: "CLUSTER_TYPE", Value: strings.ToUpper(w.job.Framework)})
 	}

@@ -53,6 +53,19 @@ func TestOracleVariables(t *testing.T) {
 	}
 }
 
+// A job that is no cluster has what Oracle's service says of a node alone: a program that finds RANK would look for the others.
+func TestOracleVariablesOfPlainJobs(t *testing.T) {
+	w := world(t, "image: i", "replicas: 2", "compat: oci", "env: {A: b}")
+	got := of(programs(t, w, placed(2))[1], "RANK", "MODE", "WORKER_COUNT", "TIMEOUT", "ARGS", "OCI__MAIN_IP", "JOB_OCID", "JOB_RUN_OCID", "INITIAL_CLUSTER_SIZE", "NODE_RANK")
+	if d := cmp.Diff(map[string]string{"JOB_OCID": "x-1", "JOB_RUN_OCID": "x-1-1", "INITIAL_CLUSTER_SIZE": "2", "NODE_RANK": "1"}, got); d != "" {
+		t.Error(d)
+	}
+	w = world(t, "image: i", "replicas: 2", "compat: oci", "env: {CLUSTER_TYPE: DASK}")
+	if got := of(programs(t, w, placed(2))[1], "RANK", "MODE"); got["RANK"] != "1" || got["MODE"] != "WORKER" {
+		t.Errorf("a cluster has %v", got)
+	}
+}
+
 // A program of Dask's is in the main node of Oracle's clusters.
 func TestOracleModes(t *testing.T) {
 	for _, tt := range []struct {

@@ -47,6 +47,8 @@ spec:
         env:
           - name: HELLO
             value: WORLD
+          - name: SYNC_ARTIFACTS
+            value: 1
       main:
         name: main
         replicas: 1
