@@ -4,7 +4,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -123,7 +122,7 @@ func launchCommand(r *reader, v yamlfile.Value) {
 	case at >= 0 && slices.Contains(all, "--use_deepspeed"):
 		v.Find(yamlfile.Broken, "%s has --use_deepspeed, which "+byDeepspeed, v.Name)
 	case path.Base(all[0]) == "accelerate" && len(all) > 1 && all[1] == "launch":
-		j.Command = slices.Concat(all[:2], accelerate(j, all), all[2:])
+		j.Command = slices.Concat(all[:2], accelerate(all), all[2:])
 		v.Find(yamlfile.Noted, "%s: accelerate launch is told how many members there are, and where the first is, unless it says so itself", v.Name)
 	default:
 		j.Command = all
@@ -141,10 +140,9 @@ func inShell(r *reader, v yamlfile.Value) []string {
 }
 
 // accelerate are the options that accelerate launch has not been given.
-func accelerate(j *jobfile.Job, given []string) (all []string) {
-	each := max(1, j.Resources.GPU)
+func accelerate(given []string) (all []string) {
 	for _, o := range []struct{ name, value string }{
-		{"--num_processes", strconv.Itoa(each * j.Replicas)},
+		{"--num_processes", "${SWARM_NUM_PROCESSES}"},
 		{"--num_machines", "${NODE_COUNT}"},
 		{"--machine_rank", "${NODE_RANK}"},
 		{"--main_process_ip", "${MASTER_ADDR}"},

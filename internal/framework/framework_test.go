@@ -318,3 +318,13 @@ func TestBesideAnSL(t *testing.T) {
 		}
 	}
 }
+
+// torchrun listens where the job says that rank 0 does, which is what its host keeps free.
+func TestTorchrunHasTheJobsPort(t *testing.T) {
+	for env, want := range map[string]string{"{A: b}": "29400", "{MASTER_PORT: 29500}": "29500", "{MASTER_PORT: 29500, PET_MASTER_PORT: 29600}": "29600"} {
+		w := world(t, "framework: pytorch", "image: i", "command: torchrun a.py", "replicas: 2", "env: "+env)
+		if got := of(programs(t, w, placed(2))[1], "PET_MASTER_PORT"); got["PET_MASTER_PORT"] != want {
+			t.Errorf("%s: %v", env, got)
+		}
+	}
+}

@@ -49,6 +49,9 @@ func oracleVars(w *World, p Placement, m Member) []jobfile.Var {
 		jobfile.Var{Name: "OCI__WORKER_IP", Value: me.reachable()},
 		jobfile.Var{Name: "tmpdir", Value: me.WorkDir},
 	)
+	if w.job.Framework == jobfile.PyTorch {
+		vars = append(vars, jobfile.Var{Name: "SWARM_NUM_PROCESSES", Value: strconv.Itoa(w.processes())})
+	}
 	if w.job.Framework != jobfile.None {
 		vars = append(vars, jobfile.Var{Name: "CLUSTER_TYPE", Value: strings.ToUpper(w.job.Framework)})
 	}
@@ -145,6 +148,14 @@ func workerCount(w *World, p Placement) int {
 		return replicasOf(w, worker)
 	}
 	return len(p.Members) - 1 - replicasOf(w, parameterServers)
+}
+
+// processes is how many all members start together, each one for each of its GPUs.
+func (w *World) processes() (n int) {
+	for _, m := range w.members() {
+		n += max(1, w.Groups[m.group].Resources.GPU)
+	}
+	return n
 }
 
 // nodeRun is what Oracle's launchers have as the run of one node.

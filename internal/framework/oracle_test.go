@@ -40,7 +40,7 @@ func TestOracleVariables(t *testing.T) {
 	got := oracleVars(t, 1, "framework: pytorch", "command: train.py --lr 0.1", "replicas: 3", "image: i", "ready_timeout: 2m", "resources: {gpu: 2}")
 	want := map[string]string{
 		"OCI__MAIN_IP": "10.0.0.1", "OCI__WORKER_IP": "10.0.0.2", "OCI__SLOTS": "2", "OCI__SYNC_DIR": "/opt/ml", "JOB_OCID": "x-1", "JOB_RUN_OCID": "x-1-1", "INITIAL_CLUSTER_SIZE": "3",
-		"tmpdir": "/run/swarm/work/x-1",
+		"tmpdir": "/run/swarm/work/x-1", "SWARM_NUM_PROCESSES": "6",
 	}
 	for name, value := range map[string]string{
 		"WORK_DIR": "/run/swarm/work", "CLUSTER_TYPE": "PYTORCH", "WORKER_COUNT": "2", "EPHEMERAL": "1", "MODE": "WORKER", "TIMEOUT": "120", "ENTRY_SCRIPT": "train.py", "ENTRY_POINT": "train.py",

@@ -52,6 +52,10 @@ func torchPortOf(w *World) int {
 func torchVars(w *World, p Placement, m Member) []jobfile.Var {
 	world, rank, port := strconv.Itoa(len(p.Members)), strconv.Itoa(m.Rank), strconv.Itoa(torchPortOf(w))
 	address := p.Members[0].reachable()
+	launcher := port // torchrun listens where the job says that rank 0 does
+	if said, is := valueOf(w.Groups[m.group].Env, "MASTER_PORT"); is && portOf(said) > 0 {
+		launcher = said
+	}
 	vars := []jobfile.Var{
 		{Name: "MASTER_ADDR", Value: address},
 		{Name: "MASTER_PORT", Value: port},
@@ -64,7 +68,7 @@ func torchVars(w *World, p Placement, m Member) []jobfile.Var {
 		{Name: "PET_NODE_RANK", Value: rank},
 		{Name: "PET_NPROC_PER_NODE", Value: strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))},
 		{Name: "PET_MASTER_ADDR", Value: address},
-		{Name: "PET_MASTER_PORT", Value: port},
+		{Name: "PET_MASTER_PORT", Value: launcher},
 		// Without them torchrun of torch 1.13 ends at once with an AttributeError under Python 3.11.
 		{Name: "PET_REDIRECTS", Value: "1"},
 		{Name: "PET_TEE", Value: "1"},
