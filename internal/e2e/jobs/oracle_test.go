@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// bootstrap is what nodes of ads opctl do first: they wait until the main node has written where it is, and have each of its keys as a variable.
+// bootstrap is what nodes of ads opctl do once they have signed in at OCI's API, which is not here: they wait until the main node has written where it is, and have
+// each of its keys as a variable.
 const bootstrap = `import json, os, sys, time
 folder = os.path.join(os.environ["OCI__WORK_DIR"], os.environ["JOB_OCID"])
 until = time.time() + int(os.environ["OCI__TIMEOUT"])
@@ -66,7 +67,7 @@ spec:
       kwargs: "--lr 0.1"
 `
 
-// importsTraining runs a train.yaml unchanged on two hosts. Its nodes bootstrap as those of ads opctl, find what those find, and come to the model that the
+// importsTraining runs a train.yaml unchanged on two hosts. Its nodes meet by the files by which those of ads opctl do, and come to the model that the
 // same program came to as a job of ours.
 func (h *hosts) importsTraining(model string) {
 	h.T.Helper()
