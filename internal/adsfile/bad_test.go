@@ -20,6 +20,11 @@ func job(runtime, spec string) string {
 	return "kind: job\nspec:\n  name: x\n  runtime:\n    type: " + runtime + "\n    spec: {" + spec + "}\n"
 }
 
+// mounts is a job of ADS with two of them.
+func mounts(one, two string) string {
+	return strings.Replace(job("container", "image: i"), "  runtime:", "  infrastructure:\n    spec: {storageMount: [{src: "+one+"}, {src: "+two+"}]}\n  runtime:", 1)
+}
+
 // nodes is a job of the API with a group.
 func nodes(group string) string {
 	return `{"jobNodeConfigurationDetails": {"jobNodeGroupConfigurationDetailsList": [` + group + `]}}`
@@ -88,7 +93,11 @@ func TestRefuses(t *testing.T) {
 		{job("container", "image: i, env: {CLUSTER_TYPE: DASK, WORKER_COUNT: 3, ENTRY_POINT: /code/a.py}"), "f:6: spec.runtime.spec.env: CLUSTER_TYPE=DASK makes a cluster of the job, and there is no WORK_DIR, in which its nodes meet: write it, as oci://bucket@namespace/prefix, or leave CLUSTER_TYPE out"},
 		{`{"jobConfigurationDetails": {"environmentVariables": {"JOB_RUN_ENTRYPOINT": "a.py"}, "commandLineArguments": "--x 1"}, "jobEnvironmentConfigurationDetails": {"image": "i"}}`, "f:1: jobConfigurationDetails.environmentVariables: JOB_RUN_ENTRYPOINT=a.py runs an artifact that was uploaded, which nobody fetches: put the program into an image, and write its entrypoint or cmd in jobEnvironmentConfigurationDetails"},
 		{`{"jobConfigurationDetails": {"environmentVariables": {"CONTAINER_CMD": "a"}}, "jobEnvironmentConfigurationDetails": {"image": "i", "cmd": ["b"]}}`, "f:1: jobConfigurationDetails.environmentVariables: CONTAINER_CMD stands beside the same in jobEnvironmentConfigurationDetails: write one of them"},
-		{`{"jobConfigurationDetails": {"environmentVariables": {"CLUSTER_TYPE": "dask", "WORK_DIR": "/w", "WORKER_COUNT": "x", "DOCKER_CUSTOM_IMAGE": "i"}}}`, `f:1: jobConfigurationDetails.environmentVariables: WORKER_COUNT is "x": give a number from 0 to 1024`},
+		{job("container", "image: i, entrypoint: [/etc/datascience/run.sh], env: {CLUSTER_TYPE: DASK, WORK_DIR: /w, WORKER_COUNT: 1}"), "f:6: spec.runtime.spec.env CLUSTER_TYPE: the job has no ENTRY_POINT, which names the program that the cluster serves, as its image would start each node by itself: write it among the job's variables, as /code/main.py"},
+		{mounts("'10.0.0.1:/data', dest: one", "'10.0.0.2:/data', dest: two"), "f:5: spec.infrastructure.spec.storageMount[1] 10.0.0.2:/data would be volume data, as another one is: a host has one folder under a name, so write the job as a job file, with volumes of two names"},
+		{mounts("'oci://b@n/train', dest: one", "'oci://b@n/test', dest: two"), "f:5: spec.infrastructure.spec.storageMount[1] oci://b@n/test would be volume b, as another one is: a host has one folder under a name, so write the job as a job file, with volumes of two names"},
+		{mounts("'oci://b@n', dest: ../../etc", "'oci://c@n', dest: two"), "f:5: spec.infrastructure.spec.storageMount[0] is at ../../etc: write a path without .., from the root or below /mnt"},
+		{`{"jobConfigurationDetails": {"environmentVariables": {"CLUSTER_TYPE": "dask", "WORK_DIR": "/w", "ENTRY_POINT": "a.py", "WORKER_COUNT": "x", "DOCKER_CUSTOM_IMAGE": "i"}}}`, `f:1: jobConfigurationDetails.environmentVariables: WORKER_COUNT is "x": give a number from 0 to 1024`},
 	} {
 		if j, err := adsfile.Read("f", []byte(tt.file), adsfile.Images{}); fmt.Sprint(err) != tt.want {
 			t.Errorf("%s\ngot  %v, %+v\nwant %s", tt.file, err, j, tt.want)

@@ -95,12 +95,23 @@ func (r *reader) mounted(f *fields, source, target string, volumes []jobfile.Vol
 	if !path.IsAbs(at) {
 		at = path.Join("/mnt", at)
 	}
-	x := jobfile.Volume{Name: volume(source), Target: path.Clean(at), Write: true}
+	if at = path.Clean(at); strings.Contains("/"+target+"/", "/../") || at == "/" {
+		f.Of.Find(yamlfile.Broken, "%s is at %s: write a path without .., from the root or below /mnt", f.Of.Name, yamlfile.Excerpt(target))
+		return volumes
+	}
+	x := jobfile.Volume{Name: volume(source), Target: at, Write: true}
 	if _, err := jobfile.ReadVolumes([]string{x.String()}); err != nil {
 		f.Of.Find(yamlfile.Broken, "%s: %v", f.Of.Name, err)
 		return volumes
 	}
 	f.Of.Find(yamlfile.Noted, "%s %s becomes volume %s: each host's policy says under folders which folder %s is, with use: write", f.Of.Name, yamlfile.Excerpt(source), x, x.Name)
+	if slices.ContainsFunc(volumes, func(y jobfile.Volume) bool { return y.Name == x.Name }) {
+		f.Of.Find(yamlfile.Broken, "%s %s would be volume %s, as another one is: a host has one folder under a name, so write the job as a job file, with volumes of two names", f.Of.Name, yamlfile.Excerpt(source), x.Name)
+		return volumes
+	}
+	if prefixedPlace(source) {
+		f.Of.Find(yamlfile.Noted, "%s: what is behind the bucket in %s is left out: the host's owner says which folder the volume is", f.Of.Name, yamlfile.Excerpt(source))
+	}
 	if slices.ContainsFunc(volumes, func(y jobfile.Volume) bool { return y.Target == x.Target }) {
 		f.Of.Find(yamlfile.Broken, "%s is at %s, where another one is: choose another path", f.Of.Name, x.Target)
 		return volumes

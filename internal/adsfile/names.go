@@ -72,6 +72,13 @@ func volume(place string) string {
 	return name[:min(len(name), 63)]
 }
 
+// prefixedPlace reports whether a place is below a bucket, of which its volume's name says nothing.
+func prefixedPlace(place string) bool {
+	scheme, rest, isURI := strings.Cut(place, "://")
+	_, prefix, _ := strings.Cut(strings.Trim(rest, "/"), "/")
+	return isURI && scheme != "file" && prefix != ""
+}
+
 // workDir takes where a cluster meets.
 func (r *reader) workDir(v yamlfile.Value) {
 	s := text(v)

@@ -95,6 +95,9 @@ func (r *reader) seed(at yamlfile.Value, s *jobfile.Settings) bool {
 func seedProgram(r *reader, c *cluster, s jobfile.Settings) {
 	entry, is := r.said("ENTRY_POINT", "ENTRY_SCRIPT")
 	if !is || entry.Value == "" {
+		if served := c.kind == "DASK" || c.kind == "RAY"; served && !c.idle {
+			c.at.Find(yamlfile.Broken, "%s: the job has no ENTRY_POINT, which names the program that the cluster serves, as its image would start each node by itself: write it among the job's variables, as /code/main.py", c.at.Name)
+		}
 		c.program.command, c.program.args = s.Command, s.Args
 		return
 	}
