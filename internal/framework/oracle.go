@@ -220,7 +220,10 @@ func oracleConfig(w *World, p Placement, m Member) map[string]string {
 		}
 		return fallback
 	}
-	values := map[string]string{"tmpdir": p.Members[m.Rank].WorkDir}
+	values := map[string]string{}
+	if w.Groups[m.group].Image != "" { // of processes it is another path on each host
+		values["tmpdir"] = me.WorkDir
+	}
 	if mode == modeMain {
 		values["OCI__MAIN_IP"] = me.reachable()
 	} else {

@@ -129,17 +129,21 @@ func TestOracleFiles(t *testing.T) {
 		lines []string
 		want  values
 	}{
-		{[]string{"command: a", "replicas: 2"}, values{
+		{[]string{"command: a", "image: i", "replicas: 2"}, values{
 			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1", "tmpdir": dir},
 			"WORKER_x-1-1_config.json": values{"OCI__WORKER_IP": "10.0.0.2", "tmpdir": dir},
 		}},
-		{[]string{"framework: pytorch", "command: a", "groups: [{name: main}, {name: worker}]"}, values{
+		{[]string{"framework: pytorch", "image: i", "command: a", "groups: [{name: main}, {name: worker}]"}, values{
 			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1", "MASTER_ADDR": "10.0.0.1", "tmpdir": dir},
 			"WORKER_x-1-1_config.json": values{"OCI__WORKER_IP": "10.0.0.2", "tmpdir": dir},
 		}},
-		{[]string{"framework: dask", "command: a.py", "groups: [{name: worker, replicas: 1, env: {nprocs: 4}}]"}, values{
+		{[]string{"framework: dask", "image: i", "command: a.py", "groups: [{name: worker, replicas: 1, env: {nprocs: 4}}]"}, values{
 			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1", "SCHEDULER_IP": "10.0.0.1", "nprocs": "1", "death_timeout": "10", "tmpdir": dir},
 			"WORKER_x-1-1_config.json": values{"OCI__WORKER_IP": "10.0.0.2", "nprocs": "4", "death_timeout": "10", "tmpdir": dir},
+		}},
+		{[]string{"command: a", "replicas: 2", "env: {A: b}"}, values{ // each host has the folder at a path of its own
+			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1"},
+			"WORKER_x-1-1_config.json": values{"OCI__WORKER_IP": "10.0.0.2"},
 		}},
 		{[]string{"image: i", "env: {CLUSTER_TYPE: DASK, nprocs: 2}", "groups: [{name: main}, {name: worker}]"}, values{
 			"MAIN_config.json":         values{"OCI__MAIN_IP": "10.0.0.1", "SCHEDULER_IP": "10.0.0.1", "nprocs": "2", "death_timeout": "10", "tmpdir": dir},
