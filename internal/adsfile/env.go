@@ -61,7 +61,7 @@ func (r *reader) variables(v yamlfile.Value) (all []variable) {
 		case slices.ContainsFunc(all, func(v variable) bool { return v.Name == name }):
 			at.Find(yamlfile.Broken, "%s has %s twice: write it once", v.Name, name)
 		default:
-			all = append(all, variable{jobfile.Var{Name: name, Value: value(x)}, at})
+			all = append(all, variable{jobfile.Var{Name: name, Value: asPython(x)}, at})
 		}
 	}
 	switch {

@@ -118,8 +118,8 @@ func lines(v yamlfile.Value) string {
 	return v.Text(yamlfile.Rule{Any: true, Null: true, Least: -1, Long: true, Free: true, Lines: true})
 }
 
-// value is a text as ADS makes it of what YAML reads: a bare true is True there. What it writes in another way than it stands is said.
-func value(v yamlfile.Value) string {
+// asPython is a text as ADS makes it of what YAML reads: a bare true is True there. What it writes in another way than it stands is said.
+func asPython(v yamlfile.Value) string {
 	s := lines(v)
 	if v.Null() && v.Node.Value != "" {
 		v.Find(yamlfile.Noted, "%s is empty: ADS makes None of what is not quoted", v.Name)
@@ -153,7 +153,7 @@ func commandWords(v yamlfile.Value) []string {
 	case v.Kind() == "a list":
 		var all []string
 		for _, item := range v.List() {
-			all = append(all, value(item))
+			all = append(all, asPython(item))
 		}
 		return checked(v, all)
 	}
@@ -190,7 +190,7 @@ func arguments(v yamlfile.Value) (all []string) {
 		return commandWords(v)
 	}
 	for _, item := range v.List() {
-		parts := divided(item, value(item))
+		parts := divided(item, asPython(item))
 		if len(parts) != 1 {
 			item.Find(yamlfile.Noted, "%s is %d words, as ADS divides it: quote it once more if it is to be one", item.Name, len(parts))
 		}

@@ -50,7 +50,7 @@ func oracleVars(w *World, p Placement, m Member) []jobfile.Var {
 		jobfile.Var{Name: "tmpdir", Value: me.WorkDir},
 	)
 	if w.job.Framework == jobfile.PyTorch {
-		vars = append(vars, jobfile.Var{Name: "SWARM_NUM_PROCESSES", Value: strconv.Itoa(w.processes())})
+		vars = append(vars, jobfile.Var{Name: "SWARM_NUM_PROCESSES", Value: strconv.Itoa(processes(w))})
 	}
 	if w.job.Framework != jobfile.None {
 		vars = append(vars, jobfile.Var{Name: "CLUSTER_TYPE", Value: strings.ToUpper(w.job.Framework)})
@@ -151,7 +151,7 @@ func workerCount(w *World, p Placement) int {
 }
 
 // processes is how many all members start together, each one for each of its GPUs.
-func (w *World) processes() (n int) {
+func processes(w *World) (n int) {
 	for _, m := range w.members() {
 		n += max(1, w.Groups[m.group].Resources.GPU)
 	}
