@@ -140,14 +140,10 @@ func (r *reader) digest(f *fields, name string, image *string) {
 }
 
 // script takes the file or folder of a program that travels with the job, and returns the file, as the members' working directory has it.
-func (r *reader) script(f *fields, uri, entry string) string {
+func (r *reader) script(f *fields, uri string) string {
 	s := text(f.Get(uri, yamlfile.Broken))
 	if !r.source(f, uri) || r.Broken() {
 		return ""
-	}
-	e := ""
-	if entry != "" {
-		e = text(f.Get(entry, 0))
 	}
 	switch ext := path.Ext(r.job.Folder); {
 	case ext == ".zip", ext == ".gz", ext == ".tar", ext == ".tgz":
@@ -156,14 +152,14 @@ func (r *reader) script(f *fields, uri, entry string) string {
 		r.only = path.Base(r.job.Folder)
 		r.job.Folder = path.Dir(r.job.Folder)
 		return r.only
-	case e == "":
+	case !f.given("entryPoint"):
 		f.refuse(uri, "is a folder: write which of its files is to run, as entrypoint")
 		return ""
 	}
 	if uri != "url" {
 		fromFolder(r, f, uri)
 	}
-	return runsFile(r, f, entry)
+	return runsFile(r, f)
 }
 
 // programFile reports whether a place is one file, and no folder.
@@ -178,7 +174,8 @@ func fromFolder(r *reader, f *fields, uri string) {
 }
 
 // runsFile takes which file of a folder is to run.
-func runsFile(r *reader, f *fields, name string) string {
+func runsFile(r *reader, f *fields) string {
+	const name = "entryPoint"
 	s := text(f.Get(name, 0))
 	file := r.inSource(s)
 	if file == ".." || path.IsAbs(file) || strings.HasPrefix(file, "../") {
@@ -210,13 +207,13 @@ func (r *reader) runs(f *fields, file string) {
 }
 
 func pythonRuntime(r *reader, f *fields) {
-	file := r.script(f, "scriptPathURI", "entryPoint")
+	file := r.script(f, "scriptPathURI")
 	r.inFolder(f)
 	r.outputs(f)
 	r.runs(f, file)
 }
 
-func scriptRuntime(r *reader, f *fields) { r.runs(f, r.script(f, "scriptPathURI", "entryPoint")) }
+func scriptRuntime(r *reader, f *fields) { r.runs(f, r.script(f, "scriptPathURI")) }
 
 // inFolder takes where the program looks for others.
 func (r *reader) inFolder(f *fields) {
@@ -254,7 +251,7 @@ func gitRuntime(r *reader, f *fields) {
 	if f.given("entryFunction") {
 		f.refuse("entryFunction", "is %q: members run files: write one that calls it, as entryPoint", yamlfile.Excerpt(text(f.Get("entryFunction", 0))))
 	}
-	file := r.script(f, "url", "entryPoint")
+	file := r.script(f, "url")
 	f.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "gitSecretId")
 	f.ignore("the folder travels with the job, and is the working directory of each member", "codeDir")
 	f.ignore("nothing is written to runs", "skipMetadataUpdate")

@@ -46,7 +46,7 @@ func torchSource(r *reader, f *fields) string {
 			g.ignore("the folder travels as it is now: check out what is to run", "branch", "commit", "secretId", "gitSecretId")
 		}
 		if f.given("entryPoint") && !f.given("command") {
-			runsFile(r, f, "entryPoint")
+			runsFile(r, f)
 		}
 		return r.entry
 	}
@@ -58,7 +58,7 @@ func torchSource(r *reader, f *fields) string {
 	case !f.given(uri):
 		return text(f.Get("entryPoint", 0))
 	case !f.given("command") || programFile(text(f.Get(uri, 0))):
-		return r.script(f, uri, "entryPoint")
+		return r.script(f, uri)
 	}
 	r.source(f, uri)
 	fromFolder(r, f, uri)
