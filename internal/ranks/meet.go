@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -31,6 +32,7 @@ func (x *planned) meeting(ctx context.Context, p *Program, a *swarmv1.Assignment
 		}
 		m.Ranks = append(m.Ranks, at)
 	}
+	m.Here = !slices.ContainsFunc(m.Ranks, func(r netip.Addr) bool { return r != own })
 	return m, nil
 }
 

@@ -16,13 +16,13 @@ import (
 )
 
 // becomes runs a program in this process's place, on a host whose name leads to an address. It returns only if it can't.
-func becomes(own netip.Addr, words []string) error {
+func (m Meeting) becomes(words []string) error {
 	program, err := exec.LookPath(words[0])
 	if err != nil {
 		return fmt.Errorf("start the program: %w", err)
 	}
-	runtime.LockOSThread() // of which the program has the host's name
-	if err := nameHost(context.Background(), own); err != nil {
+	runtime.LockOSThread()                                                   // of which the program has the host's name
+	if err := nameHost(context.Background(), m.Own); err != nil && !m.Here { // where loopback leads to all ranks
 		return err
 	}
 	if err := endsWithParent(); err != nil {
@@ -59,7 +59,10 @@ func nameHost(ctx context.Context, own netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, lookupFor)
 	defer cancel()
 	all, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name) // without any Horovod would fail
-	if len(all) > 0 && !slices.ContainsFunc(all, func(a netip.Addr) bool { return a.Unmap() != own }) {
+	for i, a := range all {
+		all[i] = a.Unmap()
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(a netip.Addr) bool { return a != own }) {
 		return nil
 	}
 	if err = unix.Unshare(unix.CLONE_NEWUTS); err == nil {

@@ -28,6 +28,7 @@ const notStarted = 126
 type Meeting struct {
 	At     netip.AddrPort
 	Own    netip.Addr    // by which this rank is reached
+	Here   bool          // so are all others: they are in one network
 	Ranks  []netip.Addr  // all of them, if this is rank 0, which serves; empty: it waits
 	Within time.Duration // how long it waits
 }
@@ -35,6 +36,9 @@ type Meeting struct {
 // Wrap are the words before the command line of a rank's program that begin it by swarmd's executable.
 func (m Meeting) Wrap(executable string) []string {
 	args := []string{executable, Command, "-at=" + m.At.String(), "-own=" + m.Own.String(), "-within=" + m.Within.String()}
+	if m.Here {
+		args = append(args, "-here")
+	}
 	if len(m.Ranks) > 0 {
 		args = append(args, "-ranks="+m.ranks())
 	}
@@ -68,7 +72,7 @@ func Begin(args []string) int {
 		cancel()
 	}
 	if err == nil {
-		err = becomes(m.Own, words)
+		err = m.becomes(words)
 	}
 	say(err.Error())
 	return notStarted
@@ -84,6 +88,7 @@ func parsed(args []string) (m Meeting, words []string, as string, err error) {
 	flags.Usage = func() { fmt.Fprintf(flags.Output(), "swarmd %s is for swarmd itself\n", Command) }
 	flags.StringVar(&at, "at", "", "")
 	flags.StringVar(&own, "own", "", "")
+	flags.BoolVar(&m.Here, "here", false, "")
 	flags.DurationVar(&m.Within, "within", 0, "")
 	flags.StringVar(&ranks, "ranks", "", "")
 	flags.StringVar(&as, "as", "", "")

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/rendezvous"
 )
@@ -38,6 +40,7 @@ func meets(m member, swarmd string) ([]string, error) {
 	if x.Own, err = netip.ParseAddr(m.placed.Members[m.program.Rank].Address); err != nil {
 		return nil, fmt.Errorf("its member has no address: %w", err)
 	}
+	x.Here = !slices.ContainsFunc(m.placed.Members, func(p framework.Place) bool { return p.Address != at.Address })
 	if m.program.Rank > 0 {
 		return x.Wrap(swarmd), nil
 	}
