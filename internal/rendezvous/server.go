@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 const (
 	requestWithin = 30 * time.Second // one request, also of a rank whose host is busy
+	headerWithin  = 5 * time.Second  // what says what is asked
 	maxHeader     = 8 << 10          // bytes
 	maxPath       = 2 + maxScope + maxKey
 )
@@ -32,36 +34,46 @@ type Server struct {
 
 	mu      sync.Mutex
 	refused map[netip.Addr]bool // was said
+	said    int                 // of what ranks were refused
 }
 
-// maxSaid bounds how many strangers are named.
+// maxSaid bounds how many strangers are named, and in how many lines what ranks were refused: the program of rank 0 has the same output.
 const maxSaid = 16
+
+// nobodyHas is the answer for a key without a value, by which other ranks know the rendezvous.
+const nobodyHas = "nothing has that key"
 
 // Serve answers on a listener, which it closes, until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	limit := 16 + 8*len(s.Ranks) // each rank has one connection at a time for each context that it makes
 	h := &http.Server{
-		Handler: s, ReadTimeout: requestWithin, WriteTimeout: requestWithin, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: s, ReadHeaderTimeout: headerWithin, ReadTimeout: requestWithin, WriteTimeout: requestWithin, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	h.SetKeepAlivesEnabled(false) // Horovod's client connects for each request
 	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
 	defer stop()
-	err := h.Serve(&limited{Listener: l, from: s.from, free: make(chan struct{}, limit)})
+	err := h.Serve(&limited{Listener: l, from: s.from, open: map[netip.Addr]int{}})
 	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return fmt.Errorf("serve the rendezvous: %w", err)
 }
 
-// from reports whether an address is a rank's, and says once of each that is not that it is refused.
-func (s *Server) from(a net.Addr) bool {
-	at, err := netip.ParseAddrPort(a.String())
-	ip := at.Addr().Unmap().WithZone("")
+// from is the address of ranks from which a connection comes, and how many it may have: each rank there has one at a time for each context that it makes.
+// It says once of each other address that it is refused, which may have none.
+func (s *Server) from(a string) (ip netip.Addr, most int) {
+	ip = addressOf(a)
+	ranks := 0
 	for _, r := range s.Ranks {
-		if err == nil && (r == ip || r.IsLoopback() && ip.IsLoopback()) { // whatever loopback's address, it comes from this machine
-			return true
+		if isAt(r, ip) {
+			ranks++
 		}
+	}
+	if ranks > 0 {
+		if ip.IsLoopback() {
+			ip = netip.IPv6Loopback()
+		}
+		return ip, 16 + 8*ranks
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +84,30 @@ func (s *Server) from(a net.Addr) bool {
 		s.refused[ip] = true
 		s.say(fmt.Sprintf("refused a connection of %s to the rendezvous, which is the address of no member: if a member's host has it, start its SWOP with that --host-ip", ip))
 	}
-	return false
+	return ip, 0
 }
+
+// addressOf is the address in one with a port; the zero value: there is none.
+func addressOf(a string) netip.Addr {
+	at, _ := netip.ParseAddrPort(a)
+	return at.Addr().Unmap().WithZone("")
+}
+
+// isAt reports whether a rank's connections come from an address. Whatever loopback's address, they come from this machine.
+func isAt(rank, ip netip.Addr) bool { return rank == ip || rank.IsLoopback() && ip.IsLoopback() }
+
+// may reports whether who is at an address may change a key: in the scope of all, what a rank says of itself is that rank's.
+func (s *Server) may(scope, key, at string) bool {
+	number, is := strings.CutPrefix(key, "rank_")
+	if scope != scopeOfAll || !is && !isRank(key) {
+		return true
+	}
+	n, err := strconv.Atoi(number)
+	return err == nil && n >= 0 && n < len(s.Ranks) && isAt(s.Ranks[n], addressOf(at))
+}
+
+// scopeOfAll is that of Horovod in which a key's number is a rank.
+const scopeOfAll = "global"
 
 // ServeHTTP implements http.Handler: PUT, GET and DELETE of /SCOPE/KEY.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -82,11 +116,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want /SCOPE/KEY", http.StatusBadRequest)
 		return
 	}
+	if r.Method != http.MethodGet && !s.may(scope, key, r.RemoteAddr) {
+		s.sayOf(scope, key, fmt.Errorf("%.64s is the address of another rank", r.RemoteAddr))
+		http.Error(w, "that is of a rank at another address", http.StatusForbidden)
+		return
+	}
 	switch r.Method {
 	case http.MethodGet:
 		value, is := s.Store.Get(scope, key)
 		if !is {
-			http.Error(w, "nothing has that key", http.StatusNotFound)
+			http.Error(w, nobodyHas, http.StatusNotFound)
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -97,14 +136,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			err = s.Store.Put(scope, key, value)
 		}
 		if err != nil {
-			s.say(fmt.Sprintf("refused a value that a rank has put into the rendezvous under %s: %v", text.Line(scope+"/"+key), err))
-			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+			s.sayOf(scope, key, err)
+			http.Error(w, err.Error(), statusOf(err))
 		}
 	case http.MethodDelete:
 		s.Store.Delete(scope, key)
 	default:
 		http.Error(w, "want GET, PUT or DELETE", http.StatusMethodNotAllowed)
 	}
+}
+
+// statusOf is that of an answer for a value that is not taken.
+func statusOf(err error) int {
+	if errors.Is(err, errOther) {
+		return http.StatusConflict
+	}
+	return http.StatusRequestEntityTooLarge
+}
+
+// sayOf says what a rank was refused, so many times.
+func (s *Server) sayOf(scope, key string, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.said++; s.said > maxSaid {
+		return
+	}
+	last := ""
+	if s.said == maxSaid {
+		last = "; what else is refused is not said"
+	}
+	s.say(fmt.Sprintf("refused a value that a rank has put into the rendezvous under %s, or removed there: %v%s", text.Line(scope+"/"+key), why, last))
 }
 
 func (s *Server) say(line string) {
@@ -122,11 +183,13 @@ func scopeAndKey(path string) (scope, key string, ok bool) {
 	return scope, key, ok && scope != "" && key != "" && len(scope) <= maxScope && len(key) <= maxKey && !strings.Contains(key, "/")
 }
 
-// limited is a listener for ranks alone, that has so many connections at a time as there is room in free.
+// limited is a listener for ranks alone, so many connections from each address at a time: one that keeps many open leaves the others theirs.
 type limited struct {
 	net.Listener
-	from func(net.Addr) bool
-	free chan struct{}
+	from func(remote string) (at netip.Addr, most int)
+
+	mu   sync.Mutex
+	open map[netip.Addr]int
 }
 
 // Accept implements net.Listener.
@@ -136,24 +199,36 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !l.from(c.RemoteAddr()) {
+		at, most := l.from(c.RemoteAddr().String())
+		if l.add(at, 1) > most {
+			l.add(at, -1)
 			_ = c.Close()
 			continue
 		}
-		l.free <- struct{}{}
-		return &counted{Conn: c, free: l.free}, nil
+		return &counted{Conn: c, ended: func() { l.add(at, -1) }}, nil
 	}
 }
 
-// counted is a connection that gives its room back once.
+// add changes how many connections an address has, and returns that.
+func (l *limited) add(at netip.Addr, n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[at] += n; l.open[at] == 0 {
+		delete(l.open, at)
+		return 0
+	}
+	return l.open[at]
+}
+
+// counted is a connection that says once that it has ended.
 type counted struct {
 	net.Conn
-	free chan struct{}
-	once sync.Once
+	ended func()
+	once  sync.Once
 }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	c.once.Do(func() { <-c.free })
+	c.once.Do(c.ended)
 	return c.Conn.Close()
 }

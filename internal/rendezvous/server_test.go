@@ -94,13 +94,18 @@ func TestHorovodsRequests(t *testing.T) {
 	t.Parallel()
 	at, said := serves(t, "127.0.0.1", "10.0.0.2")
 	const key = "/local_node-1_process_set_hash_8b1f/0"
+	const another = "it has another value, and ranks say once where they are\n"
 	for _, tt := range []struct{ method, path, body, status, got string }{
 		{"GET", key, "", "404 Not Found", "nothing has that key\n"},
 		{"PUT", key, "\x00\x7f\xff address", "200 OK", ""},
 		{"GET", key, "", "200 OK", "\x00\x7f\xff address"},
-		{"PUT", key, "another", "200 OK", ""},
+		{"PUT", key, "\x00\x7f\xff address", "200 OK", ""},
+		{"PUT", key, "another", "409 Conflict", another},
 		{"PUT", "/global/rank_0", "node-0", "200 OK", ""},
-		{"GET", key, "", "200 OK", "another"},
+		{"GET", key, "", "200 OK", "\x00\x7f\xff address"},
+		{"PUT", "/a/other", "x", "200 OK", ""},
+		{"PUT", "/a/other", "y", "200 OK", ""},
+		{"GET", "/a/other", "", "200 OK", "y"},
 		{"DELETE", key, "", "200 OK", ""},
 		{"GET", key, "", "404 Not Found", "nothing has that key\n"},
 		{"GET", "/global/rank_0", "", "200 OK", "node-0"},
@@ -115,8 +120,104 @@ func TestHorovodsRequests(t *testing.T) {
 			t.Errorf("%s %.40s: %s %q, want %s %q", tt.method, tt.path, status, got, tt.status, tt.got)
 		}
 	}
-	if len(said.all) != 1 || !strings.Contains(said.all[0], "refused a value that a rank has put into the rendezvous under a/b") {
+	if len(said.all) != 2 || !strings.Contains(said.all[1], "refused a value that a rank has put into the rendezvous under a/b, or removed there: http: request body too large") {
 		t.Errorf("%q", said.all)
+	}
+}
+
+// TestWhatRanksSayOfThemselves is said from their address alone, and an output is not filled with what was refused.
+func TestWhatRanksSayOfThemselves(t *testing.T) {
+	t.Parallel()
+	at, said := serves(t, "10.0.0.2", "127.0.0.1")
+	for _, tt := range []struct{ method, path, status string }{
+		{"PUT", "/global/0", "403 Forbidden"},
+		{"PUT", "/global/1", "200 OK"},
+		{"PUT", "/global/rank_0", "403 Forbidden"},
+		{"PUT", "/global/rank_1", "200 OK"},
+		{"PUT", "/global/2", "403 Forbidden"},
+		{"PUT", "/global/rank_x", "403 Forbidden"},
+		{"PUT", "/global/99999999999999999999", "403 Forbidden"},
+		{"DELETE", "/global/0", "403 Forbidden"},
+		{"GET", "/global/0", "404 Not Found"},
+		{"DELETE", "/global/1", "200 OK"},
+		{"PUT", "/global_process_set_hash_1/0", "200 OK"}, // a place in a set
+	} {
+		if status, _ := asks(t, at, tt.method, tt.path, "x"); status != tt.status {
+			t.Errorf("%s %s: %s, want %s", tt.method, tt.path, status, tt.status)
+		}
+	}
+	for range 20 {
+		asks(t, at, "PUT", "/global/0", "x")
+	}
+	said.mu.Lock()
+	defer said.mu.Unlock()
+	if n := len(said.all); n != 16 || !strings.HasSuffix(said.all[15], "is the address of another rank; what else is refused is not said") {
+		t.Errorf("%d lines, %q", n, said.all)
+	}
+}
+
+// far is a connection from an address.
+type far struct {
+	net.Conn
+	from string
+}
+
+// RemoteAddr implements net.Conn.
+func (f far) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.from)) }
+
+// network is a listener whose connections come over a channel.
+type network struct {
+	conns chan net.Conn
+	once  sync.Once
+}
+
+// Accept implements net.Listener.
+func (n *network) Accept() (net.Conn, error) {
+	if c, is := <-n.conns; is {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (n *network) Close() error {
+	n.once.Do(func() { close(n.conns) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestAHostThatKeepsConnectionsOpen has so many of them, and leaves the other hosts theirs.
+func TestAHostThatKeepsConnectionsOpen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &network{conns: make(chan net.Conn)}
+	s := &rendezvous.Server{Store: rendezvous.NewStore(2), Ranks: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	dial := func(from string) net.Conn {
+		near, c := net.Pipe()
+		_ = near.SetDeadline(time.Now().Add(time.Minute))
+		l.conns <- far{c, from}
+		return near
+	}
+	for range 24 {
+		defer dial("10.0.0.2:1").Close()
+	}
+	if _, err := dial("10.0.0.2:1").Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // as it is
+		t.Errorf("one more ends with %v", err)
+	}
+	other := dial("10.0.0.1:1")
+	if _, err := io.WriteString(other, "GET /global/0 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := io.ReadAll(other); err != nil || !bytes.HasPrefix(raw, []byte("HTTP/1.1 404 ")) {
+		t.Errorf("another host is answered %q, %v", raw, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

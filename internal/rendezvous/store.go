@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,9 @@ const (
 	maxScope = 512
 	maxKey   = 64
 )
+
+// errOther says that a rank's key has another value.
+var errOther = errors.New("it has another value, and ranks say once where they are")
 
 // errFull says that a store takes no more.
 var errFull = errors.New("the store has no room for it")
@@ -34,7 +38,7 @@ func NewStore(ranks int) *Store {
 	return &Store{maxKeys: 256 + 64*ranks, maxValue: value, maxBytes: min(1<<20+4*ranks*value, 512<<20), scopes: map[string]map[string][]byte{}}
 }
 
-// Put sets the value of a key, which the store keeps. It refuses what is larger than ranks need.
+// Put sets the value of a key, which the store keeps. It refuses what is larger than ranks need, and another value for what a rank has said of itself.
 func (s *Store) Put(scope, key string, value []byte) error {
 	if len(scope) > maxScope || len(key) > maxKey || scope == "" || key == "" {
 		return fmt.Errorf("names of scopes have 1 to %d bytes, and of keys 1 to %d", maxScope, maxKey)
@@ -45,6 +49,9 @@ func (s *Store) Put(scope, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, is := s.scopes[scope][key]
+	if is && (isRank(key) || strings.HasPrefix(key, "rank_")) && !bytes.Equal(old, value) {
+		return errOther
+	}
 	if !is && s.keys == s.maxKeys || s.bytes-len(old)+len(value) > s.maxBytes {
 		return errFull
 	}

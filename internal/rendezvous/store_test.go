@@ -62,8 +62,11 @@ func TestStoreIsBounded(t *testing.T) {
 	if keys < 200 {
 		t.Errorf("it takes %d values alone", keys)
 	}
-	if err := s.Put("global", "0", []byte("y")); err != nil { // in the place of another
+	if err := s.Put("global", "0", large); err != nil { // again, as its answer was lost
 		t.Error(err)
+	}
+	if err := s.Put("global", "0", []byte("y")); err == nil {
+		t.Error("a rank's address is replaced")
 	}
 	full := rendezvous.NewStore(1024)
 	n := 0
