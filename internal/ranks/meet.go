@@ -27,6 +27,9 @@ func (x *planned) meeting(ctx context.Context, p *Program, a *swarmv1.Assignment
 	m := &rendezvous.Meeting{At: netip.AddrPortFrom(own, uint16(x.port)), Own: own, Ranks: []netip.Addr{own}} //nolint:gosec // a port
 	for _, one := range a.GetMembers() {
 		at, err := addressOf(ctx, one.GetAddress())
+		if err == nil && !at.Is4() {
+			err = fmt.Errorf("%s is none of IPv4, at which alone ranks of Horovod find each other: start its SWOP with --host-ip and one", at)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", one.GetNode(), err)
 		}

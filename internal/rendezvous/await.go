@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,16 +19,28 @@ const (
 	look     = 100 * time.Millisecond // between two questions
 	tryFor   = 5 * time.Second        // one question
 	saidLate = 10 * time.Second       // a rank that waits so long says so
+	closedAt = 30 * time.Second       // a rank whose connections are closed so long gives up
 	maxPage  = 4 << 10                // of an answer, in bytes
 )
 
-// Await blocks until the rendezvous answers, or ctx ends. Horovod's client gives up after a second, and rank 0 may be the last that is started.
+// errClosed says that a connection was closed without an answer, as the rendezvous does with those that come from no member's address.
+var errClosed = errors.New("it closes connections: rank 0 may have refused this host's address, see its log")
+
+// Await blocks until the rendezvous answers, or ctx ends. Horovod's client gives up after a second, and rank 0 may be the last that is started. It gives up
+// before where connections are closed again and again.
 func Await(ctx context.Context, at netip.AddrPort, say func(line string)) error {
-	late := time.Now().Add(saidLate)
+	late, closed := time.Now().Add(saidLate), time.Time{}
 	for {
 		err := tryOnce(ctx, at)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case !errors.Is(err, errClosed):
+			closed = time.Time{}
+		case closed.IsZero():
+			closed = time.Now()
+		case time.Since(closed) > closedAt:
+			return fmt.Errorf("rank 0 does not answer at %s: %w", at, err)
 		}
 		if now := time.Now(); !late.IsZero() && now.After(late) {
 			say(fmt.Sprintf("waiting for rank 0, whose rendezvous at %s does not answer yet: %v", at, err))
@@ -50,11 +63,17 @@ func tryOnce(ctx context.Context, at netip.AddrPort) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxPage}} // in no proxy's way
 	res, err := client.Do(req)
 	if err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			return errClosed
+		}
 		return errors.Unwrap(err) // without the URL
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxPage))
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusNotFound {
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusNotFound || strings.TrimSpace(string(answer)) != nobodyHas {
 		return fmt.Errorf("something else listens there, which answers %s", res.Status)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -212,10 +214,17 @@ func TestAwait(t *testing.T) {
 		t.Error(err)
 	}
 	away, _ := serves(t, "10.0.0.1")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if err := rendezvous.Await(ctx, away, func(string) {}); err == nil || !strings.Contains(err.Error(), "whether that port is open between the hosts") {
-		t.Error(err)
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	for at, want := range map[netip.AddrPort]string{
+		away: "it closes connections: rank 0 may have refused this host's address, see its log",
+		netip.MustParseAddrPort(web.Listener.Addr().String()): "something else listens there, which answers 404 Not Found",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := rendezvous.Await(ctx, at, func(string) {}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "whether that port is open between the hosts") {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 

@@ -29,29 +29,31 @@ func meets(m member, swarmd string) ([]string, error) {
 	if !at.Set() {
 		return nil, nil
 	}
-	a, err := netip.ParseAddr(at.Address)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("rank 0 has no address: %w", err)
-	case !a.Is4(): // Horovod's client knows no others
-		return nil, fmt.Errorf("rank 0 is reached at %s, and Horovod finds it at addresses of IPv4 alone: start that host's SWOP with --host-ip and one", a)
+	all, err := rankAddresses(m.placed.Members)
+	if err != nil {
+		return nil, err
 	}
-	x := rendezvous.Meeting{At: netip.AddrPortFrom(a, uint16(at.Port)), Within: m.job.ReadyTimeout} //nolint:gosec // a port
-	if x.Own, err = netip.ParseAddr(m.placed.Members[m.program.Rank].Address); err != nil {
-		return nil, fmt.Errorf("its member has no address: %w", err)
-	}
-	x.Here = !slices.ContainsFunc(m.placed.Members, func(p framework.Place) bool { return p.Address != at.Address })
-	if m.program.Rank > 0 {
-		return x.Wrap(swarmd), nil
-	}
-	for _, p := range m.placed.Members {
-		a, err := netip.ParseAddr(p.Address)
-		if err != nil {
-			return nil, fmt.Errorf("member %s has no address: %w", p.Name, err)
-		}
-		x.Ranks = append(x.Ranks, a)
+	x := rendezvous.Meeting{At: netip.AddrPortFrom(all[0], uint16(at.Port)), Own: all[m.program.Rank], Within: m.job.ReadyTimeout} //nolint:gosec // a port
+	x.Here = !slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] })
+	if m.program.Rank == 0 {
+		x.Ranks = all
 	}
 	return x.Wrap(swarmd), nil
+}
+
+// rankAddresses are those of ranks, by which they come to rank 0 and find each other.
+func rankAddresses(members []framework.Place) (all []netip.Addr, err error) {
+	for rank, p := range members {
+		a, err := netip.ParseAddr(p.Address)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("rank %d has no address: %w", rank, err)
+		case !a.Is4(): // Horovod's client knows no others
+			return nil, fmt.Errorf("rank %d is reached at %s, and ranks of Horovod find each other at addresses of IPv4 alone: start that host's SWOP with --host-ip and one", rank, a)
+		}
+		all = append(all, a)
+	}
+	return all, nil
 }
 
 // beginsAsRank has a container's program begin so, also one that is its image's own.
