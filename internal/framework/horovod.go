@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
@@ -40,11 +41,27 @@ func horovodGroups(j *jobfile.Job) ([]Group, error) {
 		if err := meetsWhere(j, all[0], i, g); err != nil {
 			return nil, fmt.Errorf("group %s: %w", g.Name, err)
 		}
-		if len(g.Command) > 0 && path.Base(g.Command[0]) == "horovodrun" {
-			return nil, fmt.Errorf("group %s runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says", g.Name)
+		if l := LauncherOf(g.Command); l != "" {
+			return nil, fmt.Errorf("group %s runs %s, which would start ranks itself: write its program as command, and as replicas what its -np says", g.Name, l)
+		}
+		if g.Least < g.Replicas {
+			return nil, fmt.Errorf("group %s: ranks of Horovod succeed together: leave min_success out", g.Name)
 		}
 	}
 	return all, nil
+}
+
+// LauncherOf is what a command starts ranks of Horovod with, also one for a shell; empty: it starts none.
+func LauncherOf(command []string) string {
+	for _, text := range command {
+		for word := range strings.FieldsSeq(text) {
+			switch name := path.Base(word); name {
+			case "horovodrun", "mpirun", "mpiexec", "horovod.runner", "horovod.runner.launch":
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // meetsWhere refuses what a group says of where ranks meet, if that is not where rank 0, which is in the first group, serves all of them.

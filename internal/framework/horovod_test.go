@@ -59,6 +59,10 @@ func TestWhereHorovodMeets(t *testing.T) {
 func TestHorovodRefuses(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
 		{"command: horovodrun -np 2 python train.py", "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
+		{"command: [bash, -c, 'exec /opt/bin/horovodrun -np 2 python train.py']", "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
+		{"command: python3 -m horovod.runner.launch -np 2 a.py", "group node runs horovod.runner.launch, which would start ranks itself: write its program as command, and as replicas what its -np says"},
+		{"command: mpirun -np 2 a.py", "group node runs mpirun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
+		{"command: a.py\ngroups: [{name: a, replicas: 3, min_success: 2}]", "group a: ranks of Horovod succeed together: leave min_success out"},
 		{"command: a.py\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: '${SWARM_NODE_RANK}'}", `group node: env.HOROVOD_GLOO_RENDEZVOUS_PORT is "${SWARM_NODE_RANK}": write a port, 1 to 65535`},
 		{"command: a.py\ngroups: [{name: a}, {name: b, env: {HOROVOD_GLOO_RENDEZVOUS_PORT: 5000}}]", "group b: env.HOROVOD_GLOO_RENDEZVOUS_PORT is 5000, and rank 0, of group a, serves all ranks at one port: write it under env of the job"},
 		{"command: a.py\nenv: {HOROVOD_GLOO_RENDEZVOUS_ADDR: 10.0.0.9}", `group node: env.HOROVOD_GLOO_RENDEZVOUS_ADDR is "10.0.0.9", and ranks meet at rank 0's address: leave it out`},

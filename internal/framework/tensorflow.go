@@ -49,6 +49,13 @@ func tfGroups(j *jobfile.Job) (all []Group, err error) {
 	if !has(chief) && !has(worker) {
 		return nil, errors.New("the job has parameter servers alone: write a group chief or worker")
 	}
+	if !has(parameterServer) {
+		for _, g := range declared {
+			if g.MinSuccess > 0 && g.MinSuccess < g.Replicas {
+				return nil, fmt.Errorf("group %s: without parameter servers members succeed together, as each waits for the others: leave min_success out", g.Name)
+			}
+		}
+	}
 	coordinated := has(chief) && has(parameterServer) && (j.DoneWhen == "" || j.DoneWhen == jobfile.Main)
 	for _, name := range []string{chief, worker, parameterServer} {
 		for _, g := range declared {

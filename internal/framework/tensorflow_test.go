@@ -17,7 +17,7 @@ func TestGroupsOfTensorFlow(t *testing.T) {
 		{"replicas: 3", "worker 3/3", "all"},
 		{"replicas: 1", "worker 1/1", "all"},
 		{"groups: [{name: worker, replicas: 3}]", "worker 3/3", "all"},
-		{"groups: [{name: worker, replicas: 3, min_success: 2}, {name: chief}]", "chief 1/1, worker 2/3", "all"},
+		{"groups: [{name: worker, replicas: 3}, {name: chief}]", "chief 1/1, worker 3/3", "all"},
 		{"groups: [{name: ps, replicas: 2}, {name: worker, replicas: 3}, {name: chief}]", "chief 1/1, worker 0/3, ps 0/2", "main"},
 		{"groups: [{name: ps}, {name: worker, replicas: 3}, {name: chief}]\ndone_when: main", "chief 1/1, worker 0/3, ps 0/1", "main"},
 		{"groups: [{name: ps}, {name: worker, replicas: 3, min_success: 2}, {name: chief}]\ndone_when: all", "chief 1/1, worker 2/3, ps 0/1", "all"},
@@ -80,6 +80,7 @@ func TestTensorFlow(t *testing.T) {
 func TestTensorFlowRefuses(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
 		{"groups: [{name: evaluator}, {name: worker}]", "group evaluator: tensorflow has the groups chief, worker and ps; run an evaluator as a job of its own"},
+		{"groups: [{name: worker, replicas: 3, min_success: 2}, {name: chief}]", "group worker: without parameter servers members succeed together, as each waits for the others: leave min_success out"},
 		{"groups: [{name: ps}]", "the job has parameter servers alone: write a group chief or worker"},
 		{"groups: [{name: chief, replicas: 2}]", "group chief: tensorflow has one: leave replicas out"},
 		{"groups: [{name: worker, env: {WORKER_PORT: '${PORT}'}}]", `group worker: WORKER_PORT in env is "${PORT}": write a port from 1 to 65535`},

@@ -72,6 +72,9 @@ func beginsAsRank(ctx context.Context, e *engine.Engine, b *box) (err error) {
 	case len(found.Config.Entrypoint)+len(found.Config.Cmd) == 0:
 		return errors.New("its image has no command of its own: write command")
 	}
+	if l := framework.LauncherOf(slices.Concat(found.Config.Entrypoint, found.Config.Cmd)); l != "" {
+		return fmt.Errorf("its image runs %s, which would start ranks itself: write its program as command", l)
+	}
 	b.spec.Cmd = found.Config.Cmd // which an engine leaves out where words come before
 	return nil
 }
