@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
@@ -50,7 +49,7 @@ func ray() kind {
 			if w.Groups[m.group].Name == worker {
 				nodes += w.Groups[m.group].Replicas
 			}
-			return Ready{Command: []string{"python3", "-c", rayNodes, rayAddress(w, p), strconv.Itoa(nodes)}, Period: 2 * time.Second, Timeout: jobfile.MaxAsk}
+			return Ready{Command: []string{"python3", "-c", rayNodes, rayAddress(w, p), strconv.Itoa(nodes)}, Period: jobfile.DefaultPeriod, Timeout: jobfile.MaxAsk}
 		},
 		ports: func(w *World, group int) (each, first []int) {
 			if rayPinned(w, group) {

@@ -41,7 +41,7 @@ func scripts(t *testing.T) (head, nodes string) {
 func TestRay(t *testing.T) {
 	head, nodes := scripts(t)
 	asked := func(n string) framework.Ready {
-		return framework.Ready{Command: []string{"python3", "-c", nodes, "10.0.0.1:6379", n}, Period: 2 * time.Second, Timeout: 20 * time.Second}
+		return framework.Ready{Command: []string{"python3", "-c", nodes, "10.0.0.1:6379", n}, Period: 5 * time.Second, Timeout: 20 * time.Second}
 	}
 	start := strings.Fields("python3 -m ray.scripts.scripts start")
 	all := programs(t, world(t, "framework: ray", "command: tune.py --at ${SWARM_MAIN_IP}", "args: [--trials, 5]", "resources: {cpu: 2.5}",

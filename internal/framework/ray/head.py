@@ -27,7 +27,7 @@ while not program and not ended and head.poll() is None:
     if len(re.findall("^ 1 node_", status.stdout, re.M)) >= nodes:
         program = subprocess.Popen(sys.argv[split + 1 :])
     else:
-        time.sleep(1)
+        time.sleep(3)  # ray status takes a second of a CPU
 while program and program.poll() is None and head.poll() is None:
     time.sleep(0.2)
 if head.poll() is not None and not (program and program.poll() is not None):
