@@ -47,6 +47,7 @@ groups:
 	oneOfThree(t, ranks.Output()+other.Output())
 	h.holds("run job", ranks.Output(), "swop-1 has head/0; swop-2 has worker/1", "job ranks succeeded")
 	h.haveTrained(sls)
+	h.inPrivate()
 	h.stop()
 	h.LeavesNothing()
 }
@@ -62,4 +63,19 @@ func (h *hosts) digits(peers int) {
 	if err := os.Mkdir(h.Path("runs"), 0o700); err != nil {
 		h.T.Fatal(err)
 	}
+}
+
+// inPrivate runs the job that init job begins in containers of one host, in a network of its own.
+func (h *hosts) inPrivate() {
+	h.T.Helper()
+	h.says(0, "init job --framework ray "+h.Path("grid"), "has a job of framework ray")
+	file := h.Path("grid", "job.yaml")
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(raw, "volumes: ['venv:/venv']\nresources: {cpu: 1, shm: 256MB}\n"...), 0o600)
+	}
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	h.says(0, "run job -f --replicas 1 --image "+engine.ImagePYT+" -e PATH=/venv/bin:/usr/bin:/bin "+file, "swop-1 has head/0 worker/1", "swop-1/head/0: 2 nodes, best 1.5 with 0.0000", "job grid succeeded")
 }
