@@ -30,8 +30,11 @@ var errClosed = errors.New("it closes connections: rank 0 may have refused this 
 // before where connections are closed again and again.
 func Await(ctx context.Context, at netip.AddrPort, say func(line string)) error {
 	late, closed := time.Now().Add(saidLate), time.Time{}
-	for {
+	for why := error(nil); ; {
 		err := tryOnce(ctx, at)
+		if ctx.Err() == nil || why == nil { // a question that is broken off says less than the one before
+			why = err
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -47,7 +50,7 @@ func Await(ctx context.Context, at netip.AddrPort, say func(line string)) error 
 			late = time.Time{}
 		}
 		if pause.For(ctx, look) != nil {
-			return fmt.Errorf("rank 0 did not answer at %s: %w: see its lines in swarmctl get logs JOB, and whether that port is open between the hosts", at, err)
+			return fmt.Errorf("rank 0 did not answer at %s: %w: see its lines in swarmctl get logs JOB, and whether that port is open between the hosts", at, why)
 		}
 	}
 }

@@ -220,7 +220,7 @@ func TestAwait(t *testing.T) {
 		away: "it closes connections: rank 0 may have refused this host's address, see its log",
 		netip.MustParseAddrPort(web.Listener.Addr().String()): "something else listens there, which answers 404 Not Found",
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		if err := rendezvous.Await(ctx, at, func(string) {}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "whether that port is open between the hosts") {
 			t.Errorf("%v, want %s", err, want)
