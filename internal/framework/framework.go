@@ -122,6 +122,9 @@ func (w *World) check() error {
 			}
 		}
 	}
+	if err := w.checkPorts(); err != nil {
+		return err
+	}
 	for _, m := range w.members() {
 		g := w.Groups[m.group]
 		if len(g.Command) == 0 && len(w.kind.command(w, Placement{Members: make([]Place, 1+w.first())}, m)) == 0 && g.Image == "" {

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -30,6 +32,38 @@ func (w *World) MemberPorts(member int) (all []int) {
 		all = append(all, first...)
 	}
 	return all
+}
+
+// Shared is a port to which several members listen, so that each needs a host of its own.
+type Shared struct{ Port, Members int }
+
+// Apart are the ports to which several members listen, by number.
+func (w *World) Apart() (all []Shared) {
+	count := map[int]int{}
+	for member := range w.members() {
+		ports := w.MemberPorts(member)
+		slices.Sort(ports)
+		for _, p := range slices.Compact(ports) {
+			count[p]++
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(count)) {
+		if count[p] > 1 {
+			all = append(all, Shared{p, count[p]})
+		}
+	}
+	return all
+}
+
+// checkPorts refuses more members that listen to one port than there are hosts for them.
+func (w *World) checkPorts() error {
+	hosts, _ := w.Common()
+	for _, s := range w.Apart() {
+		if len(hosts) > 0 && s.Members > len(hosts) {
+			return fmt.Errorf("%d members listen to port %d of their host, and it may have them on %d alone: name more hosts, give groups other ports, or have them in networks of their own", s.Members, s.Port, len(hosts))
+		}
+	}
+	return nil
 }
 
 // valueOf is what an env says of a variable, and whether it does.

@@ -8,6 +8,26 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
+// TestMembersThatListenToOnePort need so many hosts, and a job that names fewer is refused.
+func TestMembersThatListenToOnePort(t *testing.T) {
+	const tf = "framework: tensorflow\ncommand: a\nreplicas: 3\n"
+	for lines, want := range map[string]string{
+		tf:                      "[{12345 3}]",
+		tf + "hosts: [a, b, c]": "[{12345 3}]",
+		"framework: tensorflow\ncommand: a\ngroups: [{name: chief}, {name: worker, env: {WORKER_PORT: 12346}}]\nhosts: [a]": "[]",
+		"framework: pytorch\ncommand: a\nreplicas: 3\nhosts: [a]":                                                           "[]",
+		"framework: tensorflow\nimage: i\ncommand: a\nreplicas: 3\nhosts: [a]":                                              "[]",
+	} {
+		if got := fmt.Sprint(world(t, lines).Apart()); got != want {
+			t.Errorf("%s: %s, want %s", lines, got, want)
+		}
+	}
+	const want = "3 members listen to port 12345 of their host, and it may have them on 2 alone: name more hosts, give groups other ports, or have them in networks of their own"
+	if _, err := framework.WorldOf(job(t, tf+"hosts: [a, b]")); fmt.Sprint(err) != want {
+		t.Error(err)
+	}
+}
+
 // TestPorts are those of hosts that a job is known to use, by group and by member.
 func TestPorts(t *testing.T) {
 	for _, tt := range []struct{ job, groups, members string }{

@@ -353,3 +353,11 @@ func TestNeedsHostsThatAllMayHave(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// Members that listen to one port of their hosts are on different ones.
+func TestNeedsHostsForAPort(t *testing.T) {
+	e := explain(t, "name: x\nframework: tensorflow\ncommand: a\nreplicas: 3\n", jobfile.Overrides{})
+	if want := "a host of its own for each of 3 members: all listen to port 12345"; !slices.Contains(e.WaitsFor, want) {
+		t.Errorf("%q, want %s", e.WaitsFor, want)
+	}
+}

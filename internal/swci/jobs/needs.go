@@ -37,6 +37,9 @@ func needs(w *framework.World, j *jobfile.Job) (all []string) {
 		}
 		all = append(all, ofGroup(g)...)
 	}
+	for _, s := range w.Apart() {
+		all = append(all, fmt.Sprintf("a host of its own for each of %d members: all listen to port %d", s.Members, s.Port))
+	}
 	if j.WorkDir != "" {
 		all = append(all, "on each of them: volume "+j.WorkDir+" for folders of runs, as work_dir")
 	}
