@@ -2,7 +2,6 @@ package framework
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -47,11 +46,12 @@ func (w *World) Apart() (all []Shared) {
 			count[p]++
 		}
 	}
-	for _, p := range slices.Sorted(maps.Keys(count)) {
-		if count[p] > 1 {
-			all = append(all, Shared{p, count[p]})
+	for p, n := range count {
+		if n > 1 {
+			all = append(all, Shared{p, n})
 		}
 	}
+	slices.SortFunc(all, func(a, b Shared) int { return a.Port - b.Port })
 	return all
 }
 

@@ -62,7 +62,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // from is the address of ranks from which a connection comes, and how many it may have: each rank there has one at a time for each context that it makes.
 // It says once of each other address that it is refused, which may have none.
 func (s *Server) from(a string) (ip netip.Addr, most int) {
-	ip = addressOf(a)
+	ip = remoteIP(a)
 	ranks := 0
 	for _, r := range s.Ranks {
 		if isAt(r, ip) {
@@ -87,8 +87,8 @@ func (s *Server) from(a string) (ip netip.Addr, most int) {
 	return ip, 0
 }
 
-// addressOf is the address in one with a port; the zero value: there is none.
-func addressOf(a string) netip.Addr {
+// remoteIP is the address in one with a port; the zero value: there is none.
+func remoteIP(a string) netip.Addr {
 	at, _ := netip.ParseAddrPort(a)
 	return at.Addr().Unmap().WithZone("")
 }
@@ -103,7 +103,7 @@ func (s *Server) may(scope, key, at string) bool {
 		return true
 	}
 	n, err := strconv.Atoi(number)
-	return err == nil && n >= 0 && n < len(s.Ranks) && isAt(s.Ranks[n], addressOf(at))
+	return err == nil && n >= 0 && n < len(s.Ranks) && isAt(s.Ranks[n], remoteIP(at))
 }
 
 // scopeOfAll is that of Horovod in which a key's number is a rank.
