@@ -43,7 +43,7 @@ func tfGroups(j *jobfile.Job) (all []Group, err error) {
 	}
 	for _, g := range declared {
 		if g.Name != chief && g.Name != worker && g.Name != parameterServer {
-			return nil, fmt.Errorf("group %s: tensorflow has the groups chief, worker and ps; run an evaluator as a job of its own", g.Name)
+			return nil, fmt.Errorf("group %s: tensorflow has the groups chief, worker and ps; run an evaluator as a job of its own, with the checkpoints in a folder under volumes", g.Name)
 		}
 	}
 	if !has(chief) && !has(worker) {

@@ -79,7 +79,7 @@ func TestTensorFlow(t *testing.T) {
 
 func TestTensorFlowRefuses(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
-		{"groups: [{name: evaluator}, {name: worker}]", "group evaluator: tensorflow has the groups chief, worker and ps; run an evaluator as a job of its own"},
+		{"groups: [{name: evaluator}, {name: worker}]", "group evaluator: tensorflow has the groups chief, worker and ps; run an evaluator as a job of its own, with the checkpoints in a folder under volumes"},
 		{"groups: [{name: worker, replicas: 3, min_success: 2}, {name: chief}]", "group worker: without parameter servers members succeed together, as each waits for the others: leave min_success out"},
 		{"groups: [{name: ps}]", "the job has parameter servers alone: write a group chief or worker"},
 		{"groups: [{name: chief, replicas: 2}]", "group chief: tensorflow has one: leave replicas out"},
