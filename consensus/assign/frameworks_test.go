@@ -14,7 +14,7 @@ import (
 // framed is the world of a job of a framework, of several groups.
 func framed(t *testing.T, name, lines string) *framework.World {
 	t.Helper()
-	for _, groups := range []string{"replicas: 2\n", "groups: [{name: a}, {name: b, replicas: 2}]\n"} {
+	for _, groups := range []string{"replicas: 2\n", "groups: [{name: chief}, {name: worker, replicas: 2}]\n"} {
 		j, err := jobfile.Read("f", []byte("name: x\nframework: "+name+"\nimage: i\nnetwork: lab\ncommand: a\n"+groups+lines))
 		if err != nil {
 			t.Fatal(err)
