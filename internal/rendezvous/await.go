@@ -55,6 +55,9 @@ func Await(ctx context.Context, at netip.AddrPort, say func(line string)) error 
 	}
 }
 
+// idle ends the error of a client whose connection was closed before it had written to it, for which net/http has no name.
+const idle = "server closed idle connection"
+
 // tryOnce asks for a value that nobody has.
 func tryOnce(ctx context.Context, at netip.AddrPort) error {
 	ctx, cancel := context.WithTimeout(ctx, tryFor)
@@ -66,7 +69,7 @@ func tryOnce(ctx context.Context, at netip.AddrPort) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxPage}} // in no proxy's way
 	res, err := client.Do(req)
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.HasSuffix(err.Error(), idle) {
 			return errClosed
 		}
 		return errors.Unwrap(err) // without the URL
