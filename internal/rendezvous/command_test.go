@@ -48,7 +48,7 @@ func begins(t *testing.T, m rendezvous.Meeting, script string) *exec.Cmd {
 	t.Helper()
 	words := append(m.Wrap(os.Args[0]), "sh", "-c", script)
 	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
-	cmd.WaitDelay = time.Second // what serves has its streams
+	cmd.WaitDelay = time.Minute // what serves has its streams, and under the race detector a process takes a second to end
 	return cmd
 }
 
