@@ -281,7 +281,7 @@ func servedNodes(r *reader, c *cluster, name string) {
 		{Name: name, Replicas: 1, Settings: c.serving(j, c.main)},
 		{Name: workers, Replicas: max(1, c.worker.replicas), Settings: c.serving(j, c.worker)},
 	}
-	if len(j.Command) > 0 && (len(c.main.env) > 0 || c.main.image != "") {
+	if j.Framework == jobfile.Dask && len(j.Command) > 0 && (len(c.main.env) > 0 || c.main.image != "") { // Ray's program is in its head
 		s := c.of(j, role{image: c.main.image, env: c.main.env})
 		j.Groups = append(j.Groups, jobfile.Group{Name: "entry", Replicas: 1, Settings: s})
 	}

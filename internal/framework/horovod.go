@@ -3,6 +3,7 @@ package framework
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,7 @@ func horovodGroups(j *jobfile.Job) ([]Group, error) {
 		if err := meetsWhere(j, all[0], i, g); err != nil {
 			return nil, fmt.Errorf("group %s: %w", g.Name, err)
 		}
-		if l := LauncherOf(g.Command); l != "" {
+		if l := LauncherOf(slices.Concat(g.Command, g.Args)); l != "" {
 			return nil, fmt.Errorf("group %s runs %s, which would start ranks itself: write its program as command, and as replicas what its -np says", g.Name, l)
 		}
 		if g.Least < g.Replicas {
@@ -51,12 +52,41 @@ func horovodGroups(j *jobfile.Job) ([]Group, error) {
 	return all, nil
 }
 
-// LauncherOf is what a command starts ranks of Horovod with, also one for a shell; empty: it starts none.
+// Programs that start ranks of Horovod, shells, and programs that run the command behind them.
+var (
+	launchers = []string{"horovodrun", "mpirun", "mpiexec", "horovod.runner", "horovod.runner.launch"}
+	shells    = []string{"sh", "bash", "dash", "ash", "zsh"}
+	wrappers  = []string{"env", "exec", "nice", "nohup", "setsid", "stdbuf", "taskset", "numactl", "timeout", "time", "tini", "docker-init", "dumb-init"}
+)
+
+// LauncherOf is what a command starts ranks of Horovod with: itself, as a module of Python's, in a text for a shell, or behind a wrapper; empty: it starts
+// none. A word of a program's own is none, whatever it is.
 func LauncherOf(command []string) string {
-	for _, text := range command {
-		for word := range strings.FieldsSeq(text) {
-			switch name := path.Base(word); name {
-			case "horovodrun", "mpirun", "mpiexec", "horovod.runner", "horovod.runner.launch":
+	for i, word := range command {
+		name := path.Base(word)
+		switch {
+		case slices.Contains(launchers, name):
+			return name
+		case slices.Contains(shells, name):
+			return launcherIn(command[i+1:])
+		case strings.HasPrefix(name, "python"):
+			if i+2 < len(command) && command[i+1] == "-m" && slices.Contains(launchers, command[i+2]) {
+				return command[i+2]
+			}
+			return ""
+		case slices.Contains(wrappers, name), strings.HasPrefix(word, "-"), strings.Contains(word, "="), word != "" && word[0] >= '0' && word[0] <= '9': // what a wrapper takes
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+// launcherIn is one that stands in the texts for a shell, which may be scripts of its own: each word of them is looked at.
+func launcherIn(texts []string) string {
+	for _, text := range texts {
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"';&|()`", r) }) {
+			if name := path.Base(word); slices.Contains(launchers, name) {
 				return name
 			}
 		}

@@ -3,6 +3,7 @@ package framework_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +59,8 @@ func TestWhereHorovodMeets(t *testing.T) {
 
 func TestHorovodRefuses(t *testing.T) {
 	for _, tt := range []struct{ lines, want string }{
+		{"command: [bash, -c]\nargs: ['horovodrun -np 2 python train.py']", "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
+		{"command: [env, A=1, timeout, 5m, mpirun, -np, '2', python, train.py]", "group node runs mpirun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
 		{"command: horovodrun -np 2 python train.py", "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
 		{"command: [bash, -c, 'exec /opt/bin/horovodrun -np 2 python train.py']", "group node runs horovodrun, which would start ranks itself: write its program as command, and as replicas what its -np says"},
 		{"command: python3 -m horovod.runner.launch -np 2 a.py", "group node runs horovod.runner.launch, which would start ranks itself: write its program as command, and as replicas what its -np says"},
@@ -94,5 +97,17 @@ func TestHorovodBesideAnSL(t *testing.T) {
 	const other = "group node: env.HOROVOD_GLOO_RENDEZVOUS_PORT is 5000, and the SL that it is beside serves at port 29407: leave it out"
 	if _, err := framework.WorldOf(job(t, beside+"\nenv: {HOROVOD_GLOO_RENDEZVOUS_PORT: 5000}")); fmt.Sprint(err) != other {
 		t.Error(err)
+	}
+}
+
+// TestLauncherOf: a word of a program's own is no launcher.
+func TestLauncherOf(t *testing.T) {
+	for command, want := range map[string]string{
+		"python3 -m horovod.runner.launch -np 2 a.py": "horovod.runner.launch", "bash --login -c (mpiexec;true)": "mpiexec", "/usr/bin/horovodrun a.py": "horovodrun",
+		"python3 train.py --compare mpirun": "", "train.py --log /x/mpirun": "", "python3 -c print('horovodrun')": "", "python3 -m train horovodrun": "", "": "",
+	} {
+		if got := framework.LauncherOf(strings.Fields(command)); got != want {
+			t.Errorf("%q: %q, want %q", command, got, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
@@ -16,6 +17,9 @@ const (
 	rayFirst = 1024
 	rayLast  = 9999
 )
+
+// rayOwn are options of ray start that say what a node is and where it is found, beside its port.
+var rayOwn = []string{"--head", "--address", "--block", "--node-ip-address", "--node-manager-port", "--include-dashboard"}
 
 // What is run by Python beside Ray's own commands.
 var (
@@ -83,8 +87,16 @@ func rayGroups(j *jobfile.Job) (all []Group, err error) {
 		if n := portOf(said); is && (n < rayFirst || n > rayLast) {
 			return nil, fmt.Errorf("group %s: RAY_PORT in env is %.40q: write a port from %d to %d", g.Name, said, rayFirst, rayLast)
 		}
-		if slices.Contains(g.Args, "--") {
-			return nil, fmt.Errorf("group %s: args has --, which is no option of ray: leave it out", g.Name)
+		for _, word := range g.Args {
+			name, _, _ := strings.Cut(word, "=")
+			switch {
+			case word == "--":
+				return nil, fmt.Errorf("group %s: args has --, which is no option of ray: leave it out", g.Name)
+			case name == "--port":
+				return nil, fmt.Errorf("group %s: args has --port: write the head's port as RAY_PORT under env of the job, from which all nodes know it", g.Name)
+			case slices.Contains(rayOwn, name):
+				return nil, fmt.Errorf("group %s: args has %s, which the job says: leave it out", g.Name, name)
+			}
 		}
 	}
 	return all, nil

@@ -88,6 +88,8 @@ func TestRayRefuses(t *testing.T) {
 		{"groups: [{name: head, command: a}, {name: worker}]", "group head runs ray's own program: write the command of yours above the groups, and options of ray as args"},
 		{"command: a\ngroups: [{name: worker, replicas: 2, min_success: 1}]", "group worker serves the program and has no success of its own: leave min_success out"},
 		{"command: a\ngroups: [{name: worker, args: [--, b]}]", "group worker: args has --, which is no option of ray: leave it out"},
+		{"command: a\ngroups: [{name: head, args: ['--port=3000']}, {name: worker}]", "group head: args has --port: write the head's port as RAY_PORT under env of the job, from which all nodes know it"},
+		{"command: a\ngroups: [{name: worker, args: [--address, x]}]", "group worker: args has --address, which the job says: leave it out"},
 		{"command: a\nenv: {RAY_PORT: 16379}", `group head: RAY_PORT in env is "16379": write a port from 1024 to 9999`},
 	} {
 		if _, err := framework.WorldOf(job(t, "framework: ray\n"+tt.lines)); fmt.Sprint(err) != tt.want {

@@ -31,25 +31,17 @@ func (m Meeting) server(ctx context.Context) error {
 	}
 	end := os.NewFile(uintptr(self), "rank 0")
 	defer end.Close()
-	cmd, err := m.another(apart, f, end)
-	if err != nil {
-		return err
-	}
-	if err := cmd.Run(); err != nil { // it says itself why
+	if err := m.another(apart, f, end).Run(); err != nil { // it says itself why
 		return fmt.Errorf("start the rendezvous: %w", err)
 	}
 	return nil
 }
 
-// another is a process that serves, or starts one.
-func (m Meeting) another(as string, listener, end *os.File) (*exec.Cmd, error) {
-	own, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(own, Command, "-as="+as, "-at="+m.At.String(), "-ranks="+m.ranks()) //nolint:noctx // it outlives this program
+// another is a process that serves, or starts one, of this program, whatever is at its path by now.
+func (m Meeting) another(as string, listener, end *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", Command, "-as="+as, "-at="+m.At.String(), "-ranks="+m.ranks()) //nolint:noctx // it outlives this program
 	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{listener, end}
-	return cmd, nil
+	return cmd
 }
 
 // beside is what a process beside rank 0 does.
@@ -59,10 +51,7 @@ func (m Meeting) beside(ctx context.Context, as string) error {
 	case serving:
 		return m.serve(ctx, listener, end)
 	case apart:
-		cmd, err := m.another(serving, listener, end)
-		if err != nil {
-			return err
-		}
+		cmd := m.another(serving, listener, end)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := cmd.Start(); err != nil {
 			return err

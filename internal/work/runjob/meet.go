@@ -67,15 +67,18 @@ func beginsAsRank(ctx context.Context, e *engine.Engine, b *box) (err error) {
 		return engine.Explain(fmt.Errorf("look at image %.200s: %w", b.spec.Image, err))
 	case found.Architecture != runtime.GOARCH:
 		return fmt.Errorf("its image is for %.40s, and ranks of %s begin by this host's swarmd, which is for %s: build the image for that", found.Architecture, b.job.Framework, runtime.GOARCH)
-	case len(b.spec.Entrypoint) > 0 || len(b.spec.Cmd) > 0 || found.Config == nil:
+	case len(b.spec.Entrypoint) > 0 || found.Config == nil:
 		return nil
-	case len(found.Config.Entrypoint)+len(found.Config.Cmd) == 0:
+	case len(b.spec.Cmd) == 0: // an engine leaves the image's own out where words come before
+		b.spec.Cmd = found.Config.Cmd
+	}
+	words := slices.Concat(found.Config.Entrypoint, b.spec.Cmd)
+	if len(words) == 0 {
 		return errors.New("its image has no command of its own: write command")
 	}
-	if l := framework.LauncherOf(slices.Concat(found.Config.Entrypoint, found.Config.Cmd)); l != "" {
+	if l := framework.LauncherOf(words); l != "" {
 		return fmt.Errorf("its image runs %s, which would start ranks itself: write its program as command", l)
 	}
-	b.spec.Cmd = found.Config.Cmd // which an engine leaves out where words come before
 	return nil
 }
 
