@@ -18,9 +18,6 @@ const (
 	modePS     = "PS"
 )
 
-// parameterServers is the group of those.
-const parameterServers = "ps"
-
 // oracleNames are variables that Oracle has under several names, each of these also with OCI__ before it.
 var oracleNames = [][]string{
 	{"WORK_DIR"}, {"CLUSTER_TYPE"}, {"WORKER_COUNT"}, {"EPHEMERAL"}, {"MODE"}, {"TIMEOUT"}, {"ENTRY_SCRIPT", "ENTRY_POINT"}, {"ENTRY_SCRIPT_ARGS", "ARGS"}, {"ENTRY_SCRIPT_KWARGS", "NAMED_ARGS"},
@@ -61,7 +58,7 @@ func oracleVars(w *World, p Placement, m Member) []jobfile.Var {
 	case modeWorker:
 		vars = append(vars, jobfile.Var{Name: "RANK", Value: strconv.Itoa(m.Rank)})
 	}
-	if n := replicasOf(w, parameterServers); n > 0 {
+	if n := replicasOf(w, parameterServer); n > 0 {
 		vars = append(vars, jobfile.Var{Name: "OCI__PS_COUNT", Value: strconv.Itoa(n)})
 	}
 	return oracleForms(sorted(append(vars, entryScript(w, m)...)), nil)
@@ -81,7 +78,7 @@ func oracleForms(vars, own []jobfile.Var) []jobfile.Var {
 			}
 		}
 		for _, name := range all {
-			if _, set := firstSet(own, []string{name}); !set {
+			if _, set := valueOf(own, name); !set {
 				vars = jobfile.WithVars(vars, []jobfile.Var{{Name: name, Value: value}})
 			}
 		}
@@ -92,8 +89,8 @@ func oracleForms(vars, own []jobfile.Var) []jobfile.Var {
 // firstSet is the value of the first of the names that variables have.
 func firstSet(vars []jobfile.Var, names []string) (string, bool) {
 	for _, name := range names {
-		if i := slices.IndexFunc(vars, func(v jobfile.Var) bool { return v.Name == name }); i >= 0 {
-			return vars[i].Value, true
+		if value, is := valueOf(vars, name); is {
+			return value, true
 		}
 	}
 	return "", false
@@ -122,7 +119,7 @@ func oracleMode(w *World, m Member) string {
 	switch {
 	case m.Rank == 0, w.Groups[m.group].Name == entry && servesWorkers(w):
 		return modeMain
-	case w.Groups[m.group].Name == parameterServers:
+	case w.Groups[m.group].Name == parameterServer:
 		return modePS
 	}
 	return modeWorker
@@ -147,7 +144,7 @@ func workerCount(w *World, p Placement) int {
 	if servesWorkers(w) {
 		return replicasOf(w, worker)
 	}
-	return len(p.Members) - 1 - replicasOf(w, parameterServers)
+	return len(p.Members) - 1 - replicasOf(w, parameterServer)
 }
 
 // processes is how many all members start together, each one for each of its GPUs.
@@ -204,7 +201,7 @@ func (w *World) OracleFiles(p Placement) (all []Found, err error) {
 			add(mode+"_"+nodeRun(p, m.Rank)+"_config.json", values)
 		}
 	}
-	if len(all) > 0 && strings.EqualFold(clusterType(w, w.members()[0]), "tensorflow") {
+	if len(all) > 0 && strings.EqualFold(clusterType(w, w.members()[0]), jobfile.TensorFlow) {
 		add("cluster.json", oracleCluster(w, p))
 	}
 	return all, err
@@ -215,7 +212,7 @@ func oracleConfig(w *World, p Placement, m Member) map[string]string {
 	me, mode := p.Members[m.Rank], oracleMode(w, m)
 	own := w.Groups[m.group].Env
 	or := func(name, fallback string) string {
-		if v, is := firstSet(own, []string{name}); is {
+		if v, is := valueOf(own, name); is {
 			return v
 		}
 		return fallback
@@ -239,11 +236,11 @@ func oracleConfig(w *World, p Placement, m Member) map[string]string {
 		if mode == modeMain {
 			values["SCHEDULER_IP"] = me.reachable()
 		}
-	case "tensorflow":
-		values["OCI__MODE"], values["OCI__WORKER_IP"], values["WORKER_PORT"] = mode, me.reachable(), or("WORKER_PORT", oraclePort)
-	case "horovod":
+	case jobfile.TensorFlow:
+		values["OCI__MODE"], values["OCI__WORKER_IP"], values["WORKER_PORT"] = mode, me.reachable(), or("WORKER_PORT", strconv.Itoa(workerPort))
+	case jobfile.Horovod:
 		values["OCI__WORKER_IP"], values["OCI__SLOTS"] = me.reachable(), strconv.Itoa(max(1, w.Groups[m.group].Resources.GPU))
-	case "ray":
+	case jobfile.Ray:
 		if mode == modeMain {
 			values["HEAD_IP"] = me.reachable()
 		}
@@ -259,23 +256,20 @@ func clusterType(w *World, m Member) string {
 	return w.job.Framework
 }
 
-// oraclePort is where TensorFlow listens unless WORKER_PORT says otherwise.
-const oraclePort = "12345"
-
 // oracleCluster is the file that the main node of TensorFlow writes when it knows all: the main node is the first worker.
 func oracleCluster(w *World, p Placement) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, m := range w.members() {
 		kind := "worker"
 		if oracleMode(w, m) == modePS {
-			kind = parameterServers
+			kind = parameterServer
 		}
 		if all[kind] == nil {
 			all[kind] = map[string]string{}
 		}
-		port, is := firstSet(w.Groups[m.group].Env, []string{"WORKER_PORT"})
+		port, is := valueOf(w.Groups[m.group].Env, "WORKER_PORT")
 		if !is {
-			port = oraclePort
+			port = strconv.Itoa(workerPort)
 		}
 		all[kind][strconv.Itoa(len(all[kind]))] = p.Members[m.Rank].reachable() + ":" + port
 	}
