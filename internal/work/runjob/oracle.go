@@ -63,11 +63,11 @@ func (f *runFolder) putFile(root *os.Root, x framework.Found) error {
 		return err
 	}
 	_, err = file.Write(x.Data)
-	err = errors.Join(err, file.Chmod(0o644), file.Close())
-	if err == nil && f.uid != os.Getuid() {
-		err = root.Lchown(next, f.uid, f.gid)
+	err = errors.Join(err, file.Chmod(0o644))
+	if err == nil && f.uid != os.Getuid() { // of the file that was made, whatever has its name by now
+		err = file.Chown(f.uid, f.gid)
 	}
-	if err == nil {
+	if err = errors.Join(err, file.Close()); err == nil {
 		err = root.Rename(next, path.Base(x.Name))
 	}
 	if err != nil {
