@@ -21,7 +21,8 @@ func (m Meeting) becomes(words []string) error {
 	if err != nil {
 		return fmt.Errorf("start the program: %w", err)
 	}
-	runtime.LockOSThread()                                                   // of which the program has the host's name
+	// The program has what holds for this thread: its host's name, and the signal when its keeper dies.
+	runtime.LockOSThread()
 	if err := nameHost(context.Background(), m.Own); err != nil && !m.Here { // where loopback leads to all ranks
 		return err
 	}

@@ -33,6 +33,21 @@ type Meeting struct {
 	Within time.Duration // how long it waits
 }
 
+// MeetingOf returns the meeting of one of several ranks, which are reached at these addresses, at a port of rank 0's. An error is that they can't find each other.
+func MeetingOf(ranks []netip.Addr, rank int, port uint16, within time.Duration) (Meeting, error) {
+	m := Meeting{At: netip.AddrPortFrom(ranks[0], port), Own: ranks[rank], Within: within, Here: true}
+	for i, a := range ranks {
+		if !a.Is4() { // Horovod's client knows no others
+			return m, fmt.Errorf("rank %d is reached at %s, and ranks of Horovod find each other at addresses of IPv4 alone: start that host's node with --host-ip and one", i, a)
+		}
+		m.Here = m.Here && a == ranks[0]
+	}
+	if rank == 0 {
+		m.Ranks = ranks
+	}
+	return m, nil
+}
+
 // Wrap are the words before the command line of a rank's program that begin it by swarmd's executable.
 func (m Meeting) Wrap(executable string) []string {
 	args := []string{executable, Command, "-at=" + m.At.String(), "-own=" + m.Own.String(), "-within=" + m.Within.String()}

@@ -154,7 +154,7 @@ func statusOf(err error) int {
 	return http.StatusRequestEntityTooLarge
 }
 
-// sayOf says what a rank was refused, so many times.
+// sayOf says what a rank was refused, in maxSaid lines at most.
 func (s *Server) sayOf(scope, key string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,23 +33,19 @@ func meets(m member, swarmd string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := rendezvous.Meeting{At: netip.AddrPortFrom(all[0], uint16(at.Port)), Own: all[m.program.Rank], Within: m.job.ReadyTimeout} //nolint:gosec // a port
-	x.Here = !slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] })
-	if m.program.Rank == 0 {
-		x.Ranks = all
+	x, err := rendezvous.MeetingOf(all, m.program.Rank, uint16(at.Port), m.job.ReadyTimeout) //nolint:gosec // a port
+	if err != nil {
+		return nil, err
 	}
 	return x.Wrap(swarmd), nil
 }
 
-// rankAddresses are those of ranks, by which they come to rank 0 and find each other.
+// rankAddresses are those of ranks.
 func rankAddresses(members []framework.Place) (all []netip.Addr, err error) {
 	for rank, p := range members {
 		a, err := netip.ParseAddr(p.Address)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, fmt.Errorf("rank %d has no address: %w", rank, err)
-		case !a.Is4(): // Horovod's client knows no others
-			return nil, fmt.Errorf("rank %d is reached at %s, and ranks of Horovod find each other at addresses of IPv4 alone: start that host's SWOP with --host-ip and one", rank, a)
 		}
 		all = append(all, a)
 	}

@@ -23,7 +23,7 @@ func TestWhatRanksBeginWith(t *testing.T) {
 		{"rank 1", 1, framework.Meeting{Address: "10.0.0.1", Port: 29410}, []string{"10.0.0.1", "10.0.0.2"}, "/swarmd run-rank -at=10.0.0.1:29410 -own=10.0.0.2 -within=1m0s --"},
 		{"of one host", 1, framework.Meeting{Address: "10.0.0.1", Port: 29410}, []string{"10.0.0.1", "10.0.0.1"}, "/swarmd run-rank -at=10.0.0.1:29410 -own=10.0.0.1 -within=1m0s -here --"},
 		{"nobody", 1, framework.Meeting{}, []string{six, six}, ""},
-		{"IPv6", 1, framework.Meeting{Address: six, Port: 29410}, []string{six, six}, "rank 0 is reached at fd00::1, and ranks of Horovod find each other at addresses of IPv4 alone: start that host's SWOP with --host-ip and one"},
+		{"IPv6", 1, framework.Meeting{Address: six, Port: 29410}, []string{six, six}, "rank 0 is reached at fd00::1, and ranks of Horovod find each other at addresses of IPv4 alone: start that host's node with --host-ip and one"},
 		{"no address", 1, framework.Meeting{Port: 29410}, []string{"", "10.0.0.2"}, "rank 0 has no address"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
