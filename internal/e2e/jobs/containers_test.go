@@ -71,6 +71,7 @@ func (b *boxes) strike() func() {
 	const program = "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1 if os.environ['SWARM_EPOCH'] == '1' else 3600)\n"
 	file := b.job("boxes", program, fmt.Sprintf("image: %s\ncommand: python3 p.py\nnetwork: host\nreplicas: 3\nrestarts: 1\ngrace: %v\n", enginetest.TestImage, grace))
 	follow := b.swarmctl("run", "job", "-f", file)
+	follow.Sees(" has node/0") // it is placed, so that its status is known
 	b.looks("job that is ready", func() bool { return strings.Count(b.says(0, "get job status boxes"), "ready  yes") == 3 })
 	b.still(b.at[0], syscall.SIGSTOP)
 	b.part(b.at[1], true)
