@@ -7,7 +7,8 @@
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 set -euo pipefail
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# Not by "| head": a scontrol that is still writing when head has ended would end this script.
+read -r first < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 log=$PWD/sl-$SLURM_JOB_ID.log
 
 swarmd run-sl --name "${PEER:-hospital-a}" --host-ip "${HOST_IP:-$first}" --sn-ip "${SN:?name an SN of the swarm}" \

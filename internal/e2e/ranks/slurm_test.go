@@ -13,7 +13,7 @@ import (
 // standIns are Slurm's commands as far as the script uses them: the two hosts of a job are this one. srun starts a task on each, gives it the variables of a
 // task, and with --kill-on-bad-exit ends all when one fails.
 var standIns = map[string]string{
-	"scontrol": "#!/bin/sh\n[ \"$*\" = \"show hostnames host-[1-2]\" ] || exit 2\necho 127.0.0.1\necho host-2\n",
+	"scontrol": "#!/bin/sh\n[ \"$*\" = \"show hostnames host-[1-2]\" ] || exit 2\necho 127.0.0.1\nsleep 1\necho host-2\n",
 	"srun": `#!/bin/bash
 [ "$1" = --kill-on-bad-exit=1 ] || exit 2
 shift
