@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/ranks"
@@ -39,7 +42,7 @@ func rankFlags() []cli.Flag {
 }
 
 // slRanks are the ranks that an SL is to start; nil: its program is one by itself.
-func slRanks(o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
+func slRanks(ctx context.Context, o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
 	if o.Ranks == 0 || o.Program == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
@@ -57,5 +60,12 @@ func slRanks(o *start.SL, cfg *node.SLConfig) (*ranks.Ranks, error) {
 	if r.Source, err = ranks.Source(cfg.ModelDir, cfg.Program); err != nil {
 		return nil, err
 	}
-	return r, r.Check()
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	ips, err := address.Lookup(net.DefaultResolver.LookupIP).Resolve(ctx, "host-ip", cfg.Host)
+	if err != nil {
+		return r, nil //nolint:nilerr // the node itself says so
+	}
+	return r, r.CheckAddress(ips)
 }

@@ -154,7 +154,7 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 	wrong.add(err)
 	if ml == start.Process {
 		cfg.Env = o.ProcessEnv()
-		cfg.Ranks, err = slRanks(o, &cfg)
+		cfg.Ranks, err = slRanks(c.Context, o, &cfg)
 		wrong.add(err)
 		wrong.add(noMLContainer(c, e))
 		return cfg, wrong
@@ -163,7 +163,7 @@ func slProblems(c *cli.Context, e Env, o *start.SL) (node.SLConfig, problems) {
 		wrong.add(errors.New("--python is for a program that runs as a process and this is --ml-runtime docker: leave it out, or say with --ml-entrypoint what the image runs"))
 	}
 	if !cfg.Attach && len(wrong) == 0 && wrong.add(withMLContainer(o, e, &cfg)) {
-		cfg.Ranks, err = slRanks(o, &cfg)
+		cfg.Ranks, err = slRanks(c.Context, o, &cfg)
 		wrong.add(err)
 	}
 	return cfg, wrong

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/jobfile"
@@ -41,5 +43,19 @@ func addressOf(ctx context.Context, host string) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	return all[0].Unmap(), nil
+	at := slices.IndexFunc(all, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
+	return all[max(at, 0)].Unmap(), nil
+}
+
+// CheckAddress refuses a name of this host that leads to itself alone, as many distributions have it: rank 0 would await the others where they never come.
+func (p *Program) CheckAddress(leadsTo []net.IP) error {
+	if _, err := netip.ParseAddr(p.Address); err == nil || len(leadsTo) == 0 || strings.EqualFold(p.Address, "localhost") || slices.ContainsFunc(leadsTo, p.isAway) {
+		return nil
+	}
+	return fmt.Errorf("--host-ip %s leads to %s here, where ranks on other hosts do not reach rank 0: give this host's address, or have /etc/hosts lead the name to it", p.Address, leadsTo[0])
+}
+
+// isAway reports whether an address is one that other hosts may reach, and that ranks meet at: those of Horovod do by IPv4.
+func (p *Program) isAway(ip net.IP) bool {
+	return !ip.IsLoopback() && (ip.To4() != nil || p.Framework != jobfile.Horovod)
 }

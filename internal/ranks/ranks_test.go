@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -612,5 +613,36 @@ func TestSource(t *testing.T) {
 	}
 	if r.Image = "i:1"; r.Check() != nil {
 		t.Errorf("in a container: %v", r.Check())
+	}
+}
+
+func TestHostOfRanks(t *testing.T) {
+	const refusal = "--host-ip %s leads to %s here, where ranks on other hosts do not reach rank 0: give this host's address, or have /etc/hosts lead the name to it"
+	for _, tt := range []struct {
+		host, framework string
+		leadsTo         []string
+		refused         string // the address
+	}{
+		{host: "10.0.0.9", leadsTo: []string{"10.0.0.9"}},
+		{host: "127.0.0.1", leadsTo: []string{"127.0.0.1"}}, // whose hosts are all on this machine
+		{host: "localhost", leadsTo: []string{"127.0.0.1", "::1"}},
+		{host: "gpu-1", leadsTo: []string{"127.0.1.1", "10.0.0.9"}},
+		{host: "gpu-1", leadsTo: []string{"127.0.1.1"}, refused: "127.0.1.1"},
+		{host: "gpu-1", leadsTo: []string{"127.0.1.1", "fd00::9"}},
+		{host: "gpu-1", framework: "horovod", leadsTo: []string{"127.0.1.1", "fd00::9"}, refused: "127.0.1.1"},
+		{host: "gpu-1", framework: "horovod", leadsTo: []string{"127.0.1.1", "10.0.0.9"}},
+	} {
+		p := ranks.Program{Address: tt.host, Framework: tt.framework}
+		var ips []net.IP
+		for _, a := range tt.leadsTo {
+			ips = append(ips, net.ParseIP(a))
+		}
+		want := "<nil>"
+		if tt.refused != "" {
+			want = fmt.Sprintf(refusal, tt.host, tt.refused)
+		}
+		if err := p.CheckAddress(ips); fmt.Sprint(err) != want {
+			t.Errorf("%s of %s: %v, want %s", tt.host, tt.leadsTo, err, want)
+		}
 	}
 }
