@@ -2,13 +2,13 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
 
-	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/bridge/original"
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
@@ -62,17 +62,16 @@ func (c Config) serveOriginal(ctx context.Context, spec *launch.Spec) error {
 // weight files, in the directory for spilled weight files, which the container has anyway. Where this daemon runs in a container the engine
 // could mount no file of its own.
 func (c *containers) serveOriginal(spec *container.Spec) error {
-	dir := filepath.Join(c.cfg.SpillDir, originalDir)
-	weights := filepath.Join(dir, weightsDir)
-	err := os.MkdirAll(weights, 0o700)
+	dir, err := beginDir(c.cfg.SpillDir, originalDir)
 	if err == nil {
-		err = os.Chmod(dir, 0o711)
+		defer dir.Close()
+		err = dir.Mkdir(weightsDir, 0o700)
 	}
 	if o := c.owner(); err == nil && os.Geteuid() == 0 {
-		err = os.Lchown(weights, o.UID, max(o.GID, 0))
+		err = dir.Lchown(weightsDir, o.UID, max(o.GID, 0))
 	}
 	if err == nil {
-		err = copyExecutable(filepath.Join(dir, executable))
+		err = copyExecutable(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("serve the original's client: %w", err)
@@ -83,23 +82,41 @@ func (c *containers) serveOriginal(spec *container.Spec) error {
 	return nil
 }
 
-// copyExecutable copies this process's executable, which anybody then may run.
-func copyExecutable(to string) error {
+// beginDir makes the directory of what a program in a container begins by, anew in one that programs can write to: no link that is left there leads what is
+// written out of it.
+func beginDir(in, name string) (*os.Root, error) {
+	if err := os.MkdirAll(in, 0o711); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(in)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := errors.Join(root.RemoveAll(name), root.Mkdir(name, 0o700)); err != nil {
+		return nil, err
+	}
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.Chmod(".", 0o711); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir, nil
+}
+
+// copyExecutable copies this process's executable into a directory, where anybody then may run it.
+func copyExecutable(to *os.Root) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	file, err := atomicfile.Create(to, 0o555)
+	file, err := to.OpenFile(executable, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	if _, err := io.Copy(file, from); err != nil {
-		return err
-	}
-	if err := file.Chmod(0o555); err != nil { // whatever the umask
-		return err
-	}
-	return file.ReplaceUnsynced()
+	_, err = io.Copy(file, from)
+	return errors.Join(err, file.Chmod(0o555), file.Close()) // whatever the umask
 }

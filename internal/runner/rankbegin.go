@@ -2,9 +2,7 @@ package runner
 
 import (
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"github.com/swarmd/swarmd/internal/framework"
@@ -18,10 +16,10 @@ const rankDir = "rank"
 // beginAsRank has a program in a container begin by a copy of this executable, which serves the other ranks beside it, on a host whose name leads to the
 // address by which they find it.
 func (c *containers) beginAsRank(spec *container.Spec, meets *rendezvous.Meeting) error {
-	dir := filepath.Join(c.cfg.SpillDir, rankDir)
-	err := os.MkdirAll(dir, 0o711)
+	dir, err := beginDir(c.cfg.SpillDir, rankDir)
 	if err == nil {
-		err = copyExecutable(filepath.Join(dir, executable))
+		defer dir.Close()
+		err = copyExecutable(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("begin rank 0: %w", err)
