@@ -23,8 +23,8 @@ var rayOwn = []string{"--head", "--address", "--block", "--node-ip-address", "--
 
 // What is run by Python beside Ray's own commands.
 var (
-	//go:embed ray/head.py
-	rayHead string
+	//go:embed ray/node.py
+	rayNode string
 	//go:embed ray/nodes.py
 	rayNodes string
 )
@@ -119,7 +119,7 @@ func rayPinned(w *World, group int) bool {
 	return w.job.Network == jobfile.Host && w.Groups[group].Image != ""
 }
 
-// rayCommand runs Ray's command as a module, which is there wherever Python imports it.
+// rayCommand runs Ray's command as a module, which is there wherever Python imports it, and watches the node that it starts.
 func rayCommand(w *World, p Placement, m Member) []string {
 	g := w.Groups[m.group]
 	var options []string
@@ -132,14 +132,10 @@ func rayCommand(w *World, p Placement, m Member) []string {
 	if n := g.Resources.CPU; n > 0 {
 		options = append(options, "--num-cpus", strconv.Itoa(max(1, n/1000)))
 	}
-	start := []string{"python3", "-m", "ray.scripts.scripts", "start"}
+	nodes := 1 + w.Groups[len(w.Groups)-1].Replicas
+	start := []string{"python3", "-c", rayNode, rayAddress(w, p), strconv.Itoa(nodes)}
 	if g.Name == worker {
-		return slices.Concat(start, []string{"--block", "--address", rayAddress(w, p)}, options)
+		return slices.Concat(start, []string{"--address", rayAddress(w, p)}, options)
 	}
-	options = slices.Concat([]string{"--port", strconv.Itoa(rayPortOf(w)), "--include-dashboard", "false"}, options)
-	if g.Least == 0 {
-		return slices.Concat(start, []string{"--head", "--block"}, options)
-	}
-	nodes := 1 + w.Groups[1].Replicas
-	return slices.Concat([]string{"python3", "-c", rayHead, rayAddress(w, p), strconv.Itoa(nodes)}, options)
+	return slices.Concat(start, []string{"--head", "--port", strconv.Itoa(rayPortOf(w)), "--include-dashboard", "false"}, options)
 }

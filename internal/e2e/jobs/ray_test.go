@@ -45,7 +45,10 @@ func TestRayForMinutes(t *testing.T) {
 	if strings.Count(out, "stopped") != 2 {
 		t.Errorf("the workers are not stopped:\n%s", out)
 	}
-	h.losesNode()
+	h.losesNode("lost", 2, "raylet", syscall.SIGKILL, "member 1 (worker) on swop-2 exited with code 1", "Some Ray subprocesses exited unexpectedly")
+	h.losesNode("asked", 3, "raylet", syscall.SIGTERM, "member 2 (worker) on swop-3 exited with code 1", "Ray's raylet has ended, and its node with it")
+	h.losesNode("headless", 1, "gcs_server", syscall.SIGKILL, "member 0 (head) on swop-1 exited with code 1", "Ray's head has ended before the program has")
+	h.losesNode("headed", 1, "raylet", syscall.SIGTERM, "member 0 (head) on swop-1 exited with code 1", "Ray's raylet has ended, and its node with it")
 	h.endsWithProgram()
 	h.servesOthers()
 	h.comesTo("stop_file", 0, "ray", stops, "work_dir: runs\n")
@@ -69,18 +72,18 @@ print(len(ray.nodes()), "nodes are there", flush=True)
 time.sleep(3600)
 `
 
-// losesNode kills the process of Ray that is a node of a worker.
-func (h *hosts) losesNode() {
+// losesNode has a process of Ray on a host end by a signal, also by one of which `ray start --block` says nothing, and the job fail of it at once.
+func (h *hosts) losesNode(name string, host int, process string, by syscall.Signal, verdict string, says ...string) {
 	h.T.Helper()
-	follow := h.ray("lost", waits, "", "swop-1/head/0: 3 nodes are there")
-	if err := syscall.Kill(h.process(2, "raylet"), syscall.SIGKILL); err != nil {
+	follow := h.ray(name, waits, "", "swop-1/head/0: 3 nodes are there")
+	if err := syscall.Kill(h.process(host, process), by); err != nil {
 		h.T.Fatal(err)
 	}
 	if code := follow.Exits(); code != 1 {
 		h.T.Errorf("exit code %d of run job -f, want 1", code)
 	}
-	h.holds("run job", follow.Output(), "job lost failed: member 1 (worker) on swop-2 exited with code 1")
-	h.says(0, "get job status lost", "end         member_failed")
+	h.holds("run job", follow.Output(), append(says, "job "+name+" failed: "+verdict)...)
+	h.says(0, "get job status "+name, "end         member_failed")
 }
 
 // process is one of a host whose program has that name.
@@ -95,7 +98,7 @@ func (h *hosts) process(i int, name string) int {
 	return 0
 }
 
-// endsWithProgram has the job end with the exit code of its program, and with that of Ray's head if that is killed.
+// endsWithProgram has the job end with the exit code of its program.
 func (h *hosts) endsWithProgram() {
 	h.T.Helper()
 	follow := h.ray("code", "import sys\nprint('ends', flush=True)\nsys.exit(7)\n", "", "swop-1/head/0: ends")
@@ -103,12 +106,6 @@ func (h *hosts) endsWithProgram() {
 		h.T.Errorf("exit code %d of run job -f, want 1", code)
 	}
 	h.holds("run job", follow.Output(), "job code failed: member 0 (head) on swop-1 exited with code 7")
-	follow = h.ray("headless", waits, "", "swop-1/head/0: 3 nodes are there")
-	if err := syscall.Kill(h.process(1, "gcs_server"), syscall.SIGKILL); err != nil {
-		h.T.Fatal(err)
-	}
-	follow.Exits()
-	h.holds("run job", follow.Output(), "job headless failed: member 0 (head) on swop-1 exited with code 1", "Ray's head has ended before the program has")
 }
 
 // servesOthers has a cluster live its time.
