@@ -70,10 +70,7 @@ func (s *Server) from(a string) (ip netip.Addr, most int) {
 		}
 	}
 	if ranks > 0 {
-		if ip.IsLoopback() {
-			ip = netip.IPv6Loopback()
-		}
-		return ip, 16 + 8*ranks
+		return one(ip), 16 + 8*ranks
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,6 +92,14 @@ func remoteIP(a string) netip.Addr {
 
 // isAt reports whether a rank's connections come from an address. Whatever loopback's address, they come from this machine.
 func isAt(rank, ip netip.Addr) bool { return rank == ip || rank.IsLoopback() && ip.IsLoopback() }
+
+// one is an address, and one for all of loopback's.
+func one(ip netip.Addr) netip.Addr {
+	if ip.IsLoopback() {
+		return netip.IPv6Loopback()
+	}
+	return ip
+}
 
 // may reports whether who is at an address may change a key: in the scope of all, what a rank says of itself is that rank's.
 func (s *Server) may(scope, key, at string) bool {
@@ -121,6 +126,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "that is of a rank at another address", http.StatusForbidden)
 		return
 	}
+	by := one(remoteIP(r.RemoteAddr))
 	switch r.Method {
 	case http.MethodGet:
 		value, is := s.Store.Get(scope, key)
@@ -133,25 +139,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPut:
 		value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.Store.maxValue)))
 		if err == nil {
-			err = s.Store.Put(scope, key, value)
+			err = s.Store.Put(scope, key, by, value)
 		}
-		if err != nil {
-			s.sayOf(scope, key, err)
-			http.Error(w, err.Error(), statusOf(err))
-		}
+		s.answer(w, scope, key, err)
 	case http.MethodDelete:
-		s.Store.Delete(scope, key)
+		s.answer(w, scope, key, s.Store.Delete(scope, key, by))
 	default:
 		http.Error(w, "want GET, PUT or DELETE", http.StatusMethodNotAllowed)
 	}
 }
 
-// statusOf is that of an answer for a value that is not taken.
-func statusOf(err error) int {
-	if errors.Is(err, errOther) {
-		return http.StatusConflict
+// answer is that to what would change a key; nil: it has.
+func (s *Server) answer(w http.ResponseWriter, scope, key string, err error) {
+	if err == nil {
+		return
 	}
-	return http.StatusRequestEntityTooLarge
+	s.sayOf(scope, key, err)
+	status := http.StatusRequestEntityTooLarge
+	if errors.Is(err, errOther) || errors.Is(err, errOfOther) {
+		status = http.StatusConflict
+	}
+	http.Error(w, err.Error(), status)
 }
 
 // sayOf says what a rank was refused, in maxSaid lines at most.

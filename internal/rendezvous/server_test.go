@@ -156,6 +156,38 @@ func TestWhatRanksSayOfThemselves(t *testing.T) {
 	}
 }
 
+// TestRanksKeepTheirKeys: also in a scope of a set of ranks, for as long as it lasts.
+func TestRanksKeepTheirKeys(t *testing.T) {
+	said := ""
+	s := &rendezvous.Server{
+		Store: rendezvous.NewStore(2), Ranks: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, Say: func(line string) { said = line },
+	}
+	const key = "/global_process_set_hash_1/1"
+	for _, tt := range []struct {
+		method, from, path string
+		status             int
+	}{
+		{"PUT", "10.0.0.2:1000", key, http.StatusOK},
+		{"PUT", "10.0.0.1:1000", key, http.StatusConflict},
+		{"DELETE", "10.0.0.1:1000", key, http.StatusConflict},
+		{"DELETE", "10.0.0.1:1000", "/global_process_set_hash_1/0", http.StatusOK}, // which is not there
+		{"GET", "10.0.0.1:1000", key, http.StatusOK},
+		{"DELETE", "10.0.0.2:1001", key, http.StatusOK},
+		{"GET", "10.0.0.1:1000", key, http.StatusNotFound},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, strings.NewReader("x"))
+		r.RemoteAddr = tt.from
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != tt.status {
+			t.Errorf("%s %s from %s: %d, want %d", tt.method, tt.path, tt.from, w.Code, tt.status)
+		}
+	}
+	if !strings.HasSuffix(said, "under global_process_set_hash_1/1, or removed there: it was put there from another address") {
+		t.Errorf("it says %q", said)
+	}
+}
+
 // far is a connection from an address.
 type far struct {
 	net.Conn
@@ -277,7 +309,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("PATCH", "//", []byte("x"))
 	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
 		s := &rendezvous.Server{Store: rendezvous.NewStore(2)}
-		if err := s.Store.Put("kept", "here", []byte("x")); err != nil {
+		if err := s.Store.Put("kept", "here", netip.MustParseAddr("10.0.0.2"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", bytes.NewReader(body))
@@ -289,8 +321,8 @@ func FuzzRequest(f *testing.F) {
 		if method == http.MethodPut && w.Code == http.StatusOK && (!is || !bytes.Equal(got, body)) {
 			t.Errorf("%s has %q, want %q", path, got, body)
 		}
-		if _, is := s.Store.Get("kept", "here"); !is && (method != http.MethodDelete || scope != "kept") {
-			t.Errorf("%s %s has removed something else", method, path)
+		if _, is := s.Store.Get("kept", "here"); !is {
+			t.Errorf("%s %s has removed what is another rank's", method, path)
 		}
 	})
 }
