@@ -80,8 +80,12 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		d.judge(a, m, task.EndHostLost, "SL "+a.Beside+", which runs rank 0, is gone")
 	case task.Outlived(a, d.nowMS()):
 		d.judge(a, m, task.EndTTL, "")
-	case task.ToStop(a):
+	case task.ToFail(a) && !a.Met():
+		d.judge(a, m, task.EndMemberFailed, "there is a file stop_fail in the folder of its run")
+	case task.ToStop(a) && !a.ExitsCount:
 		d.judge(a, m, task.EndStopFile, "")
+	case task.ToStop(a) && !d.late(a):
+		d.stop(a, m)
 	case d.late(a):
 		d.endLate(a, m)
 	case a.Phase == task.Waiting && d.expired(a) && !goesOn(a):

@@ -138,6 +138,24 @@ func (d *decision) jobEnds(a *task.Assignment, m *task.Move) bool {
 	return true
 }
 
+// stop judges a job that was asked to end by how its members end, if their exits count, within its grace. It is not placed anew: what has asked would ask
+// again.
+func (d *decision) stop(a *task.Assignment, m *task.Move) {
+	switch {
+	case a.Met() && !task.Awaits(a):
+		d.judge(a, m, task.EndEntryDone, "")
+	case a.Met(): // it has not failed any more
+		if task.StopDone(a, d.nowMS()) {
+			d.judge(a, m, task.EndStopFile, "")
+		}
+	case task.StopFails(a):
+		who, why := blame(a)
+		d.judge(a, m, endBy(who), why+", after the job was asked to end")
+	case task.StopDone(a, d.nowMS()):
+		d.judge(a, m, task.EndStopFile, "")
+	}
+}
+
 // memberWords say which member of a job it is, by its rank.
 func memberWords(a *task.Assignment, i int) string {
 	return fmt.Sprintf("member %d (%s) on %s", task.FirstRank(a.JobTerms)+i, a.Members[i].Group, a.Members[i].Node)

@@ -26,6 +26,9 @@ func (d *decision) news(a *task.Assignment) (news []task.Report) {
 				if r.Group != "" && (r.Group != m.Group || r.Peers != m.Peers) {
 					r.Signature, r.Asks = "", "" // an SN has shown the host another part than this: what it has signed proves nothing of it
 				}
+				if r.State == task.Exited && r.Asks != "" && !a.ExitsCount {
+					r.Signature, r.Asks = "", "" // of a job from before, of which nothing is asked with an end: that it has ended is to be known
+				}
 				add(r.Report)
 			}
 		}

@@ -19,6 +19,8 @@ type AssignTask struct {
 	Detailed bool `json:"detailed,omitempty"`
 	// Strict has a host be one member of it, and what has succeeded be judged so, which entries of before do not.
 	Strict bool `json:"strict,omitempty"`
+	// ExitsCount has members' exit codes count once a job with compat: oci is asked to end, which entries of before do not.
+	ExitsCount bool `json:"exits_count,omitempty"`
 }
 
 // Type implements Command.
@@ -30,6 +32,9 @@ func (a AssignTask) apply(s *State) (Result, error) {
 		if err == nil && next != b.Whole() {
 			made := next.Assignments[a.Assignment.ID] // here, and nobody else has it yet
 			made.Detailed, made.Strict = a.Detailed, a.Strict
+			if a.ExitsCount {
+				task.CountExits(next, made)
+			}
 		}
 		return next, err
 	})

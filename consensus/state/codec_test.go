@@ -230,6 +230,10 @@ var everyCommand = []state.Command{
 	state.MoveAssignments{AtMS: 91, Moves: []task.Move{
 		{Assignment: "14", Epoch: 1, Reports: []task.Report{{Node: "swop-1", State: task.Prepared, Address: task.Address{IP: "10.9.0.1", IPSignature: "c2ln"}}}},
 	}},
+	// How members end counts for one that is asked to end.
+	state.AssignTask{Assignment: task.Request{
+		ID: "15", Task: "job", Digest: pullDigest, Hosts: []string{"swop-1"}, Groups: []task.Group{{Name: "main", Peers: 1, Least: 1}}, ExpiresMS: 99, JobTerms: task.JobTerms{Stops: true},
+	}, AtMS: 92, Order: anOrder("AssignTask"), Whole: true, Detailed: true, Strict: true, ExitsCount: true},
 }
 
 // pullDigest is what the task of everyCommand comes to.

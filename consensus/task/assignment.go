@@ -93,6 +93,11 @@ type Assignment struct {
 	// Shares has its hosts be several members, of one peer each, and it have an end: its task is a job.
 	Shares bool `json:"shares,omitempty"`
 	End    End  `json:"end,omitempty"` // of a job that has a verdict
+	// ExitsCount has a job that is asked to end be judged by how its members end within its grace. Its entry in the log said so; by those of before it has
+	// succeeded at once.
+	ExitsCount bool `json:"exits_count,omitempty"`
+	// StoppedMS is when such a job was first asked to end; 0: it was not, in this epoch.
+	StoppedMS int64 `json:"stopped_ms,omitempty"`
 	// PlacedMS is when a job's epoch began, and ReadySinceMS since when all of its members are ready, or have ended; 0: they are not yet.
 	PlacedMS     int64 `json:"placed_ms,omitempty"`
 	ReadySinceMS int64 `json:"ready_since_ms,omitempty"`

@@ -104,6 +104,8 @@ func (a *Assignment) checkPhase() error {
 		return fmt.Errorf("end %s with verdict %s", clipped(string(a.End)), clipped(string(a.Verdict)))
 	case !a.Shares && (a.PlacedMS != 0 || a.ReadySinceMS != 0 || a.JobTerms != JobTerms{}) || a.Shares && (a.PlacedMS > 0) != (a.Epoch > 0):
 		return errors.New("a job that began at no time, or the times of one that is none")
+	case (a.ExitsCount && !a.Shares || a.StoppedMS != 0) && (!a.ExitsCount || !a.Stops || a.Phase == Waiting || a.Phase == Preparing):
+		return errors.New("asked to end, which it can't be")
 	case a.LastEnd != "" && (!a.Shares || a.LastEnd.Verdict() != Failed || a.Phase == Preparing || a.Phase == Running) || a.LastEnd == "" && a.LastWhy != "" || !text(a.LastWhy, MaxText):
 		return errors.New("an end of an epoch that was not withdrawn")
 	case a.Phase == Over && a.Order != nil:
@@ -120,7 +122,7 @@ func (a *Assignment) checkMembers() error {
 		switch {
 		case m.State.stage() == 0 || m.Peers == 0 || a.group(m.Group) < 0 || !naming.ValidNode(m.Node) || !text(m.Text, MaxText) || !visible(m.Signature, maxSignature):
 			return fmt.Errorf("assignment %s: bad member %d", a.ID, i)
-		case m.Asks != "" && (m.Asks != AskStop || !a.Shares || !a.Stops):
+		case m.Asks != "" && (m.Asks != AskStop && (m.Asks != AskFail || !a.ExitsCount) || !a.Shares || !a.Stops):
 			return fmt.Errorf("assignment %s: member %d asks for %s", a.ID, i, clipped(m.Asks))
 		case m.Address != Address{} && !a.Shares || !m.proper():
 			return fmt.Errorf("assignment %s: member %d is at %s", a.ID, i, clipped(m.IP))

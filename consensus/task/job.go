@@ -19,6 +19,7 @@ type JobTerms struct {
 	// GraceMS is how long a member may take to end after it was asked to, also by a host whose lease is over. Another epoch waits for that.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 	// Stops has the job succeed when a host of one of its members asks for its end: there is a stop file in the folder of the run.
+	// One whose members' exits count then has its grace for these.
 	Stops bool `json:"stops,omitempty"`
 	// Beside is the SL that runs rank 0 itself. The job ends when it is gone. Empty: hosts have all members.
 	Beside string `json:"beside,omitempty"`

@@ -64,7 +64,7 @@ type Member struct {
 	ChangedMS int64 `json:"changed_ms"` // when the state changed last
 	// Signature is the host's of its state and code, base64; empty: the host signs none, or did not say it. It goes when the assignment is over.
 	Signature string `json:"signature,omitempty"`
-	// Asks is what the host has asked of the job with its state: nothing, or AskStop. It is signed with that.
+	// Asks is what the host has asked of the job with its state: nothing, AskStop or AskFail. It is signed with that.
 	Asks string `json:"asks,omitempty"`
 	Address
 }

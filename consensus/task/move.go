@@ -93,6 +93,7 @@ func (b *Board) move(m Move, keyOf func(string) string, atMS int64) (changed boo
 		return false, nil
 	}
 	noteReady(a, atMS)
+	noteStop(a, atMS)
 	b.Assignments[a.ID] = a
 	if a.Phase == Over && old.Phase != Over {
 		b.close(a)
@@ -173,6 +174,7 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 	}
 	a.Epoch, a.Passed, a.Members = a.Epoch+1, 0, members
 	a.LastEnd, a.LastWhy = "", ""
+	a.StoppedMS = 0
 	if a.ReadySinceMS = 0; a.Shares {
 		a.PlacedMS = max(atMS, 1)
 	}
@@ -191,7 +193,7 @@ func (a *Assignment) withdraw(why string, end End, atMS int64) {
 		}
 	}
 	slices.Sort(a.Avoid)
-	a.Passed, a.ReadySinceMS = 0, 0
+	a.Passed, a.ReadySinceMS, a.StoppedMS = 0, 0, 0
 	a.enter(Waiting, why, atMS)
 }
 

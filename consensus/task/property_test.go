@@ -238,7 +238,7 @@ func randomJob(rng *rand.Rand, b *task.Board) func(*task.Board, int64) (*task.Bo
 	case a.Phase == task.Running && rng.IntN(3) == 0:
 		for i := range m.Reports {
 			m.Reports[i].State, m.Reports[i].Code, m.Reports[i].Cleaned = []task.State{task.Ready, task.Ready, task.Exited}[rng.IntN(3)], 0, false
-			m.Reports[i].Asks = []string{"", "", task.AskStop, "more"}[rng.IntN(4)]
+			m.Reports[i].Asks = []string{"", "", task.AskStop, "more", task.AskFail}[rng.IntN(5)]
 		}
 		m.Do = []task.Act{"", task.Pass}[rng.IntN(2)]
 	case m.Do == task.Judge && m.Verdict == task.Failed && rng.IntN(8) > 0:

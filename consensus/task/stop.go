@@ -1,22 +1,82 @@
 package task
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// AskStop is what a host asks of a job of one of its members: its end.
-const AskStop = "stop"
+// What a host asks of a job of one of its members: its end, or that it has failed.
+const (
+	AskStop = "stop"
+	AskFail = "stop_fail" // of jobs whose members' exits count alone
+)
 
-// ToStop reports whether a job that runs is to end, as one of its hosts has asked.
+// ToStop reports whether a job that runs is to end, as one of its hosts has asked. What was asked of one whose members' exits count stands, whatever becomes
+// of who asked.
 func ToStop(a *Assignment) bool {
-	return a.Shares && a.Stops && a.Phase == Running && slices.ContainsFunc(a.Members, func(m Member) bool { return m.Asks == AskStop })
+	return a.Shares && a.Stops && a.Phase == Running && (a.StoppedMS > 0 || asksFor(a, AskStop))
+}
+
+// ToFail reports whether a host has asked that a job be judged to have failed.
+func ToFail(a *Assignment) bool { return a.ExitsCount && a.Phase == Running && asksFor(a, AskFail) }
+
+func asksFor(a *Assignment, what string) bool {
+	return slices.ContainsFunc(a.Members, func(m Member) bool { return m.Asks == what })
+}
+
+// StopFails reports whether a member has ended of which a job that is to end has failed: too few can succeed, or one that serves the others has ended and
+// has not succeeded. Without those that serve nobody is left who needs them.
+func StopFails(a *Assignment) bool {
+	return !groupsCan(a) || slices.ContainsFunc(a.Members, func(m Member) bool { return m.Bad() && Serves(a, m) })
+}
+
+// StopDone reports whether all members of a job that is to end have ended, or have had their grace for that.
+func StopDone(a *Assignment, atMS int64) bool {
+	return atMS-a.StoppedMS >= a.GraceMS || !slices.ContainsFunc(a.Members, func(m Member) bool { return !m.State.ended() })
+}
+
+// noteStop remembers when a job whose members' exits count was first asked to end.
+func noteStop(a *Assignment, atMS int64) {
+	if a.ExitsCount && a.StoppedMS == 0 && ToStop(a) {
+		a.StoppedMS = max(atMS, 1)
+	}
 }
 
 // mayAsk reports whether a host may say that a member is in a state and what it asks: nothing, or of a job that can be stopped so its end, while the
-// member runs.
+// member runs, and where exits count also with its end.
 func mayAsk(a *Assignment, m *Member, r Report) bool {
-	return r.Asks == "" || r.Asks == AskStop && a.Shares && a.Stops && (r.State == Started || r.State == Ready) && a.Started(m.Group)
+	switch {
+	case r.Asks == "":
+		return true
+	case !a.Shares || !a.Stops || r.Asks != AskStop && (r.Asks != AskFail || !a.ExitsCount):
+		return false
+	case r.State == Exited:
+		return a.ExitsCount && r.Asks == AskStop
+	}
+	return (r.State == Started || r.State == Ready) && a.Started(m.Group)
 }
 
-// asksNow reports whether a host asks something of a job for the first time, in the state in which the member is.
+// asksNow reports whether a host asks something of a job for the first time, in the state in which the member is, or asks that it fail where it has asked
+// for its end.
 func asksNow(a *Assignment, m *Member, r Report) bool {
-	return r.Asks != "" && m.Asks == "" && r.State == m.State && !m.Cleaned && mayAsk(a, m, r) && visible(r.Signature, maxSignature)
+	return r.Asks != "" && (m.Asks == "" || m.Asks == AskStop && r.Asks == AskFail) && r.State == m.State && !m.Cleaned && mayAsk(a, m, r) && visible(r.Signature, maxSignature)
 }
+
+// ofOracle reports whether a task is a job with compat: oci, as its definition has it where that is written out.
+func ofOracle(t *Task) bool {
+	if t == nil || t.Type != RunJob {
+		return false
+	}
+	for line := range strings.Lines(string(t.Definition)) {
+		switch strings.TrimRight(line, "\n") {
+		case "compat: oci":
+			return true
+		case "--- source": // files follow
+			return false
+		}
+	}
+	return false
+}
+
+// CountExits has the exits of an assignment's members count once it is asked to end, if it is of a job with compat: oci.
+func CountExits(b *Board, a *Assignment) { a.ExitsCount = a.Stops && ofOracle(b.Task(a.Task)) }

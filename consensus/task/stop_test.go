@@ -56,3 +56,53 @@ func TestAHostAsksForTheEnd(t *testing.T) {
 		t.Errorf("what it has signed of its end asks for nothing: %+v", m)
 	}
 }
+
+// stopsByExits is a job with compat: oci that runs, if its entry says so with its members' exits.
+func stopsByExits(t *testing.T, definition ...string) *task.Board {
+	t.Helper()
+	b := after(t, pull(t), func(b *task.Board) (*task.Board, error) {
+		return b.CreateTask(task.Task{Name: "job", Type: task.RunJob, Prereq: task.Root, CreatedMS: 1})
+	})
+	for i, line := range definition {
+		b = after(t, b, edit("job", uint32(i+1), line))
+	}
+	q := ofJob("7", task.JobTerms{Stops: true, GraceMS: 10})
+	b = after(t, b, finalise("job"), assigning(q))
+	task.CountExits(b, b.Assignments["7"])
+	b = after(t, b, onHosts(map[string][]string{"main": {"h-0"}, "worker": {"h-0", "h-1"}}))
+	return after(t, b, all("7", task.Prepared, false), do("7", task.Pass), all("7", task.Started, false))
+}
+
+// TestExitsCount of jobs whose definition has compat: oci, and of no file of theirs.
+func TestExitsCount(t *testing.T) {
+	for want, definition := range map[bool][]string{true: {"name: job", "compat: oci", "--- source"}, false: {"name: job", "--- source", "compat: oci"}} {
+		if a := stopsByExits(t, definition...).Assignments["7"]; a.ExitsCount != want {
+			t.Errorf("%q: %v", definition, a.ExitsCount)
+		}
+	}
+	b := stopsByExits(t, "name: job", "compat: oci")
+	refused(t, b, task.Stale, judgedBy(task.EndStopFile, 90))
+	b = after(t, b, asks(task.AskStop, task.Started, "c2ln"))
+	if a := b.Assignments["7"]; a.StoppedMS != 90 || !task.ToStop(a) || task.ToFail(a) || task.StopDone(a, 99) || !task.StopDone(a, 100) || task.StopFails(a) {
+		t.Errorf("%+v", a)
+	}
+	ended := after(t, b, becomes(task.Exited, 0, 92, 0))
+	if a := ended.Assignments["7"]; a.StoppedMS != 90 || !task.ToStop(a) || task.StopFails(a) {
+		t.Errorf("that one has asked is forgotten: %+v", a)
+	}
+	if a := after(t, b, becomes(task.Exited, 1, 92, 0)).Assignments["7"]; !task.StopFails(a) {
+		t.Errorf("%+v", a)
+	}
+	after(t, ended, judgedBy(task.EndStopFile, 93))
+	b = after(t, b, asks(task.AskFail, task.Started, "b3Ro"))
+	if a := b.Assignments["7"]; !task.ToFail(a) || a.Members[0].Signature != "b3Ro" {
+		t.Errorf("%+v", a)
+	}
+	withEnd := after(t, stopsByExits(t, "name: job", "compat: oci"), asks(task.AskStop, task.Exited, "c2ln"))
+	if a := withEnd.Assignments["7"]; a.Members[0].State != task.Exited || a.Members[0].Asks != task.AskStop || a.StoppedMS != 90 {
+		t.Errorf("%+v", a)
+	}
+	if next, err := asks(task.AskFail, task.Started, "c2ln")(runs(t, task.JobTerms{Stops: true})); err != nil || next.Assignments["7"].Members[0].Asks != "" {
+		t.Errorf("a job whose exits don't count is said to have failed: %v", err)
+	}
+}

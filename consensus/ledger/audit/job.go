@@ -44,8 +44,10 @@ func (k *tasks) jobEnded(e ledger.EndedAssignment, a ledger.Assigned, t *tally) 
 		k.bad("verdict", "it succeeded as its programs were done, and those that the operator demanded were not: %.320s", fmt.Sprint(t.all))
 	case end == task.EndTTL && a.LivesMS == 0:
 		k.bad("end", "it has lived as long as it was to, and the operator set no time")
-	case end == task.EndStopFile && !slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.Asks == task.AskStop }):
-		k.bad("end", "it was ended as there was a file for that, and no host has said so")
+	case end == task.EndStopFile && !a.Stops:
+		k.bad("end", "it was ended as there was a file for that, and the operator has not said that it may be")
+	case end == task.EndStopFile && !stopAsked(e):
+		k.bad("end", "it was ended as there was a file for that, no host has said so, and not all members have succeeded")
 	case e.Withdrawn && (end.Verdict() == task.Succeeded || e.Epoch == 0 || e.Epoch > a.Retries):
 		k.bad("withdrawn", "placement %d was withdrawn, of a job that %.40s and that was to be placed anew %d times at most", e.Epoch, e.Verdict, a.Retries)
 	case end.Verdict() == task.Failed && !e.Withdrawn && doneWith(a, t.signed):
@@ -61,4 +63,10 @@ func doneWith(a ledger.Assigned, succeeded map[string]uint64) bool {
 		j.Members = append(j.Members, task.Member{Group: g.Name, Peers: uint32(min(succeeded[g.Name], task.MaxMembers)), State: task.Exited}) //nolint:gosec // bounded
 	}
 	return j.Met()
+}
+
+// stopAsked reports whether a host has asked for the end of a job, or all of its members have ended with success: then nobody who asked says so any more.
+func stopAsked(e ledger.EndedAssignment) bool {
+	return slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.Asks == task.AskStop }) ||
+		!slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.State != string(task.Exited) || m.Code != 0 })
 }

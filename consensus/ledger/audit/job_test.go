@@ -29,6 +29,14 @@ func TestEndsOfJobs(t *testing.T) {
 		"stopped by a host": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
 			e.Members[1].State, e.Members[1].Asks = "ready", "stop"
 		}},
+		"stopped as one ended": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) { e.Members[0].Asks = "stop" }},
+		"stopped, and all have succeeded": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
+			e.Members[2].State = "exited"
+		}},
+		"all have succeeded, and it can't be stopped": {"the operator has not said that it may be", "stop_file", nil, func(e *ledger.EndedAssignment) { e.Members[2].State = "exited" }, nil},
+		"failed by a word": {end: "member_failed", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
+			e.Verdict, e.Members[1].State, e.Members[1].Asks = "failed", "ready", "stop_fail"
+		}},
 		"stopped by nobody": {"no host has said so", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, nil, nil},
 		"stopped though it can't be": {`members[1].asks: "stop" is asked of no job that can be stopped so`, "stop_file", nil, func(e *ledger.EndedAssignment) {
 			e.Members[1].State, e.Members[1].Asks = "ready", "stop"

@@ -58,7 +58,7 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		if m.Group != "" && m.Peers == 0 || m.Group != "" && !slices.ContainsFunc(a.Groups, func(g ledger.Group) bool { return g.Name == m.Group }) {
 			k.bad(field("group"), "the operator asked for no group %.63q, or it counts for nobody", m.Group)
 		}
-		if m.Asks != "" && (!job || !a.Stops || m.Asks != task.AskStop || m.Signature == "") {
+		if m.Asks != "" && (!job || !a.Stops || m.Asks != task.AskStop && m.Asks != task.AskFail || m.Signature == "") {
 			k.bad(field("asks"), "%.40q is asked of no job that can be stopped so, or nobody has signed it", m.Asks)
 		}
 		if first, is := twice(e, i, job); is {

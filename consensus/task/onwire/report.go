@@ -63,7 +63,7 @@ func FromMembers(node string, all []*swarmv1.MemberReport) ([]task.MemberReport,
 		if grouped := naming.ValidNode(x.GetGroup()) && x.GetPeers() > 0 && x.GetPeers() <= task.MaxMembers; !grouped && (x.GetGroup() != "" || x.GetPeers() > 0) {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q in group %.64q for %d peers", errBounds, x.GetIndex(), x.GetAssignment(), x.GetGroup(), x.GetPeers())
 		}
-		if asks := x.GetAsks(); asks != "" && (asks != task.AskStop || len(x.GetSignature()) == 0) {
+		if asks := x.GetAsks(); asks != "" && (asks != task.AskStop && asks != task.AskFail || len(x.GetSignature()) == 0) {
 			return nil, fmt.Errorf("%w: member %d of assignment %.20q asks for %.20q, or signs nothing", errBounds, x.GetIndex(), x.GetAssignment(), asks)
 		}
 		if told := len(x.GetAddressSignature()); (x.GetAddress() != "") != (told > 0) || told > maxSeal || told > 0 && (s != task.Prepared || !validIP(x.GetAddress())) {

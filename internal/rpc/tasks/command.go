@@ -69,5 +69,5 @@ func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (stat
 	case q.ExpiresMS-atMS > task.MaxValidMS:
 		return nil, bad("sign an expiry of at most 7 days", "no host begins what is valid for %v", time.Duration(q.ExpiresMS-atMS)*time.Millisecond)
 	}
-	return state.AssignTask{Assignment: q, AtMS: atMS, Order: o, Whole: true, Detailed: true, Strict: true}, nil
+	return state.AssignTask{Assignment: q, AtMS: atMS, Order: o, Whole: true, Detailed: true, Strict: true, ExitsCount: q.Stops}, nil
 }

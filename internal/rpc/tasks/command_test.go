@@ -91,7 +91,7 @@ func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 	want := state.AssignTask{Assignment: task.Request{
 		ID: "7", Task: "pull", Digest: strings.Repeat("d", 64), Taskrunner: "tr", Hosts: []string{"h-1", "h-2"}, Groups: []task.Group{{Name: "all", Peers: 2, Least: 1}},
 		InOrder: true, Retries: 3, TimeoutMS: 4000, ExpiresMS: 5000, By: o.By, Joins: "6", JobTerms: task.JobTerms{Done: task.DoneAny, ReadyMS: 6000, LivesMS: 7000, Together: true, GraceMS: 8000, Stops: true, Beside: "sl-1"},
-	}, AtMS: 6, Order: o, Whole: true, Detailed: true, Strict: true}
+	}, AtMS: 6, Order: o, Whole: true, Detailed: true, Strict: true, ExitsCount: true}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
