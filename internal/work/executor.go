@@ -57,7 +57,7 @@ type Status struct {
 	State task.State // Prepared, Started, Ready or Exited
 	Code  int32      // exit code
 	Text  string     // one line; the host bounds it
-	Asks  string     // task.AskStop: there is a stop file in the folder of its run; empty: nothing
+	Asks  string     // task.AskStop or task.AskFail: there is such a file in the folder of its run; empty: nothing
 	Said  string     // the last lines of what its program printed, see LastLines: they may be data, and go where the host's owner lets logs go
 }
 

@@ -39,6 +39,7 @@ type outcome struct {
 // saying is what a host says of a member beside what has become of it.
 type saying struct {
 	asks    string // of its job, as long as it runs
+	parting string // that it asks with its end; empty: nothing
 	address string // its own, in its job's network; empty: it has none
 }
 
@@ -96,6 +97,9 @@ func (o *outcome) take(s Status) {
 	}
 	switch {
 	case s.State == task.Exited:
+		if !o.over() {
+			o.says.parting = s.Asks
+		}
 		o.exit(s.Code, s.Text)
 	case s.State == task.Ready && !o.over(), s.State == task.Started && !o.over() && o.state != task.Ready:
 		o.state, o.text = s.State, clipped(s.Text)
@@ -126,6 +130,9 @@ func (m *member) report() task.Report {
 	if m.runs() && m.hosted.Stops {
 		r.Asks = m.says.asks
 	}
+	if r.State == task.Exited && m.hosted.Stops {
+		r.Asks = m.says.parting
+	}
 	if r.State == task.Prepared {
 		r.IP = m.says.address
 	}
@@ -134,7 +141,7 @@ func (m *member) report() task.Report {
 	case r.State == task.Refused && !m.early():
 		r.State, r.Code = task.Exited, -1
 	case r.State == task.Exited && r.Code == 0 && m.want.Stop && committed != task.Started && committed != task.Ready:
-		r.State, r.Text = task.Stopped, "" // that it has succeeded comes too late
+		r.State, r.Text, r.Asks = task.Stopped, "", "" // that it has succeeded comes too late
 	}
 	return r
 }

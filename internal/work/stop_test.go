@@ -1,6 +1,7 @@
 package work_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,20 @@ func TestAHostAsksForTheEndOfAJob(t *testing.T) {
 		l.beat(5 * time.Second)
 		l.wantSaid("ready")
 	})
+	for state, want := range map[task.State]string{task.Started: "exited 1  asks to stop", task.Prepared: "stopped"} { // with an end that the swarm takes
+		inLab(t, func(l *lab) {
+			code := int32(1)
+			if state == task.Prepared {
+				code = 0
+			}
+			l.left(work.Status{State: task.Exited, Code: code, Asks: task.AskStop})
+			l.shows(1, task.HostedMember{State: state, Start: true, Stop: state == task.Prepared}, stops)
+			l.beat(5 * time.Second)
+			if n := len(l.said); n == 0 || !strings.HasPrefix(l.said[0], want) || strings.Contains(l.said[n-1], "asks") != (state == task.Started) {
+				t.Errorf("of one that the swarm knows as %s: %q, want %q", state, l.said, want)
+			}
+		})
+	}
 }
 
 // TestWhatIsSaidOfAnEnd: a member that its swarm has ended is told with what its executor says of its end, as far as its host's owner lets that go; one

@@ -3,6 +3,7 @@ package runjob_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,4 +159,45 @@ func TestContainersHaveTheirRunsFolder(t *testing.T) {
 		t.Errorf("the next epoch printed %q, want what the one before has written", got)
 	}
 	l.clean(c, jobs)
+}
+
+// TestHowAMemberEndedAfterAStop: with compat: oci its host says with its end that there is a stop file, and that it has failed if there is stop_fail; elsewhere
+// an exit code is what it is.
+func TestHowAMemberEndedAfterAStop(t *testing.T) {
+	for name, tt := range map[string]struct {
+		compat, makes string
+		code          int
+		want          work.Status
+	}{
+		"a stop file":              {"compat: oci", "stop", 0, work.Status{Asks: task.AskStop}},
+		"a stop file, and a code":  {"compat: oci", "stop", 3, work.Status{Code: 3, Asks: task.AskStop}},
+		"stop_fail":                {"compat: oci", "stop_fail", 0, work.Status{Code: -1, Text: "there is a file stop_fail in the folder of its run"}},
+		"stop_fail, and a code":    {"compat: oci", "stop_fail", 3, work.Status{Code: 3}},
+		"another job":              {"grace: 1s", "stop", 0, work.Status{}},
+		"another job's stop_fail":  {"grace: 1s", "stop_fail", 0, work.Status{}},
+		"another file with an end": {"compat: oci", "other", 3, work.Status{Code: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			p := h.processes()
+			j := withRuns(one(python("import os", "open(os.environ['SWARM_WORK_DIR'] + '/"+tt.makes+"', 'w')", fmt.Sprintf("raise SystemExit(%d)", tt.code)), "work_dir: runs", "command: train.py", tt.compat), t.TempDir())
+			started(t, p, j)
+			f := await(t, p, func(s work.Status) bool { return s.State == task.Exited })
+			if f.Code != tt.want.Code || f.Asks != tt.want.Asks || f.Text != tt.want.Text {
+				t.Errorf("%+v, want %+v", f, tt.want)
+			}
+			clean(t, p, j.Label)
+		})
+	}
+	h := newHost(t)
+	p, dir := h.processes(), t.TempDir()
+	j := withRuns(one(python("import time", "time.sleep(3600)"), "work_dir: runs", "command: train.py", "grace: 1s", "compat: oci"), dir)
+	started(t, p, j)
+	if err := os.WriteFile(filepath.Join(dir, "x-7", "stop_fail"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := await(t, p, func(s work.Status) bool { return s.Asks != "" }); f.Asks != task.AskFail || f.State != task.Ready && f.State != task.Started {
+		t.Errorf("%+v", f)
+	}
+	clean(t, p, j.Label)
 }

@@ -147,17 +147,19 @@ func sameEpoch(a, b work.Label) bool {
 }
 
 func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label, x container.Summary) (work.Status, error) {
-	switch {
-	case x.State == container.StateCreated || holds(x):
+	if x.State == container.StateCreated || holds(x) {
 		return work.Status{State: task.Prepared}, nil
-	case slices.Contains([]container.ContainerState{container.StateExited, container.StateDead, "stopped"}, x.State):
-		return exitOf(ctx, e, x)
 	}
+	over := slices.Contains([]container.ContainerState{container.StateExited, container.StateDead, "stopped"}, x.State)
 	var q question
-	if err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); err != nil {
+	switch err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); {
+	case over:
+		s, failed := exitOf(ctx, e, x)
+		return c.prober.stops.part(ctx, c.Log, runFolderIn(x), q, s), failed
+	case err != nil:
 		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil //nolint:nilerr // that is its end
 	}
-	s := work.Status{State: task.Started, Asks: c.prober.stops.asks(ctx, c.Log, runFolderIn(x))}
+	s := work.Status{State: task.Started, Asks: c.prober.stops.asks(ctx, c.Log, runFolderIn(x), q.Exits)}
 	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return c.execs.run(ctx, e, x.ID, command) })
 	if ready {
 		s.State = task.Ready

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/work"
 )
 
@@ -34,6 +35,7 @@ type question struct {
 	Apart   bool     `json:",omitempty"` // what is asked is in a network of the engine's
 	Network string   `json:",omitempty"` // its name, if that is one of the host's owner
 	Bridge  []string `json:",omitempty"` // the addresses of that network's bridge at the engine's host; none: it has none
+	Exits   bool     `json:",omitempty"` // its exit counts after its run was asked to end
 	Period  time.Duration
 	Timeout time.Duration
 }
@@ -41,7 +43,7 @@ type question struct {
 // questionOf is the one to a member. Its command is as the job has it.
 func questionOf(m member) question {
 	r := m.program.Ready
-	q := question{Command: r.Command, Period: r.Period, Timeout: r.Timeout}
+	q := question{Command: r.Command, Period: r.Period, Timeout: r.Timeout, Exits: m.job.Compat == jobfile.OCI}
 	at := func(rank, port int) string {
 		return net.JoinHostPort(m.placed.Members[rank].Address, strconv.Itoa(port))
 	}
