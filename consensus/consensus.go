@@ -46,6 +46,9 @@ type Config struct {
 	// OnHeard, if given, is called on the leader every Timing.Update with the names of the servers that it has heard
 	// from since the last call, itself included. It must not block.
 	OnHeard func(names []string)
+	// OnCommitted, if given, is called on the leader for each command that was committed and applied here, with how long that took. It
+	// must not block.
+	OnCommitted func(took time.Duration)
 	// Vet, if given, judges on the leader each command that is proposed through Propose, and returns the
 	// one to propose in its place. It must not block.
 	Vet func(state.Command) (state.Command, error)
@@ -129,6 +132,9 @@ func Open(cfg Config) (*Group, error) {
 	}
 	cfg.Timing = cfg.Timing.withDefaults()
 	g := &Group{cfg: cfg, log: cfg.Log, failed: make(chan error, 1), replica: newReplica(cfg.Name, cfg.Address, peerID, naming.RoleSN)}
+	if cfg.OnCommitted != nil {
+		g.replica.committed = cfg.OnCommitted
+	}
 	g.end.hangUp = sync.OnceValues(g.hangUpNow)
 	if g.storage, err = openStorage(cfg); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
@@ -137,7 +143,7 @@ func Open(cfg Config) (*Group, error) {
 	if err := g.startRaft(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", errors.Join(err, g.storage.closers.Close()))
 	}
-	g.storage.disk.GiveUpWhen(g.gives)
+	g.storage.disk.GiveUpWhen(func(waited time.Duration) bool { return g.replica.gives(waited, cfg.Timing.Disk) })
 	return g, nil
 }
 
@@ -169,13 +175,6 @@ func (g *Group) assemble() {
 	g.endpoint = &endpoint{replica: r, ledger: g.ledger, admitter: admitter, trans: g.trans, stats: stats, log: g.log, streams: streams}
 	g.endpoint.server = peerconn.NewServer(g.endpoint.between(), g.log)
 	g.bans = &bans{replica: r, members: g.members, trans: g.trans, conns: conns, streams: streams, every: t.Update, log: g.log}
-}
-
-// gives reports whether this server gives up its disk after a write has taken so long. A server alone waits, since no other could
-// take over. A leader holds up all others and gives up first. A follower holds up only the SLs that use it. Servers that share a
-// storage hang all at once when it fails over, and some must be left when it answers.
-func (g *Group) gives(waited time.Duration) bool {
-	return len(g.replica.servers()) > 1 && (g.replica.elected() || waited >= 6*g.cfg.Timing.Disk)
 }
 
 func (g *Group) startRaft() error {

@@ -24,12 +24,13 @@ type replica struct {
 	news          chan struct{} // capacity 1: a command was committed that followers should hear of at once
 	stopped       chan struct{} // closed when the group begins to shut down
 	calls         atomic.Int64  // of await that raft has not answered
+	committed     func(took time.Duration)
 }
 
 func newReplica(name, address, peerID, role string) *replica {
 	return &replica{
 		name: name, address: address, self: Peer{PeerID: peerID, Role: role},
-		news: make(chan struct{}, 1), stopped: make(chan struct{}),
+		news: make(chan struct{}, 1), stopped: make(chan struct{}), committed: func(time.Duration) {},
 	}
 }
 
@@ -100,6 +101,7 @@ func (r *replica) propose(ctx context.Context, data []byte) (applied, error) {
 		return applied{}, ErrNotLeader
 	}
 	var a applied
+	begun := time.Now()
 	err := r.await(ctx, func() error {
 		future := r.raft.Apply(data, 0)
 		if err := future.Error(); err != nil {
@@ -109,6 +111,7 @@ func (r *replica) propose(ctx context.Context, data []byte) (applied, error) {
 		if a, ok = future.Response().(applied); !ok {
 			return errors.New("propose: raft returned no result")
 		}
+		r.committed(time.Since(begun))
 		return a.err
 	})
 	if err != nil {
@@ -242,4 +245,11 @@ func (r *replica) handOver(limit time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// gives reports whether this server gives up its disk after a write has taken so long. A server alone waits, since no other could
+// take over. A leader holds up all others and gives up first. A follower holds up only the SLs that use it. Servers that share a
+// storage hang all at once when it fails over, and some must be left when it answers.
+func (r *replica) gives(waited, limit time.Duration) bool {
+	return len(r.servers()) > 1 && (r.elected() || waited >= 6*limit)
 }

@@ -171,13 +171,15 @@ func (p prover) Check(swarmID string, r consensus.JoinRequest) (consensus.Peer, 
 
 // swarm is a set of servers on one memNet, with stores that survive a restart.
 type swarm struct {
-	t       *testing.T
-	net     *memNet
-	timing  consensus.Timing
-	stores  map[string]*consensus.Stores
-	servers map[string]*server
-	logs    func(name string) slog.Handler // of the servers; nil: testLog's
-	vet     func(on string, c state.Command) (state.Command, error)
+	t      *testing.T
+	net    *memNet
+	timing consensus.Timing
+	// committed is all servers' OnCommitted.
+	committed func(time.Duration)
+	stores    map[string]*consensus.Stores
+	servers   map[string]*server
+	logs      func(name string) slog.Handler // of the servers; nil: testLog's
+	vet       func(on string, c state.Command) (state.Command, error)
 }
 
 type server struct {
@@ -223,7 +225,7 @@ func (s *swarm) config(name string) consensus.Config {
 		vet = func(c state.Command) (state.Command, error) { return s.vet(name, c) }
 	}
 	return consensus.Config{
-		Name: name, Address: address(name), Stores: stores, Timing: s.timing, Vet: vet,
+		Name: name, Address: address(name), Stores: stores, Timing: s.timing, Vet: vet, OnCommitted: s.committed,
 		Network: s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn"}), Log: log.With("on", name),
 		Prover: prover{s.net, "id" + name},
 	}

@@ -104,6 +104,16 @@ func (g *Growth) removed(low, high uint64) {
 	}
 }
 
+// Size returns how many entries the log has, and roughly what they take on disk, in bytes.
+func (g *Growth) Size() (entries, bytes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, n := range g.sizes {
+		bytes += n
+	}
+	return len(g.sizes), bytes
+}
+
 // Covered counts anew what is in no snapshot, and says how many entries are to stay behind the newest one.
 func (g *Growth) Covered(index uint64) {
 	g.mu.Lock()
