@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/membership"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/probe"
 	"github.com/swarmd/swarmd/internal/version"
@@ -28,6 +28,7 @@ type base struct {
 	domains identity.Domains
 	swarm   *membership.Pin
 	health  *health.Monitor
+	metrics *metrics.Server // nil: nobody asked for them
 }
 
 // openBase opens in the order of failure's cheapness: the directory before the wait for an identity. The caller closes it.
@@ -62,6 +63,10 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	if b.health, err = deps.OpenHealth(ctx, health.Config{Name: cfg.Name, Role: role, StateDir: cfg.StateDir, Awaits: awaits, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
+	if b.metrics, err = metrics.Open(ctx, metrics.Config{Address: cfg.Metrics, Name: cfg.Name, Role: role, Health: b.health.Report, Listen: deps.Listen, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
+	b.deps.OpenHost = b.metrics.OpenHost(deps.OpenHost)
 	if b.source, err = cfg.Identify(ctx, role); err != nil {
 		return nil, err
 	}
@@ -95,7 +100,7 @@ func (b *base) logHost(send logs.Send) (*logs.Host, error) {
 }
 
 func (b *base) close() {
-	var errs []error
+	errs := []error{b.metrics.Close()}
 	if b.health != nil {
 		errs = append(errs, b.health.Close())
 	}
@@ -109,6 +114,3 @@ func (b *base) close() {
 		b.cfg.Log.Warn("could not close the node", "err", err)
 	}
 }
-
-// loggerNamed returns the log with the logger name that the original prints for a part.
-func loggerNamed(log *slog.Logger, name string) *slog.Logger { return log.With("logger", name) }

@@ -37,7 +37,8 @@ type Common struct {
 	Log          *slog.Logger
 	OwnLog       logs.Source // what Log has written last, for operators who ask for it; nil: nothing is kept
 	// LogsTo says to whom it goes, if no policy does: see logs.Readers.
-	LogsTo []string
+	LogsTo  []string
+	Metrics string // HOST:PORT where metrics are served; empty: nowhere
 }
 
 // Identify opens the source of the node's identity and waits for the first one; ctx bounds only that. The caller closes the source.

@@ -65,7 +65,7 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 	}
 	defer b.close()
 	bans := &admission.Bans{}
-	host, err := deps.OpenHost(p2p.Config{
+	host, err := b.deps.OpenHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.Named, Log: cfg.Log, ListenAddrs: []string{address.Join(bind, cfg.FSPort)},
 		Refuse: bans.Refuse, TheirTurn: theirTurn,
 	})
@@ -214,11 +214,6 @@ type parts struct {
 // finished with another program.
 func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*parts, error) {
 	p := &parts{guard: peering.NewGuard(api, s.base.source, s.base.domains, s.cfg.AllowPeers, s.cfg.Log)}
-	if len(s.cfg.AllowPeers) == 0 {
-		s.cfg.Log.Info("any SL that this node accepts may take part in merges with it: name whose may with --allow-peer", "trust_domains", s.base.domains.Names())
-	} else {
-		s.cfg.Log.Info("only named SLs may take part in merges with this node", "allow_peer", s.cfg.AllowPeers.Strings())
-	}
 	p.ways = &peering.Ways{Links: peering.Links{Host: s.host, Guard: p.guard}, Self: s.cfg.Name, Log: s.cfg.Log}
 	known := peering.Known{SNs: api.SNs, ListNodes: api.ListNodes, View: func() *round.View { return p.engine.View() }, Guard: p.guard}
 	p.probes = s.base.prober(s.host, identity.RoleSL, probe.Config{
@@ -237,7 +232,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		SpoolDir: s.cfg.BridgeDir, ScratchDir: s.cfg.scratchDir(),
 		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		CheckinDefault: s.cfg.CheckinDefault,
-		Exchange:       &peering.Exchanger{Hub: hub, Network: peering.Links{Host: s.host, Guard: p.guard}, Key: s.base.key, Peer: s.cfg.Name},
+		Exchange:       s.base.metrics.Exchange(&peering.Exchanger{Hub: hub, Network: peering.Links{Host: s.host, Guard: p.guard}, Key: s.base.key, Peer: s.cfg.Name}),
 		NewSlots:       func(n int64) (models.Slots, error) { return p.bridge.CreateSlots(n) },
 		OpenSlots: func(n int64, local, committed string) (models.Slots, error) {
 			return p.bridge.OpenSlots(n, local, committed)
@@ -249,7 +244,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 	files.Owner, files.SpillAs = s.runner.Owner()
 	p.engine = s.base.deps.NewEngine(config)
 	handler := runner.Handler{Engine: p.engine, Peer: s.cfg.Name, Log: s.cfg.Log}
-	files.Handler, files.Live, files.Gone = handler, p.engine.Live, s.runner.Gone(handler)
+	files.Handler, files.Live, files.Gone = s.base.metrics.Program(handler, p.engine), p.engine.Live, s.runner.Gone(handler)
 	files.Status = func() map[string]any {
 		st := p.engine.Status()
 		if lost := api.NoQuorum(); lost != "" {

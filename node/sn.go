@@ -69,7 +69,7 @@ func (cfg SNConfig) serve(ctx context.Context, deps Deps) error {
 		Options: cfg.Options, Name: cfg.Name, Host: cfg.Host, StateDir: cfg.StateDir, SwarmID: cfg.SwarmID, IPs: ips, Lookup: deps.Lookup, Dial: deps.Dial,
 		Source: b.source, Domains: b.domains, Key: b.key, PeerID: b.peerID, Pin: b.swarm, Log: cfg.Log,
 	})}
-	s.host, err = deps.OpenHost(p2p.Config{
+	s.host, err = b.deps.OpenHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.Named, Log: cfg.Log,
 		ListenAddrs: []string{address.Join(bind, cfg.P2PPort), address.Join(bind, cfg.FSPort)}, Refuse: s.refuse, Missed: s.member.Missed,
 	})
@@ -119,8 +119,8 @@ func (s *sn) run(ctx context.Context) error {
 				leader.Touch(n)
 			}
 		},
-		Prover: s.member,
-		Vet:    s.vet,
+		Prover: s.member, OnCommitted: s.base.metrics.Committed(),
+		Vet: s.vet,
 	})
 	if err != nil {
 		return err
@@ -129,6 +129,7 @@ func (s *sn) run(ctx context.Context) error {
 	leader = planner.New(planner.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait, StallGrace: s.cfg.StallGrace, Ledger: group.ReadLedger}, group, log)
 	s.base.health.Leader(group.LeaderSeen)
 	s.base.health.Ledger(group.LedgerComplete)
+	s.base.metrics.Raft(group, leader.Status)
 	s.member.ServeBundle(group)
 	own, err := s.base.logHost(s.log.Send)
 	if err != nil {
@@ -219,8 +220,8 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.
 			return
 		}
 		// The original's readiness marker: scripts wait for this line.
-		loggerNamed(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
+		s.cfg.Log.With("logger", "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
 		s.base.health.Ready()
 	}()
-	return api.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))
+	return api.Serve(ctx, s.base.metrics.API(ln), rpc.TLSConfig(s.base.source, s.base.domains))
 }

@@ -36,7 +36,7 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base, deps Deps) error {
 	}
 	cfg.Log.Info("tasks are carried out as this host's owner says", "policy", swop.Owner{Policy: owner, Place: cfg.Place}.Words(), "taskrunner", cfg.Offer.Taskrunner, "sls", cfg.Offer.Peers)
 	bans := &admission.Bans{}
-	machine := swop.Machine{Host: cfg.Host, Lookup: deps.Lookup, Listen: deps.Listen, Open: deps.OpenHost}
+	machine := swop.Machine{Host: cfg.Host, Lookup: deps.Lookup, Listen: deps.Listen, Open: b.deps.OpenHost}
 	files, err := swop.OpenFileServer(ctx, cfg.Files, machine, p2p.Config{Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.Named, Log: cfg.Log, Refuse: bans.Refuse})
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base, deps Deps) error {
 	defer api.Close()
 	err = swop.Run(ctx, swop.Config{
 		Name: cfg.Name, StateDir: cfg.StateDir, API: api, Source: b.source, Domains: b.domains, SwarmID: b.swarm.SwarmID, Taskrunner: cfg.Offer.Taskrunner, Peers: cfg.Offer.Peers, Policy: owner, Place: cfg.Place,
-		Types: cfg.Types, OwnLog: cfg.OwnLog, Files: files, Bans: bans, Health: b.health, Log: cfg.Log,
+		Types: b.metrics.Members(cfg.Types), OwnLog: cfg.OwnLog, Files: files, Bans: bans, Health: b.health, Log: cfg.Log,
 	})
 	leaving, reason := membership.Leaving{Log: cfg.Log}, membership.Stopped
 	if err != nil {

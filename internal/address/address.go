@@ -156,6 +156,18 @@ func CheckPort(flag string, port int) error {
 	return nil
 }
 
+// ParseListen reads HOST:PORT of this machine; an empty host is every address.
+func ParseListen(hostPort string) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(hostPort)
+	if err == nil {
+		port, err = strconv.Atoi(number)
+	}
+	if err != nil || port < 1 || port > 65535 || host != "" && CheckHost("host", host) != nil {
+		return "", 0, errors.New("want HOST:PORT, such as 127.0.0.1:9464")
+	}
+	return host, port, nil
+}
+
 // Toward returns this host's own address on the way to HOST:PORT, a name that is looked up or an address. Nothing is sent there.
 func Toward(ctx context.Context, hostPort string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

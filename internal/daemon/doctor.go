@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/doctor"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/terminal"
 	"github.com/swarmd/swarmd/node"
 )
@@ -157,6 +158,7 @@ func doctorSL(c *cli.Context, e Env) (*doctor.Report, error) {
 	p.ports, p.sns = []claimed{{"sl-fs-port", cfg.FSPort}}, cfg.SNs
 	ctx := c.Context
 	p.network(ctx)
+	p.out.Add(metrics.Look(ctx, p.base.Metrics)...)
 	p.stateDir(ctx)
 	p.swarm(ctx)
 	p.out.Add(doctor.Skip("dial back", fmt.Sprintf("whether others reach port %d of %s is seen when the node has joined: swarmctl list nodes, swarmctl doctor", cfg.FSPort, cfg.Host)))
@@ -188,6 +190,7 @@ func doctorSN(c *cli.Context, e Env) (*doctor.Report, error) {
 	p.ports = []claimed{{"sn-p2p-port", cfg.P2PPort}, {"sn-api-port", cfg.APIPort}, {"sn-fs-port", cfg.FSPort}}
 	ctx := c.Context
 	ips := p.network(ctx)
+	p.out.Add(metrics.Look(ctx, p.base.Metrics)...)
 	p.sns = p.joins(ctx, cfg, ips)
 	p.stateDir(ctx)
 	p.swarm(ctx)

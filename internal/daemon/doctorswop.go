@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/doctor"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/yamlfile"
 )
@@ -41,6 +42,7 @@ func doctorSWOP(c *cli.Context, e Env) (*doctor.Report, error) {
 	default:
 		p.out.Add(doctor.Warn("port", "logs will go through SNs: "+err.Error(), "give a port that is free with --swop-fs-port"))
 	}
+	p.out.Add(metrics.Look(ctx, p.base.Metrics)...)
 	p.stateDir(ctx)
 	if policy, err := cfg.Policy("own.example"); err != nil {
 		p.out.Add(doctor.Errors("policy", err, "see swarmctl lint policy")...)

@@ -44,6 +44,7 @@ type Node struct {
 	SPIFFEPrefix string   `option:"spiffe-prefix"`
 	SwarmID      string   `option:"swarm-id"`
 	LogLevel     string   `option:"log-level"`
+	Metrics      Metrics  `option:"metrics,host"`
 	Certificates
 	// Mounted are the paths above that lie in volumes which Container.Volumes mounts: the node's container has them, and this host has not.
 	Mounted   []string
@@ -203,6 +204,9 @@ func (n *Node) component(role, node string, options any, env Env) (component.Spe
 		return s, err
 	}
 	s.HostIP = n.Host
+	if err := n.Metrics.publish(&s); err != nil {
+		return s, err
+	}
 	return s, tell(&s, options, n.StateDir, env, n.Mounted...)
 }
 

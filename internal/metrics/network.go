@@ -1,0 +1,256 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/swarmd/swarmd/internal/p2p"
+)
+
+// maxPeers bounds the peers that bytes are told of by name.
+const maxPeers = 128
+
+// Directions of bytes, and of streams: who opened them.
+const (
+	sent     = "sent"
+	received = "received"
+	out      = "out"
+	in       = "in"
+)
+
+// traffic counts what goes over the streams of a node.
+type traffic struct {
+	bytes, open, opened, failed *prometheus.Desc
+
+	mu       sync.Mutex
+	name     func(peerID string) string // nil: nobody knows names
+	peers    map[string]*peerBytes      // by peer ID; of those beyond the bound by Other
+	services map[service]*streams
+}
+
+// peerBytes is what has gone to and come from one peer.
+type peerBytes struct {
+	sent, received atomic.Uint64
+	name           string // once it was known; guarded by traffic.mu
+}
+
+// service is a protocol in one direction.
+type service struct{ protocol, direction string }
+
+type streams struct{ open, opened, failed atomic.Int64 }
+
+func newTraffic() *traffic {
+	return &traffic{
+		bytes:    desc("peer_bytes_total", "Bytes on streams between this node and another, by who that is.", "peer", "direction"),
+		open:     desc("streams", "Streams that are open, by protocol and by who opened them.", "protocol", "direction"),
+		opened:   desc("streams_opened_total", "Streams that were opened, by protocol and by who opened them.", "protocol", "direction"),
+		failed:   desc("stream_dial_failures_total", "Streams that this node could not open, by protocol.", "protocol"),
+		peers:    map[string]*peerBytes{},
+		services: map[service]*streams{},
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (t *traffic) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{t.bytes, t.open, t.opened, t.failed} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (t *traffic) Collect(to chan<- prometheus.Metric) {
+	t.resolve()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	type sum struct{ sent, received uint64 }
+	sums := map[string]sum{} // a node that got a new key is one node
+	for id, p := range t.peers {
+		label := p.name
+		if label == "" {
+			label = id
+		}
+		s := sums[label]
+		sums[label] = sum{s.sent + p.sent.Load(), s.received + p.received.Load()}
+	}
+	for label, s := range sums {
+		counter(to, t.bytes, float64(s.sent), label, sent)
+		counter(to, t.bytes, float64(s.received), label, received)
+	}
+	for k, s := range t.services {
+		gauge(to, t.open, float64(s.open.Load()), k.protocol, k.direction)
+		counter(to, t.opened, float64(s.opened.Load()), k.protocol, k.direction)
+		if k.direction == out {
+			counter(to, t.failed, float64(s.failed.Load()), k.protocol)
+		}
+	}
+}
+
+// resolve looks up the names of peers that have none yet.
+func (t *traffic) resolve() {
+	t.mu.Lock()
+	name, unnamed := t.name, map[string]*peerBytes{}
+	for id, p := range t.peers {
+		if p.name == "" && id != Other {
+			unnamed[id] = p
+		}
+	}
+	t.mu.Unlock()
+	if name == nil {
+		return
+	}
+	for id, p := range unnamed {
+		found := name(id) // not with mu held: it takes locks of others
+		t.mu.Lock()
+		p.name = found
+		t.mu.Unlock()
+	}
+}
+
+// of returns the counters of a peer.
+func (t *traffic) of(p p2p.Peer) *peerBytes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := p.ID.String()
+	if c := t.peers[id]; c != nil {
+		return c
+	}
+	name := p.Identity.NodeName()
+	if len(t.peers) >= maxPeers {
+		id, name = Other, ""
+		if c := t.peers[id]; c != nil {
+			return c
+		}
+	}
+	c := &peerBytes{name: name}
+	t.peers[id] = c
+	return c
+}
+
+// serving returns the counters of a protocol. Protocols are those of this program: what peers ask for besides is refused before.
+func (t *traffic) serving(protocol, direction string) *streams {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := service{protocol, direction}
+	if t.services[k] == nil {
+		t.services[k] = &streams{}
+	}
+	return t.services[k]
+}
+
+// namedBy says who knows the names of peers that have none in their SPIFFE ID; empty: he does not know it either.
+func (t *traffic) namedBy(name func(peerID string) string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.name = name
+}
+
+// OpenHost counts what goes over the networks that open opens.
+func (s *Server) OpenHost(open func(cfg p2p.Config) (p2p.Network, error)) func(cfg p2p.Config) (p2p.Network, error) {
+	if s == nil {
+		return open
+	}
+	return func(cfg p2p.Config) (p2p.Network, error) {
+		n, err := open(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return counted{n, s.traffic}, nil
+	}
+}
+
+// counted is a network whose streams are counted.
+type counted struct {
+	p2p.Network
+	t *traffic
+}
+
+// Handle implements p2p.Network.
+func (c counted) Handle(protocol string, policy p2p.Policy, fn func(ctx context.Context, s p2p.Conn)) {
+	n := c.t.serving(protocol, in)
+	c.Network.Handle(protocol, policy, func(ctx context.Context, s p2p.Conn) { fn(ctx, c.t.count(s, n)) })
+}
+
+// Dial implements p2p.Network.
+func (c counted) Dial(ctx context.Context, to p2p.Addr, protocol string, dedicated bool, fits func(p2p.Peer) error) (p2p.Conn, error) {
+	n := c.t.serving(protocol, out)
+	s, err := c.Network.Dial(ctx, to, protocol, dedicated, fits)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.failed.Add(1)
+		}
+		return nil, err
+	}
+	return c.t.count(s, n), nil
+}
+
+// count begins to count on a stream.
+func (t *traffic) count(s p2p.Conn, n *streams) p2p.Conn {
+	n.opened.Add(1)
+	n.open.Add(1)
+	return &stream{Conn: s, peer: t.of(s.Peer()), ended: sync.OnceFunc(func() { n.open.Add(-1) })}
+}
+
+// stream is one that is counted.
+type stream struct {
+	p2p.Conn
+	peer  *peerBytes
+	ended func()
+}
+
+// Read implements net.Conn.
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.peer.received.Add(uint64(max(n, 0))) //nolint:gosec // not negative
+	return n, err
+}
+
+// Write implements net.Conn.
+func (s *stream) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	s.peer.sent.Add(uint64(max(n, 0))) //nolint:gosec // not negative
+	return n, err
+}
+
+// WriteFrame is p2p.Stream's where the stream beneath has it, and else as good.
+func (s *stream) WriteFrame(header, payload []byte) (int, error) {
+	if w, ok := s.Conn.(interface {
+		WriteFrame(header, payload []byte) (int, error)
+	}); ok {
+		n, err := w.WriteFrame(header, payload)
+		s.peer.sent.Add(uint64(max(n, 0))) //nolint:gosec // not negative
+		return n, err
+	}
+	n, err := s.Write(header)
+	if err != nil {
+		return n, err
+	}
+	m, err := s.Write(payload)
+	return n + m, err
+}
+
+// Queues is p2p.Stream's.
+func (s *stream) Queues() bool {
+	q, ok := s.Conn.(interface{ Queues() bool })
+	return ok && q.Queues()
+}
+
+// Close implements net.Conn.
+func (s *stream) Close() error {
+	s.ended()
+	return s.Conn.Close()
+}
+
+// Reset implements p2p.Conn.
+func (s *stream) Reset() error {
+	s.ended()
+	return s.Conn.Reset()
+}
+
+// Disconnect implements p2p.Conn.
+func (s *stream) Disconnect() error {
+	s.ended()
+	return s.Conn.Disconnect()
+}
