@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
@@ -43,9 +44,9 @@ func (c conn) Reset() error      { return c.Close() }
 func (c conn) Peer() p2p.Peer    { return c.peer }
 func (c conn) Disconnect() error { return c.Close() }
 
-// TestTraffic: bytes by peer and direction, streams by protocol, with a bound on peers.
-func TestTraffic(t *testing.T) {
-	s, at := open(t)
+// itself is a network on which a node talks to itself: who sends 7 bytes gets 3.
+func itself(t *testing.T, s *metrics.Server) p2p.Network {
+	t.Helper()
 	inner := &network{handlers: map[string]func(context.Context, p2p.Conn){}}
 	n, err := s.OpenHost(func(p2p.Config) (p2p.Network, error) { return inner, nil })(p2p.Config{})
 	if err != nil {
@@ -53,31 +54,48 @@ func TestTraffic(t *testing.T) {
 	}
 	n.Handle("/swarm/x/1", p2p.Policy{}, func(_ context.Context, c p2p.Conn) {
 		defer c.Close()
-		b := make([]byte, 100)
-		k, _ := io.ReadFull(c, b[:7])
+		b := make([]byte, 7)
+		k, _ := io.ReadFull(c, b)
 		_, _ = c.Write(b[:k-4])
 	})
+	return n
+}
+
+func talkToItself(t *testing.T, s *metrics.Server) {
+	t.Helper()
+	talkTo(t, itself(t, s), "a")
+}
+
+func talkTo(t *testing.T, n p2p.Network, id string) {
+	t.Helper()
+	c, err := n.Dial(t.Context(), p2p.Addr{PeerID: peer.ID(id)}, "/swarm/x/1", false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w, ok := c.(interface {
+		WriteFrame(header, payload []byte) (int, error)
+		Queues() bool
+	})
+	if !ok || w.Queues() {
+		t.Fatal("a stream lost what it could")
+	}
+	if k, err := w.WriteFrame([]byte("abc"), []byte("defg")); err != nil || k != 7 {
+		t.Fatal(k, err)
+	}
+	if got, err := io.ReadAll(c); err != nil || len(got) != 3 {
+		t.Fatal(got, err)
+	}
+	_ = c.Reset() // that it ended counts once
+}
+
+// TestTraffic: bytes by peer and direction, streams by protocol, with a bound on peers.
+func TestTraffic(t *testing.T) {
+	s, at := open(t)
+	n := itself(t, s)
 	talk := func(id string) {
 		t.Helper()
-		c, err := n.Dial(t.Context(), p2p.Addr{PeerID: peer.ID(id)}, "/swarm/x/1", false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		w, ok := c.(interface {
-			WriteFrame(header, payload []byte) (int, error)
-			Queues() bool
-		})
-		if !ok || w.Queues() {
-			t.Fatal("a stream lost what it could")
-		}
-		if k, err := w.WriteFrame([]byte("abc"), []byte("defg")); err != nil || k != 7 {
-			t.Fatal(k, err)
-		}
-		if got, err := io.ReadAll(c); err != nil || len(got) != 3 {
-			t.Fatal(got, err)
-		}
-		c.Reset() // ends it only once
+		talkTo(t, n, id)
 	}
 	talk("a")
 	talk("a")

@@ -33,7 +33,7 @@ func config(at string) metrics.Config {
 	return metrics.Config{
 		Address: at, Name: "sn-1", Role: identity.RoleSN, Listen: new(net.ListenConfig).Listen, Log: slog.New(slog.DiscardHandler),
 		Health: func() health.Report {
-			return health.Report{Ready: true, Healthy: true, Identity: health.Identity{NotAfter: &expires}}
+			return health.Report{Ready: true, Healthy: true, LeaderSeen: &expires, Identity: health.Identity{NotBefore: &expires, NotAfter: &expires}}
 		},
 	}
 }
