@@ -8,7 +8,7 @@ import (
 	"github.com/swarmd/swarmd/internal/jobfile"
 )
 
-// TestMembersThatListenToOnePort need so many hosts, and a job that names fewer is refused.
+// TestMembersThatListenToOnePort need a host each, and a job that names fewer is refused.
 func TestMembersThatListenToOnePort(t *testing.T) {
 	const tf = "framework: tensorflow\ncommand: a\nreplicas: 3\n"
 	for lines, want := range map[string]string{

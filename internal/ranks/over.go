@@ -67,7 +67,7 @@ func (s *supervised) unended(err error) {
 	}
 }
 
-// clear ends what a start before has left, as of this node's previous run, or because nobody told of it, and waits until nothing is.
+// clear ends what a start before has left, as of this node's previous run, or because no answer named it, and waits until nothing is.
 func (s *supervised) clear(ctx context.Context) error {
 	left, err := cancelLeft(ctx, s.api, s.SL, s.Log)
 	for _, a := range left {

@@ -75,7 +75,7 @@ type supervised struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	exit   launch.Exit // set before done is closed
-	silent sync.Once   // that the swarm does not answer is said once
+	silent sync.Once   // that the swarm does not answer is logged once
 	avoid  []string    // hosts that have refused
 }
 

@@ -519,7 +519,7 @@ func TestWhatIsSigned(t *testing.T) {
 	})
 }
 
-// TestHostsThatCannotTakeRanks are told in a line.
+// TestHostsThatCannotTakeRanks are named in a line.
 func TestHostsThatCannotTakeRanks(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Command is the first argument by which swarmd is told to begin a rank.
+// Command is the first argument by which swarmd begins a rank.
 const Command = "run-rank"
 
 // Options by which it serves on a listener, until a process has ended, both of which it has been given as files behind its streams; and by which it only
@@ -24,7 +24,7 @@ const (
 // notStarted is the exit code of a program that could not be started, as in a shell.
 const notStarted = 126
 
-// Meeting is where ranks meet, as one of them is told.
+// Meeting is where ranks meet, for one of them.
 type Meeting struct {
 	At     netip.AddrPort
 	Own    netip.Addr    // by which this rank is reached

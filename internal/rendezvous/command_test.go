@@ -178,7 +178,7 @@ func runs(pid int) bool {
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
-// TestWhatKeepsARankFromBeginning is told in a line, and its exit code is that of a program which was not started.
+// TestWhatKeepsARankFromBeginning is reported in a line, and its exit code is that of a program which was not started.
 func TestWhatKeepsARankFromBeginning(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -33,8 +33,8 @@ type Server struct {
 	Say func(line string)
 
 	mu      sync.Mutex
-	refused map[netip.Addr]bool // was said
-	said    int                 // of what ranks were refused
+	refused map[netip.Addr]bool // was reported
+	said    int                 // reports of what ranks were refused
 }
 
 // maxSaid bounds how many strangers are named, and in how many lines what ranks were refused: the program of rank 0 has the same output.
@@ -162,7 +162,7 @@ func (s *Server) answer(w http.ResponseWriter, scope, key string, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// sayOf says what a rank was refused, in maxSaid lines at most.
+// sayOf reports what a rank was refused, in maxSaid lines at most.
 func (s *Server) sayOf(scope, key string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *Server) sayOf(scope, key string, why error) {
 	}
 	last := ""
 	if s.said == maxSaid {
-		last = "; what else is refused is not said"
+		last = "; further refusals are not reported"
 	}
 	s.say(fmt.Sprintf("refused a value that a rank has put into the rendezvous under %s, or removed there: %v%s", text.Line(scope+"/"+key), why, last))
 }
@@ -191,7 +191,7 @@ func scopeAndKey(path string) (scope, key string, ok bool) {
 	return scope, key, ok && scope != "" && key != "" && len(scope) <= maxScope && len(key) <= maxKey && !strings.Contains(key, "/")
 }
 
-// limited is a listener for ranks alone, so many connections from each address at a time: one that keeps many open leaves the others theirs.
+// limited is a listener for ranks alone, with a bounded number of connections from each address at a time: one that keeps many open leaves the others theirs.
 type limited struct {
 	net.Listener
 	from func(remote string) (at netip.Addr, most int)

@@ -17,7 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/rendezvous"
 )
 
-// lines are what a server has said.
+// lines are what a server has written.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -125,7 +125,7 @@ func TestHorovodsRequests(t *testing.T) {
 	}
 }
 
-// TestWhatRanksSayOfThemselves is said from their address alone, and an output is not filled with what was refused.
+// TestWhatRanksSayOfThemselves holds that it is taken from their address alone, and that refusals do not fill an output.
 func TestWhatRanksSayOfThemselves(t *testing.T) {
 	t.Parallel()
 	at, said := serves(t, "10.0.0.2", "127.0.0.1")
@@ -151,7 +151,7 @@ func TestWhatRanksSayOfThemselves(t *testing.T) {
 	}
 	said.mu.Lock()
 	defer said.mu.Unlock()
-	if n := len(said.all); n != 16 || !strings.HasSuffix(said.all[15], "is the address of another rank; what else is refused is not said") {
+	if n := len(said.all); n != 16 || !strings.HasSuffix(said.all[15], "is the address of another rank; further refusals are not reported") {
 		t.Errorf("%d lines, %q", n, said.all)
 	}
 }
@@ -220,7 +220,7 @@ func (n *network) Close() error {
 // Addr implements net.Listener.
 func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestAHostThatKeepsConnectionsOpen has so many of them, and leaves the other hosts theirs.
+// TestAHostThatKeepsConnectionsOpen: the number that it may have is bounded, and the other hosts keep theirs.
 func TestAHostThatKeepsConnectionsOpen(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,4 +1,4 @@
-# Whether so many nodes are in Ray's cluster: ADDRESS NODES
+# Ends with 0 if Ray's cluster has that number of nodes: ADDRESS NODES
 import re
 import subprocess
 import sys

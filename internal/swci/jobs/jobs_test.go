@@ -141,8 +141,8 @@ func TestPrintsTexts(t *testing.T) {
 	var out bytes.Buffer
 	explain(t, "name: x\nframework: ray\nimage: i\ncommand: [tune.py, 'two words']\n", jobfile.Overrides{}).Print(&out)
 	for _, want := range []string{
-		"rank 0, head on h-1: python3 -c '# Ray'\\''s head, and a program beside it", " …' 198.18.0.1:6379 2 --port 6379 --include-dashboard false --node-ip-address 198.18.0.1 -- python3 tune.py 'two words'\n",
-		"    ready when this ends with 0: python3 -c '# Whether so many nodes are in Ray'\\''s cluster: ADDRESS NODES …' 198.18.0.1:6379 1\n",
+		"rank 0, head on h-1: python3 -c '# A node of Ray, and a program beside it", " …' 198.18.0.1:6379 2 --head --port 6379 --include-dashboard false --node-ip-address 198.18.0.1 -- python3 tune.py 'two words'\n",
+		"    ready when this ends with 0: python3 -c '# Ends with 0 if Ray'\\''s cluster has that number of nodes: ADDRESS NODES …' 198.18.0.1:6379 1\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not printed:\n%s", want, out.String())

@@ -25,7 +25,7 @@ func TestOwnPortsAlone(t *testing.T) {
 	}
 }
 
-// TestPidsOfNoContainer: where the processes of a container can't be seen, that is said.
+// TestPidsOfNoContainer: where the processes of a container can't be seen, the error says so.
 func TestPidsOfNoContainer(t *testing.T) {
 	if all, err := pidsIn(strings.Repeat("0123456789abcdef", 4)); err == nil || !strings.Contains(err.Error(), "run that SWOP beside the engine") {
 		t.Errorf("%v, %v", all, err)

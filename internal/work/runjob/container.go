@@ -133,7 +133,7 @@ func (c *Containers) Prepare(ctx context.Context, j work.Job) error {
 		if err != nil {
 			return fmt.Errorf("job %s: %w", job.Name, work.OfEngine(err))
 		}
-		// What is wrong with it is told now. The others' addresses are not known yet, and nothing is made of these.
+		// What is wrong with it is reported now. The others' addresses are not known yet, and nothing is made of these.
 		_, err = boxOf(ctx, c, j, job, w, groundAt(job, slices.Repeat([]netip.Addr{own}, len(j.World))))
 		return err
 	}

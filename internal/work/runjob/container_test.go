@@ -111,7 +111,7 @@ func (l lab) start(c *runjob.Containers, jobs []work.Job) {
 	}
 }
 
-// found are so many members, by index.
+// found are the first n members, by index.
 func (l lab) found(c *runjob.Containers, n int) []work.Found {
 	l.t.Helper()
 	all, err := c.Find(l.t.Context())
@@ -353,7 +353,7 @@ func TestNothingStartsWithoutAWatch(t *testing.T) {
 	l.clean(c, jobs)
 }
 
-// TestAQuestionThatHangsIsEnded holds that a command that outlasts its time is killed with all that it has started, that whoever asks is told so, and that
+// TestAQuestionThatHangsIsEnded holds that a command that outlasts its time is killed with all that it has started, that whoever asks learns of it, and that
 // it is run again. One that this process can't see runs once, and not with each question.
 func TestAQuestionThatHangsIsEnded(t *testing.T) {
 	l := newLab(t)

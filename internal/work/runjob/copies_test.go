@@ -33,7 +33,7 @@ func copiesInto(dir string, left *artifacts.Store) *upload.Copier {
 	}
 }
 
-// TestCopiesOfProcesses: what a member has left is copied before it is told to have ended, also by another process of this host than has started it.
+// TestCopiesOfProcesses: what a member has left is copied before its end is reported, also by another process of this host than has started it.
 func TestCopiesOfProcesses(t *testing.T) {
 	h := newHost(t)
 	p := h.processes()
@@ -79,7 +79,7 @@ func TestCopiesOfProcesses(t *testing.T) {
 	}
 	last := h.processes()
 	last.Goods.Left, last.Goods.Copies = p.Goods.Left, copiesInto(h.dir, p.Goods.Left)
-	for range 2 { // whoever asks again is told again
+	for range 2 { // whoever asks again has the same answer
 		if parting, err := work.PartingOf(last.Clean(t.Context(), lost.Label)); err != nil || parting == nil || parting.Code == 0 {
 			t.Errorf("%+v, %v", parting, err)
 		}

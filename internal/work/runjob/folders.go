@@ -23,8 +23,8 @@ func (c *Containers) folders(ctx context.Context, s *container.Spec, m member, j
 	return run.make(ctx, c.Paths)
 }
 
-// mountsOf are the folders of this host that a member has, as engines bind them. It is asked just before: none of them is bound elsewhere than its owner
-// said.
+// mountsOf are the folders of this host that a member has, as engines bind them. It is asked just before: none of them is bound elsewhere than its owner's policy
+// has it.
 func mountsOf(ctx context.Context, r hostpaths.Resolver, volumes []jobfile.Volume, given map[string]string) (all []string, err error) {
 	if len(volumes) == 0 {
 		return nil, nil
@@ -46,7 +46,7 @@ func mountsOf(ctx context.Context, r hostpaths.Resolver, volumes []jobfile.Volum
 	return all, nil
 }
 
-// stillThere holds that a folder is where it was when this host's policy was asked. What is said of it does not tell where that is.
+// stillThere holds that a folder is where it was when this host's policy was asked. The error does not name where that is.
 func stillThere(ctx context.Context, r hostpaths.Resolver, name, at string) error {
 	leads, err := r.Resolve(ctx, []string{at})
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/runjob"
 )
 
-// TestFoldersOfTheHost: a member has the folders that its host's owner has under the names of its volumes, and writes to those alone of which it said so.
+// TestFoldersOfTheHost: a member has the folders that its host's owner has under the names of its volumes, and writes only to those that it lets members write to.
 func TestFoldersOfTheHost(t *testing.T) {
 	l := newLab(t)
 	data, out := filepath.Join(l.dir, "data"), filepath.Join(l.dir, "out")

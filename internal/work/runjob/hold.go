@@ -85,7 +85,7 @@ const (
 )
 
 // holderOf is the container that holds a member's address. It has the member's image, as the only one that the owner has consented to, and runs
-// nothing of it. An address that was told it has again.
+// nothing of it. An address that was announced it has again.
 func holderOf(c *Containers, j work.Job, network, image string) launcher.Spec {
 	s := launcher.Spec{
 		Node: j.Node, Scope: c.Scope, AnyFramework: true, Name: c.nameOf(j.Label) + "-address", Image: image, WorkDir: "/", Network: network, IP: j.Told,

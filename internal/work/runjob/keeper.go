@@ -22,7 +22,7 @@ import (
 // role is what keepers are in the registry of what runs on a host.
 const role = "member"
 
-// Command is the first argument by which this program is told to be the keeper of a member's process; see Keep.
+// Command is the first argument by which this program becomes the keeper of a member's process; see Keep.
 const Command = "run-" + role
 
 // orderOption names the file with the order.

@@ -45,8 +45,8 @@ func (c *Containers) private(ctx context.Context, e *engine.Engine, j work.Job) 
 // makeTries is how often a subnet is asked for: another may take it between the question and its use.
 const makeTries = 5
 
-// makeNetwork makes a network of which the members' addresses are known before they start. An engine takes these in a subnet that it was told
-// alone, and only it knows which is free: so it chooses one, for a network of another name, and is told that.
+// makeNetwork makes a network of which the members' addresses are known before they start. An engine takes these only in a subnet that it was
+// given, and only it knows which is free: so it chooses one, for a network of another name, and is given that.
 func (c *Containers) makeNetwork(ctx context.Context, e *engine.Engine, l work.Label, name string) (subnet netip.Prefix, err error) {
 	for range makeTries {
 		options := network.CreateOptions{Internal: true, Labels: volume.Labels(l, engine.RoleMember, c.Scope)}
@@ -138,7 +138,7 @@ func subnetOf(n network.Inspect) (netip.Prefix, error) {
 	return netip.Prefix{}, fmt.Errorf("the engine gave network %s no IPv4 subnet: see its address pools", n.Name)
 }
 
-// addressesIn are so many of a subnet, by rank.
+// addressesIn are the first n addresses for members in a subnet, by rank.
 func addressesIn(subnet netip.Prefix, n int) (all []netip.Addr, err error) {
 	a := subnet.Addr()
 	for range firstHost {

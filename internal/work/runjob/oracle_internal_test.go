@@ -48,7 +48,7 @@ func TestHostsGiveTheFilesOfARun(t *testing.T) {
 	}
 }
 
-// TestAFolderIsNoFileOfARun: what can't be replaced is told.
+// TestAFolderIsNoFileOfARun: what can't be replaced is reported.
 func TestAFolderIsNoFileOfARun(t *testing.T) {
 	dir := t.TempDir()
 	f := runIn(t, dir, "swop-1")

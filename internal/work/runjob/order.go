@@ -13,7 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/work/secret"
 )
 
-// The files of a member: what its keeper is told, the source's folder, the file that names all members, and what is known of its program.
+// The files of a member: its keeper's order, the source's folder, the file that names all members, and what is known of its program.
 const (
 	orderFile    = "order.json"
 	sourceDir    = "source"
@@ -26,7 +26,7 @@ const (
 
 const maxOrder = 8 << 20 // bytes: an environment may name each of many members
 
-// order is what the keeper of a member's process is told, and what a restarted host wants to know of it again.
+// order is the input of the keeper of a member's process, and what a restarted host needs to know of it.
 type order struct {
 	Name  string   // of the member, in words
 	Named string   `json:",omitempty"` // by its rank, as the other members call it; empty: as its number is

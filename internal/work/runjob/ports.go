@@ -11,8 +11,8 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 )
 
-// awaitPorts has a member wait whose ports another program of this host listens to: a leader knows of members of jobs alone. Of an address that is
-// none of this host's nothing can be said.
+// awaitPorts has a member wait whose ports another program of this host listens to: a leader knows of members of jobs alone. At an address that is
+// none of this host's nothing can be tried.
 func awaitPorts(ctx context.Context, a netip.Addr, ports []int) error {
 	for _, p := range ports {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(a, uint16(p)).String()) //nolint:gosec // a port

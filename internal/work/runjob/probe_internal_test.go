@@ -93,7 +93,7 @@ func TestNobodyElseIsAsked(t *testing.T) {
 	_ = c.Close()
 }
 
-// TestWhoCanNotBeAsked holds that it is said of a member in a network that this host is not in, and of no other.
+// TestWhoCanNotBeAsked holds that it is reported of a member in a network that this host is not in, and of no other.
 func TestWhoCanNotBeAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody answers
@@ -113,7 +113,7 @@ func TestWhoCanNotBeAsked(t *testing.T) {
 	}
 }
 
-// TestWhoIsAskedInVain: from the second time on it is said what a member has not answered, and no more once it has.
+// TestWhoIsAskedInVain: from the second time on a question that a member has not answered is reported, until it answers.
 func TestWhoIsAskedInVain(t *testing.T) {
 	var answers error
 	run := func(context.Context, []string) error { return answers }

@@ -418,7 +418,7 @@ func TestAQuestionLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestJobsThatAHostCantRun holds that what is wrong is said before anything runs, in one line with a remedy.
+// TestJobsThatAHostCantRun holds that what is wrong is reported before anything runs, in one line with a remedy.
 func TestJobsThatAHostCantRun(t *testing.T) {
 	for _, tt := range []struct {
 		files map[string]string

@@ -17,7 +17,7 @@ import (
 // ownVariable names the directory of a member to each of its processes, by which they are found when their keeper was killed.
 const ownVariable = "SWARM_MEMBER_DIR"
 
-// order is what the member's keeper is told.
+// order is the input of the member's keeper.
 func (p *Processes) order(ctx context.Context, m member, dir string) (o order, err error) {
 	if m.group.Image != "" {
 		return o, errors.New("it runs in a container, and this host runs jobs as processes: leave image out, or start this SWOP with --ml-runtime docker")

@@ -29,7 +29,7 @@ func secrets(t *testing.T) secret.Dir {
 	return secret.Dir(dir)
 }
 
-// told has a program hold what it was given without telling it.
+// told has a program check what it was given without printing it.
 var told = []string{
 	"import os, stat, sys",
 	"at = os.path.join(os.environ['SWARM_SECRETS'], 'cert')",

@@ -97,8 +97,8 @@ func settle(ctx context.Context, c *Containers, j work.Job, n network.Inspect) (
 	return n, nil
 }
 
-// again prepares a member whose container the engine could not start anew. An address that it has told it keeps. An engine may know a network no more
-// in which it has no container now: n is what it has said.
+// again prepares a member whose container the engine could not start anew. An address that it has announced it keeps. An engine may know a network no more
+// in which it has no container now: n is what it knew before.
 func again(ctx context.Context, c *Containers, j work.Job, n network.Inspect) error {
 	job, _, err := jobOf(j)
 	if err != nil {

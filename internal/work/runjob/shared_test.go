@@ -54,7 +54,7 @@ func (l lab) owned(subnet string, internal bool) (name string) {
 	return name
 }
 
-// told prepares members, and tells each where the others are.
+// told prepares members, and gives each the addresses of the others.
 func (l lab) told(c *runjob.Containers, jobs []work.Job) (addresses []string) {
 	l.t.Helper()
 	for _, j := range jobs {

@@ -24,7 +24,7 @@ import (
 // Watch has one process beside a SWOP end its members' containers when the lease is over: also where the SWOP is stopped, or was killed and does not
 // come back.
 type Watch struct {
-	Dir    string // keeps what it is told
+	Dir    string // keeps its files
 	Swarmd string // the binary
 	Engine string // address; empty: as the environment says
 	Node   string
@@ -35,7 +35,7 @@ type Watch struct {
 	mu       sync.Mutex
 }
 
-// The files of a watch: what it is told, what it says, and how it ended.
+// The files of a watch: its input, its reports, and how it ended.
 const (
 	watchFile = "watch.json"
 	watchLog  = "watch.log"
@@ -57,7 +57,7 @@ func (w *Watch) entry() (registry.Entry, bool, error) {
 	return e, is, err
 }
 
-// begin starts the process unless it runs. The lease is what the host has said: one of long ago ends what runs, and only where nobody has said any
+// begin starts the process unless it runs. The lease is the one that the host has given: one of long ago ends what runs, and only where there is none
 // does it begin now.
 func (w *Watch) begin() error {
 	w.mu.Lock()
@@ -113,7 +113,7 @@ func (w *Watch) end(ctx context.Context) error {
 	return errors.Join(err, w.children.Gone(ctx, filepath.Join(w.Dir, watchExit)))
 }
 
-// watched is what a watch is told.
+// watched is the input of a watch.
 type watched struct{ Node, Scope, Engine string }
 
 // watch ends the members of a host when their lease is over, and ends then.

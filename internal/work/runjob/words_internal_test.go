@@ -2,7 +2,7 @@ package runjob
 
 import "testing"
 
-// TestWordsOfAnEnd: an exit code that a signal leaves is told as such, and a Python that lacks a module with what to do.
+// TestWordsOfAnEnd: an exit code that a signal leaves is reported as such, and a module that Python lacks with a remedy.
 func TestWordsOfAnEnd(t *testing.T) {
 	for code, want := range map[int]string{
 		0: "", 1: "", 127: "", 128: "", 139: "as of SIGSEGV", 143: "as of SIGTERM", 255: "", -1: "",

@@ -111,7 +111,7 @@ func memberOf(j work.Job, job *jobfile.Job, w *framework.World, g ground) (m mem
 	return m, jobrequest.Served(w)
 }
 
-// reachedAt reads where a node is reached. names are what resolvers said of those that are names.
+// reachedAt reads where a node is reached. names are the addresses of those that are names, by resolvers.
 func reachedAt(p task.Site, names map[string]netip.Addr) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(p.Address); err == nil {
 		return a.Unmap().WithZone(""), nil
@@ -123,7 +123,7 @@ func reachedAt(p task.Site, names map[string]netip.Addr) (netip.Addr, error) {
 		p.Node, text.Clip(p.Address, maxSaid))
 }
 
-// maxSaid bounds what is said of words that an SN has given, in bytes.
+// maxSaid bounds how much of a text that an SN has given stands in a message, in bytes.
 const maxSaid = 160
 
 // resolved are the addresses of all members.
