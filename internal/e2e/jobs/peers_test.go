@@ -43,6 +43,9 @@ func (h *hosts) peer(name string, i int, lines string, env ...string) *e2etest.P
 			h.T.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(h.Path(name, "source", "horovod_peer.py"), []byte(hvdPeer), 0o600); err != nil {
+		h.T.Fatal(err)
+	}
 	return h.swarmctl("run", "job", "-f", file)
 }
 
@@ -126,6 +129,67 @@ func TestTensorFlowPeersForMinutes(t *testing.T) {
 	other.Ends(e2etest.Timeout)
 	oneOfThree(t, ranks.Output()+other.Output())
 	h.holds("run job", ranks.Output(), "swop-1 has worker/0; swop-2 has worker/1", "job ranks succeeded")
+	h.haveTrained(sls)
+	h.stop()
+	h.LeavesNothing()
+}
+
+// hvdPeer trains as ranks of Horovod, or as one process without.
+const hvdPeer = `import hashlib, os
+import torch
+from swarmlearning.pyt import SwarmCallback
+several = "HOROVOD_RANK" in os.environ
+rank, ranks = 0, 1
+if several:
+    import horovod.torch as hvd
+    hvd.init()
+    rank, ranks = hvd.rank(), hvd.size()
+torch.set_num_threads(1)
+torch.manual_seed(7)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if several:
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+swarm = SwarmCallback(syncFrequency=4, minPeers=2, model=model, totalEpochs=2)
+swarm.on_train_begin()
+torch.manual_seed(100 + rank)
+for epoch in range(2):
+    for _ in range(8):
+        x = torch.randn(16, 8)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), (x.sum(dim=1) > 0).long()).backward()
+        optimizer.step()
+        swarm.on_batch_end(samples=16)
+    swarm.on_epoch_end(epoch)
+swarm.on_train_end()
+print("rank", rank, "of", ranks, "has after", swarm.round, "rounds model", hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest(), flush=True)
+`
+
+// TestHorovodPeersForMinutes: the ranks of a job of Horovod on two hosts are one peer, whose rank 0 has the bridge of the SL on its host; a job of one process
+// on the other host is a second. They come to one model.
+func TestHorovodPeersForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("builds Horovod: SWARM_TEST_LONG=1 or make test-long")
+	}
+	const image = "swarm-test-horovod-peers:latest"
+	enginetest.WithPackages(t, engine.ImagePYT, image, e2etest.Environment(t, "horovod"))
+	h := newHosts(t, 1)
+	if err := os.Mkdir(h.Path("beside"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	policy := "limits:\n  networks: [host]\nfolders:\n  beside: {path: " + h.Path("beside") + ", use: write}\n" + anything
+	h.withPolicy(1, policy, image)
+	h.withPolicy(2, policy, image)
+	sls := h.sls(2)
+	h.serve()
+	lines := "image: " + image + "\ncommand: horovod_peer.py\nvolumes: ['beside:" + h.Path("beside") + ":rw']\n"
+	other := h.peer("other", 2, lines+"hosts: [swop-2]\n")
+	ranks := h.peer("ranks", 1, lines+"framework: horovod\nreplicas: 2\n")
+	ranks.Ends(3 * e2etest.Timeout)
+	other.Ends(e2etest.Timeout)
+	oneOfThree(t, ranks.Output()+other.Output())
+	h.holds("run job", ranks.Output(), "swop-1 has node/0; swop-2 has node/1", "job ranks succeeded")
 	h.haveTrained(sls)
 	h.stop()
 	h.LeavesNothing()
