@@ -99,6 +99,9 @@ func TestHorovodForMinutes(t *testing.T) {
 	h.says(0, "get job status main", "end         main_timeout")
 	h.says(8, "run job -f "+h.job("late", hvd, "framework: horovod\ngrace: 1s\ncommand: p.py waits\nready_timeout: 6s\ngroups: [{name: first}, {name: second, "+never+"}]\n"), "job late failed: ")
 	h.says(0, "get job status late", "end         ready_timeout")
+	follow := h.swarmctl("run", "job", "-f", h.job("cut", hvd, two+"command: p.py waits\n"))
+	follow.Sees("swop-1/node/0: rank 0 of 2", "swop-2/node/1: rank 1 of 2")
+	h.isCutOff(2, "cut", follow)
 	h.stop()
 	h.LeavesNothing()
 }

@@ -54,6 +54,7 @@ func TestRayForMinutes(t *testing.T) {
 	h.comesTo("stop_file", 0, "ray", stops, "work_dir: runs\n")
 	h.comesTo("main_timeout", 8, "ray", sleeps, "ready_timeout: 4s\ngroups: [{name: head, ready: {port: 1}}, {name: worker}]\n")
 	h.comesTo("ready_timeout", 8, "ray", sleeps, "ready_timeout: 40s\ngroups: [{name: head}, {name: worker, ready: {port: 1}}]\n")
+	h.isCutOff(2, "cut", h.ray("cut", waits, "", "swop-1/head/0: 3 nodes are there"))
 	h.stop()
 	h.LeavesNothing()
 }

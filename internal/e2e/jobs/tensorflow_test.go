@@ -114,6 +114,9 @@ func TestTensorFlowForMinutes(t *testing.T) {
 	h.comesTo("stop_file", 0, "tensorflow", stops, "replicas: 2\nwork_dir: runs\n")
 	h.comesTo("main_timeout", 8, "tensorflow", sleeps, "ready_timeout: 4s\n"+fmt.Sprintf(chiefAndWorker, ", ready: {port: 1}", ""))
 	h.comesTo("ready_timeout", 8, "tensorflow", sleeps, "ready_timeout: 4s\n"+fmt.Sprintf(chiefAndWorker, "", ", ready: {port: 1}"))
+	follow := h.swarmctl("run", "job", "-f", h.job("cut", steps, "framework: tensorflow\ncommand: p.py\nreplicas: 2\ngrace: 2s\n"))
+	follow.Sees("swop-1/worker/0: steps with 2.0", "swop-2/worker/1: steps with 2.0")
+	h.isCutOff(2, "cut", follow)
 	h.stop()
 	h.LeavesNothing()
 }
