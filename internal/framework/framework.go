@@ -122,7 +122,7 @@ func (w *World) check() error {
 			}
 		}
 	}
-	if err := w.checkPorts(); err != nil {
+	if err := errors.Join(w.checkPorts(), w.checkBootstrap()); err != nil {
 		return err
 	}
 	for _, m := range w.members() {

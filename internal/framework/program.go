@@ -21,6 +21,7 @@ type Program struct {
 	Env     []jobfile.Var
 	Ready   Ready
 	Meeting Meeting
+	Starter Bootstrap
 }
 
 // Meeting is where the members of a world meet: rank 0 serves there, and the others wait for it before they begin. The zero value: nowhere.
@@ -143,7 +144,9 @@ func (x Program) Words() []string { return slices.Concat(x.Command, x.Starts) }
 func (w *World) environment(x *Program, p Placement, m Member) (*filler, error) {
 	base := &filler{jobfile.WithVars(w.common(p, m), sorted(w.kind.vars(w, p, m))), maxProgram}
 	if w.job.Compat == jobfile.OCI {
-		base.vars = jobfile.WithVars(oracleVars(w, p, m), base.vars)
+		var vars []jobfile.Var
+		x.Starter, vars = bootstrap(w, p, m)
+		base.vars = jobfile.WithVars(jobfile.WithVars(oracleVars(w, p, m), vars), base.vars)
 	}
 	var own []jobfile.Var
 	for _, v := range w.Groups[m.group].Env {

@@ -23,7 +23,7 @@ func (m Meeting) becomes(words []string) error {
 	}
 	// The program has what holds for this thread: its host's name, and the signal when its keeper dies.
 	runtime.LockOSThread()
-	if err := nameHost(context.Background(), m.Own); err != nil && !m.Here { // where loopback leads to all ranks
+	if err := NameHost(context.Background(), m.Own); err != nil && !m.Here { // where loopback leads to all ranks
 		return err
 	}
 	if err := endsWithParent(); err != nil {
@@ -47,9 +47,10 @@ func endsWithParent() error {
 // lookupFor bounds the look for what the host's name leads to.
 const lookupFor = 5 * time.Second
 
-// nameHost has the name of this host lead to a rank's address, for the program alone. Horovod awaits other ranks at HOROVOD_GLOO_IFACE, but those of its
+// NameHost has the name of this host lead to a member's address, for the thread that calls it and what that starts alone. Programs of ads opctl say that
+// they are where it leads. Horovod awaits other ranks at HOROVOD_GLOO_IFACE, but those of its
 // sets of processes, of which there always is one, where the host's name leads: with many distributions that is loopback. An address is a name too.
-func nameHost(ctx context.Context, own netip.Addr) error {
+func NameHost(ctx context.Context, own netip.Addr) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func nameHost(ctx context.Context, own netip.Addr) error {
 		err = unix.Sethostname([]byte(own.String()))
 	}
 	if err != nil {
-		return fmt.Errorf("this host's name %q leads to %v, where Horovod would await the other ranks, who find it at %s: have /etc/hosts lead it there, or run this host's SWOP as root, or the job in containers (%w)", name, all, own, err)
+		return fmt.Errorf("this host's name %q leads to %v, and the other members find it at %s: have /etc/hosts lead it there, or run this host's SWOP as root, or the job in containers (%w)", name, all, own, err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	launcher "github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/ocikey"
 )
 
 // box is what a member's container is made of.
@@ -54,6 +55,9 @@ func boxOf(ctx context.Context, c *Containers, j work.Job, job *jobfile.Job, w *
 	}
 	if err == nil {
 		b.with.secrets, err = files(c.Goods.Secrets, b.group.Secrets)
+	}
+	if at := b.program.Starter.Key; at != "" && err == nil {
+		b.with.key, err = ocikey.Files(at)
 	}
 	if err != nil {
 		return b, fmt.Errorf("job %s, group %s: %w", job.Name, b.group.Name, err)

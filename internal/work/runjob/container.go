@@ -200,7 +200,7 @@ func (c *Containers) spec(m member, j work.Job, g ground) (s container.Spec, err
 	if len(s.Entrypoint) == 0 && len(s.Cmd) == 0 {
 		s.Cmd = []string{} // the image's own
 	}
-	if g.network == jobfile.Host && !m.program.Meeting.Set() {
+	if g.network == jobfile.Host && !m.program.Meeting.Set() && !m.program.Starter.Itself {
 		s.Hostname = "" // the host's
 	}
 	if g.network != jobfile.Host {

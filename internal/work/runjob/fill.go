@@ -20,7 +20,8 @@ import (
 // filling is what a member's container has before it starts.
 type filling struct {
 	source, secrets []jobfile.File
-	nodes           []byte // the file that names all members
+	key             []jobfile.File // to sign in with at a service that is not asked
+	nodes           []byte         // the file that names all members
 }
 
 // fill puts that into a container that was not started: whole, before anything reads it. It is the program's own.
@@ -34,6 +35,7 @@ func fill(ctx context.Context, e *engine.Engine, id, user string, with filling) 
 		{runDir, append(beneath(sourceDir, with.source), jobfile.File{Path: metadataFile, Data: with.nodes}), []string{sourceDir}, modeOf},
 		{oracleDir, []jobfile.File{{Path: oracleFile, Data: with.nodes}}, nil, modeOf},
 		{runDir, beneath(secretsDir, with.secrets), nil, secretMode},
+		{runDir, beneath(keyDir, with.key), nil, secretMode},
 	} {
 		if len(part.files) == 0 {
 			continue

@@ -201,3 +201,24 @@ func TestHowAMemberEndedAfterAStop(t *testing.T) {
 	}
 	clean(t, p, j.Label)
 }
+
+// TestAProgramThatStartsItsClusterItself finds a key that nobody else reads, in the folder of its member, and itself where its host's name leads.
+func TestAProgramThatStartsItsClusterItself(t *testing.T) {
+	h := newHost(t)
+	p, dir := h.processes(), t.TempDir()
+	j := withRuns(one(python(
+		"import os, socket",
+		"at = os.environ['OCI_CONFIG_FILE']",
+		"key = [x for x in open(at) if x.startswith('key_file=')][0].strip()[9:]",
+		"print(os.environ['OCI_IAM_TYPE'], [oct(os.stat(x).st_mode) for x in (at, key, os.path.dirname(at))], open(key).readline().strip(), [os.environ['JOB_OCID']])",
+		"print(os.path.samefile(os.environ['OCI__WORK_DIR'], os.environ['SWARM_WORK_DIR']), socket.gethostbyname(socket.gethostname()).startswith('127.'))",
+	), "work_dir: runs", "command: train.py", "compat: oci", "env: {CLUSTER_TYPE: DASK}"), dir)
+	started(t, p, j)
+	if f := await(t, p, func(s work.Status) bool { return s.State == task.Exited }); f.Code != 0 {
+		t.Errorf("%+v", f)
+	}
+	if got, want := strings.Join(printed(t, p, j.Label), "\n"), "api_key ['0o100400', '0o100400', '0o40700'] -----BEGIN RSA PRIVATE KEY----- ['']\nTrue True"; got != want {
+		t.Errorf("it printed %q, want %q", got, want)
+	}
+	clean(t, p, j.Label)
+}

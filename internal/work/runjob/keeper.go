@@ -1,13 +1,16 @@
 package runjob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -15,6 +18,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/child"
 	"github.com/swarmd/swarmd/internal/registry"
+	"github.com/swarmd/swarmd/internal/rendezvous"
 	"github.com/swarmd/swarmd/internal/work/detached"
 	"github.com/swarmd/swarmd/internal/work/procs"
 )
@@ -87,6 +91,9 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 		return notStarted, err
 	}
 	cmd.Dir = o.Dir
+	if err := o.nameHost(); err != nil {
+		return notStarted, err
+	}
 	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { passOn(r, &output{file: filepath.Join(dir, outputFile)}) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
 	if err != nil {
 		return notStarted, fmt.Errorf("start %s: %w", o.Name, err)
@@ -96,6 +103,16 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 	}
 	p.Stop(o.Grace)
 	return code, endChildren()
+}
+
+// nameHost has the name of this host lead where the program's member is, for the program alone, which this thread starts.
+func (o order) nameHost() error {
+	own, err := netip.ParseAddr(o.Leads)
+	if err != nil { // none
+		return nil //nolint:nilerr // as it says
+	}
+	runtime.LockOSThread() // for good: the program is killed with it
+	return rendezvous.NameHost(context.Background(), own)
 }
 
 // passOn appends what a program prints to this process's output. What can't be kept, as on a full disk, is lost and does not end the program.

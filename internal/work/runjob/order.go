@@ -38,6 +38,7 @@ type order struct {
 	Ready question
 	Lease string   // file
 	GPUs  []string `json:",omitempty"` // that it alone has
+	Leads string   `json:",omitempty"` // the address to which its host's name is to lead; empty: to that of the host
 	Run   string   `json:",omitempty"` // folder of the run; empty: there is none
 	Watch *watched `json:",omitempty"` // the keeper has no program, but containers
 

@@ -104,6 +104,9 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 	if err := giveFiles(dir, p.Goods.Secrets, m.group.Secrets); err != nil {
 		return fmt.Errorf("job %s, group %s: %w", job.Name, m.group.Name, err)
 	}
+	if err := giveKey(m.program.Starter.Key); err != nil {
+		return fmt.Errorf("job %s: %w", job.Name, err)
+	}
 	nodes, err := metadata(m.placed, groupsOf(world))
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ func (p *Processes) order(ctx context.Context, m member, dir string) (o order, e
 		Dir: source, Grace: m.job.Grace, Ready: questionOf(m),
 		Lease: filepath.Join(p.Dir, leaseFile), Secrets: p.Goods.Secrets, AsEnv: asEnv(m.group.Secrets),
 	}
+	if m.program.Starter.Itself {
+		o.Leads = m.placed.Members[m.program.Rank].Address
+	}
 	if _, err := o.environ(); err != nil { // the keeper reads them again: they are in no file but the owner's
 		return o, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/internal/jobfile"
+	"github.com/swarmd/swarmd/internal/work/ocikey"
 	"github.com/swarmd/swarmd/internal/work/secret"
 )
 
@@ -58,6 +59,26 @@ func giveFiles(dir string, host secret.Dir, all []jobfile.Secret) error {
 		}
 	}
 	return nil
+}
+
+// keyDir has a key of a member that signs in at a service that is not asked.
+const keyDir = "oci"
+
+// giveKey writes such a key into a folder; empty: there is none to write.
+func giveKey(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	all, err := ocikey.Files(dir)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	for _, f := range all {
+		if err == nil {
+			err = putSecret(filepath.Join(dir, f.Path), f.Data)
+		}
+	}
+	return err
 }
 
 func putSecret(file string, value []byte) error {
