@@ -110,7 +110,10 @@ func (e *Explained) signed() []string {
 	if e.Signed.LivesMS > 0 {
 		lines = append(lines, "ends with success after all were ready for: "+milliseconds(e.Signed.LivesMS))
 	}
-	if e.Signed.Stops {
+	switch {
+	case e.Signed.Stops && strings.Contains(e.Expanded, "\ncompat: oci\n"):
+		lines = append(lines, "ends, judged by how its members end within grace, when there is: a file named stop in the folder of the run")
+	case e.Signed.Stops:
 		lines = append(lines, "ends with success when there is: a file named stop in the folder of the run")
 	}
 	return lines
