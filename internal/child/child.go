@@ -38,6 +38,11 @@ type Process struct {
 // however it dies. When it has ended, its output was read and what it left in its group is killed, ended is called, if it is not nil,
 // before Done is closed. The caller must receive from Done, or Stop it.
 func Start(cmd *exec.Cmd, out Output, ended func(*os.ProcessState)) (*Process, error) {
+	return StartOn(cmd, out, ended, nil)
+}
+
+// StartOn is Start on a thread that something was done to before, which goes with the program: the program has what holds for that. Nil: nothing was.
+func StartOn(cmd *exec.Cmd, out Output, ended func(*os.ProcessState), before func() error) (*Process, error) {
 	pipes, err := newPipes(cmd, out)
 	if err != nil {
 		return nil, err
@@ -48,7 +53,7 @@ func Start(cmd *exec.Cmd, out Output, ended func(*os.ProcessState)) (*Process, e
 	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	p := &Process{done: make(chan struct{})}
 	started := make(chan error, 1)
-	go p.run(cmd, pipes, started, ended)
+	go p.run(cmd, pipes, started, ended, before)
 	if err := <-started; err != nil {
 		<-p.done
 		return nil, err
@@ -57,11 +62,18 @@ func Start(cmd *exec.Cmd, out Output, ended func(*os.ProcessState)) (*Process, e
 }
 
 // run keeps one OS thread for the program's life: the kernel sends Pdeathsig when the thread that started it ends.
-func (p *Process) run(cmd *exec.Cmd, out *pipes, started chan<- error, ended func(*os.ProcessState)) {
+func (p *Process) run(cmd *exec.Cmd, out *pipes, started chan<- error, ended func(*os.ProcessState), before func() error) {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer close(p.done)
-	err := cmd.Start()
+	var err error
+	if before == nil {
+		defer runtime.UnlockOSThread()
+	} else {
+		err = before()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
 	out.begin(err == nil)
 	if err != nil {
 		p.reaped = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -221,4 +222,42 @@ func TestAProgramThatStartsItsClusterItself(t *testing.T) {
 		t.Errorf("it printed %q, want %q", got, want)
 	}
 	clean(t, p, j.Label)
+}
+
+// TestAHostsNameLeadsToItsMember, of a program that starts its cluster itself, and to nowhere else for others. It takes root.
+func TestAHostsNameLeadsToItsMember(t *testing.T) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := ""
+	for _, a := range all {
+		if n, is := a.(*net.IPNet); is && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			own = n.IP.String()
+		}
+	}
+	if own == "" || os.Geteuid() != 0 {
+		t.Skip("needs root and an address that is not loopback")
+	}
+	h := newHost(t)
+	before, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, lines := range map[string]string{own: "env: {CLUSTER_TYPE: DASK}", before: "grace: 30s"} {
+		p := h.processes()
+		j := withRuns(one(python("import socket", "print(socket.gethostname())"), "work_dir: runs", "command: train.py", "compat: oci", lines), t.TempDir())
+		j.World[0].Address = own
+		started(t, p, j)
+		if f := await(t, p, func(s work.Status) bool { return s.State == task.Exited }); f.Code != 0 {
+			t.Errorf("%+v", f)
+		}
+		if got := strings.Join(printed(t, p, j.Label), "\n"); got != want {
+			t.Errorf("%s: the host's name is %q, want %q", lines, got, want)
+		}
+		clean(t, p, j.Label)
+	}
+	if after, err := os.Hostname(); err != nil || after != before {
+		t.Errorf("this machine's name is %q now, %v", after, err)
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -91,10 +90,7 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 		return notStarted, err
 	}
 	cmd.Dir = o.Dir
-	if err := o.nameHost(); err != nil {
-		return notStarted, err
-	}
-	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { passOn(r, &output{file: filepath.Join(dir, outputFile)}) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) })
+	p, err := child.StartOn(cmd, child.Output{Stdout: func(r io.Reader) { passOn(r, &output{file: filepath.Join(dir, outputFile)}) }}, func(s *os.ProcessState) { code, _ = child.ExitCode(s) }, o.nameHost())
 	if err != nil {
 		return notStarted, fmt.Errorf("start %s: %w", o.Name, err)
 	}
@@ -105,14 +101,13 @@ func keep(o order, dir string, end <-chan os.Signal) (code int, err error) {
 	return code, endChildren()
 }
 
-// nameHost has the name of this host lead where the program's member is, for the program alone, which this thread starts.
-func (o order) nameHost() error {
+// nameHost has the name of this host lead where the program's member is, for what the thread starts that calls it; nil: it leads where it does.
+func (o order) nameHost() func() error {
 	own, err := netip.ParseAddr(o.Leads)
-	if err != nil { // none
-		return nil //nolint:nilerr // as it says
+	if err != nil {
+		return nil
 	}
-	runtime.LockOSThread() // for good: the program is killed with it
-	return rendezvous.NameHost(context.Background(), own)
+	return func() error { return rendezvous.NameHost(context.Background(), own) }
 }
 
 // passOn appends what a program prints to this process's output. What can't be kept, as on a full disk, is lost and does not end the program.
