@@ -97,12 +97,13 @@ func (b *builder) runs(framework string) {
 	b.builds(name+":1", b.Path(name))
 	file := b.Path(name, "job.yaml")
 	raw, err := os.ReadFile(file)
-	if err == nil && framework == jobfile.Ray {
-		raw = append(raw, "resources: {cpu: 1, shm: 256MB}\n"...) // else each node takes all processors
+	options := ""
+	if err == nil && framework == jobfile.Ray { // else each node takes all processors, and not each machine has three
+		raw, options = append(raw, "resources: {cpu: 1, shm: 256MB}\n"...), "--replicas 1 "
 		err = os.WriteFile(file, raw, 0o600)
 	}
 	if err != nil || !bytes.Contains(raw, []byte("docker build -t "+name+":1 .")) {
 		b.T.Fatalf("%s does not say how its image is built: %v", filepath.Base(file), err)
 	}
-	b.says(0, "run job -f "+file, said[framework], "job "+name+" succeeded")
+	b.says(0, "run job -f "+options+file, said[framework], "job "+name+" succeeded")
 }
