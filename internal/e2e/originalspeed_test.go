@@ -21,24 +21,27 @@ func TestSpeedOfTheOriginalsClientForMinutes(t *testing.T) {
 	w := newSwarm(t)
 	w.one()
 	const rounds = 7
-	ours := w.secondsOfRounds(1, "ours", rounds)
+	ours := w.secondsOfRounds(1, "ours", rounds, nil)
 	t.Logf("ours: %.3f s", ours)
 	for i, dialect := range []string{"2.0", "2.2", "2.3"} {
-		theirs := w.secondsOfRounds(3+2*i, dialect, rounds)
+		theirs := w.secondsOfRounds(3+2*i, dialect, rounds, nil)
 		t.Logf("release %s: %.3f s, ours times %.2f", dialect, theirs, theirs/ours)
 	}
 }
 
-// secondsOfRounds has two SLs merge with a client and returns the median of the first one's rounds.
-func (w *swarm) secondsOfRounds(first int, client string, rounds int) float64 {
+// secondsOfRounds has two SLs merge with a client and returns the median of the first one's rounds. more are options of SL i; nil: there are none.
+func (w *swarm) secondsOfRounds(first int, client string, rounds int, more func(i int) []string) float64 {
 	w.T.Helper()
+	if more == nil {
+		more = func(int) []string { return nil }
+	}
 	option := "--ml-client=original"
 	if client == "ours" {
 		option = "--ml-client=swarmlearning"
 	}
 	var sls []*e2etest.Proc
 	for i := first; i < first+2; i++ {
-		sls = append(sls, w.originalRuns(i, "rounds", client, option, "CONTRACT=speed-"+client, "ROUNDS="+strconv.Itoa(rounds)))
+		sls = append(sls, w.originalRuns(i, "rounds", client, append(more(i), option, "CONTRACT=speed-"+client, "ROUNDS="+strconv.Itoa(rounds))...))
 	}
 	finish(w.T, sls...)
 	var seconds []float64

@@ -1,0 +1,328 @@
+package e2e_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// prometheus is a real one that scrapes a swarm.
+type prometheus struct {
+	w   *swarm
+	url string
+}
+
+// metricsAt is where node i serves its metrics.
+func (w *swarm) metricsAt(i int) string { return w.Addr(i) + ":9464" }
+
+// prometheus starts one that scrapes these addresses often, with the rules of deploy/prometheus, in which all that takes minutes is made short.
+func (w *swarm) prometheus(targets ...string) *prometheus {
+	w.T.Helper()
+	path, err := exec.LookPath("prometheus")
+	if err != nil {
+		w.T.Skip("needs Prometheus: apt-get install prometheus")
+	}
+	rules, err := os.ReadFile("../../deploy/prometheus/swarmd.rules.yml")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	short := regexp.MustCompile(`(?m)^( *for:) \d+m$`).ReplaceAllString(string(rules), "$1 1s")
+	short = strings.Replace(short, "[15m])) > 3", "[15m])) > 0", 1)
+	if strings.Count(short, "for: 1s") < 5 || !strings.Contains(short, " > 0") {
+		w.T.Fatal("the rules have another form: they are not made short")
+	}
+	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: swarmd\n  static_configs: [{targets: [%q]}]\n",
+		strings.Join(targets, `", "`))
+	config = strings.ReplaceAll(config, `\"`, `"`)
+	for name, text := range map[string]string{"rules.yml": short, "prometheus.yml": config} {
+		if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	at := w.Addr(200) + ":9090"
+	p := w.Start(200, "prometheus", path, "--config.file="+w.Path("prometheus.yml"), "--storage.tsdb.path="+w.Path("tsdb"), "--web.listen-address="+at)
+	p.Sees("Server is ready to receive web requests")
+	return &prometheus{w, "http://" + at}
+}
+
+// ask asks its API for something.
+func (p *prometheus) ask(path string, data any) error {
+	c := http.Client{Timeout: 5 * time.Second}
+	res, err := c.Get(p.url + "/api/v1/" + path)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          json.RawMessage
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Status != "success" {
+		return errors.New(answer.Error)
+	}
+	return json.Unmarshal(answer.Data, data)
+}
+
+// sample is one of a query's.
+type sample struct {
+	Metric map[string]string
+	Value  [2]any
+}
+
+// query returns what an expression is now.
+func (p *prometheus) query(expr string) []sample {
+	p.w.T.Helper()
+	var data struct{ Result []sample }
+	if err := p.ask("query?query="+url.QueryEscape(expr), &data); err != nil {
+		p.w.T.Fatalf("%s: %v", expr, err)
+	}
+	return data.Result
+}
+
+// firing returns the alerts that fire, with what they are about.
+func (p *prometheus) firing() map[string][]map[string]string {
+	p.w.T.Helper()
+	var data struct {
+		Alerts []struct {
+			State  string
+			Labels map[string]string
+		}
+	}
+	if err := p.ask("alerts", &data); err != nil {
+		p.w.T.Fatal(err)
+	}
+	found := map[string][]map[string]string{}
+	for _, a := range data.Alerts {
+		if a.State == "firing" {
+			found[a.Labels["alertname"]] = append(found[a.Labels["alertname"]], a.Labels)
+		}
+	}
+	return found
+}
+
+// until is Until for what is asked of Prometheus, which learns nothing new between two scrapes.
+func (p *prometheus) until(what string, is func() bool) {
+	p.w.T.Helper()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	p.w.Until(what, func() bool {
+		<-tick.C
+		return is()
+	})
+}
+
+// fires waits until an alert fires that has a label.
+func (p *prometheus) fires(alert, label, value string) {
+	p.w.T.Helper()
+	p.until(fmt.Sprintf("alert %s with %s=%s", alert, label, value), func() bool {
+		return slices.ContainsFunc(p.firing()[alert], func(l map[string]string) bool { return l[label] == value })
+	})
+}
+
+// issue signs a certificate with the key of the swarm's authority, for an hour of which all but some minutes are over.
+func (w *swarm) issue(id string, left time.Duration) (options []string) {
+	w.T.Helper()
+	raw, err := os.ReadFile(w.Path("ca", "ca.pem"))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var ca *x509.Certificate
+	var signer crypto.Signer
+	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			ca = cert
+		} else if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+			signer = key
+		}
+	}
+	if ca == nil || signer == nil {
+		w.T.Fatal("the authority's file has another form")
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	uri, err := url.Parse(id)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	ends := time.Now().Add(left)
+	cert, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "late"}, NotBefore: ends.Add(-time.Hour), NotAfter: ends, URIs: []*url.URL{uri},
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, ca, key.Public(), signer)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for name, b := range map[string]*pem.Block{
+		"late.pem": {Type: "CERTIFICATE", Bytes: cert}, "late-key.pem": {Type: "PRIVATE KEY", Bytes: der}, "late-ca.pem": {Type: "CERTIFICATE", Bytes: ca.Raw},
+	} {
+		if err := os.WriteFile(w.Path(name), pem.EncodeToMemory(b), 0o600); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	return []string{"--cert", w.Path("late.pem"), "--key", w.Path("late-key.pem"), "--cacert", w.Path("late-ca.pem")}
+}
+
+// dashboard are the expressions of the dashboard, with all swarms and contracts chosen.
+func dashboard(t *testing.T) (all []string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "grafana-dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range d.Panels {
+		for _, x := range p.Targets {
+			all = append(all, strings.NewReplacer("$swarm", ".*", "$contract", ".*").Replace(x.Expr))
+		}
+	}
+	return all
+}
+
+// TestPrometheusScrapesASwarm: a real Prometheus reads three SNs and three SLs that train. Every panel of the dashboard shows something, no
+// alert fires while all is well, and each fires for what causes it.
+func TestPrometheusScrapesASwarm(t *testing.T) {
+	e2etest.NeedPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	authority := w.authority()
+	authority.Sees("embedded authority started")
+	var sns, sls []*e2etest.Proc
+	var targets []string
+	for i := 1; i <= 3; i++ {
+		sns = append(sns, w.SN(i, "--metrics", w.metricsAt(i)))
+		targets = append(targets, w.metricsAt(i), w.metricsAt(10+i))
+	}
+	late := w.metricsAt(14)
+	prom := w.prometheus(append(targets, late)...)
+	for _, p := range sns {
+		p.Sees(apiMarker)
+	}
+	for i := 1; i <= 3; i++ {
+		batch := "BATCH_SECONDS=0.05"
+		if i == 2 {
+			batch = "BATCH_SECONDS=0.2" // the others wait for it
+		}
+		sls = append(sls, w.SL(i, "MIN_PEERS=3", "BATCHES=100000", batch, "--expected-peers=3", "--stall-grace=1s", "--metrics="+w.metricsAt(10+i)))
+	}
+	prom.until("rounds of all three SLs", func() bool {
+		return len(prom.query(`swarmd_program_models_total{contributed="true"} >= 3`)) == 3 && len(prom.query(`swarmd_contract_rounds_total{contract="e2e"} >= 3`)) == 3
+	})
+	prom.until("all SNs to be up", func() bool { return len(prom.query(`count by (name) (swarmd_node_up == 1) == 3`)) == 6 })
+	prom.wellFed()
+	prom.until("no alert but that a node is down which is not started yet", func() bool {
+		found := prom.firing()
+		delete(found, "SwarmdAttemptsFail") // one may have, on a busy machine
+		return len(found) == 1 && len(found["SwarmdDown"]) == 1 && found["SwarmdDown"][0]["instance"] == late
+	})
+
+	// A certificate that nobody renews.
+	sl := w.Start(14, "sl-4", append([]string{
+		"swarmd", "run-sl", "--name", "sl-4", "--host-ip", w.Addr(14), "--sn-ip", w.Addr(1), "--attach", "--state-dir", w.Path("sl4"), "--bridge-dir", w.Bridge(4), "--metrics", late,
+	}, w.issue("spiffe://swarm.learning/swarm/sl/sl-4", 10*time.Minute)...)...)
+	prom.fires("SwarmdSVIDNotRenewed", "instance", late)
+	prom.fires("SwarmdNodeUnhealthy", "instance", late)
+	sl.Stop()
+
+	// A node that stands still while others merge with it.
+	sls[2].Signal(syscall.SIGSTOP)
+	prom.fires("SwarmdDown", "instance", w.metricsAt(13))
+	prom.fires("SwarmdNodeMissing", "name", "sl-3")
+	prom.fires("SwarmdContractWaits", "reason", "peers")
+	prom.fires("SwarmdAttemptsFail", "contract", "e2e")
+	sls[2].Signal(syscall.SIGCONT)
+	prom.until("sl-3 to be back", func() bool { return len(prom.firing()["SwarmdNodeMissing"]) == 0 })
+
+	sns[1].Kill()
+	sns[2].Kill()
+	prom.fires("SwarmdNoQuorum", "severity", "critical")
+	for _, p := range sls {
+		p.Kill()
+	}
+}
+
+// wellFed wants every expression of the dashboard to show something, and the answers to be what promtool takes. Hosts of tasks are not there.
+func (p *prometheus) wellFed() {
+	p.w.T.Helper()
+	for _, expr := range dashboard(p.w.T) {
+		if len(p.query(expr)) > 0 {
+			continue
+		}
+		// Rates need two scrapes within their time, and quantiles something that happened in it.
+		p.until("anything of "+expr, func() bool { return len(p.query(expr)) > 0 || strings.Contains(expr, "swarmd_task_members") })
+	}
+	if peers := p.query(`count by (instance) (swarmd_peer_bytes_total{peer=~"sl-[123]", direction="sent"} > 0)`); len(peers) != 3 {
+		p.w.T.Errorf("SLs that have sent bytes to others by name: %v", peers)
+	}
+	names := map[string]bool{}
+	for _, s := range p.query(`swarmd_node_info`) {
+		names[s.Metric["name"]] = true
+	}
+	if got := slices.Sorted(maps.Keys(names)); strings.Join(got, " ") != "sl-1 sl-2 sl-3 sn-1 sn-2 sn-3" {
+		p.w.T.Errorf("nodes: %v", got)
+	}
+}
+
+// TestMetricsBadInput: an address that another node has, and one that is none, end a node at once with what to do.
+func TestMetricsBadInput(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t)
+	w.authority()
+	w.SN(1, "--metrics", w.metricsAt(1)).Sees(apiMarker, "metrics are served")
+	w.SN(2, "--metrics", w.metricsAt(1)).Fails("port 9464 on "+w.Addr(1)+" is in use by swarmd", "give another port with --metrics")
+	w.SN(3, "--metrics", "9464").Fails("--metrics 9464: want HOST:PORT, such as 127.0.0.1:9464")
+}
+
+// TestCostOfMetricsForMinutes prints how long rounds of 100 MiB between two peers take while a Prometheus scrapes all nodes twice a second, and by how
+// much that is longer than without metrics in the same run. How much is wanted of none.
+func TestCostOfMetricsForMinutes(t *testing.T) {
+	e2etest.NeedPython(t)
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("compares and judges nothing: SWARM_TEST_LONG=1 or make test-long")
+	}
+	const rounds = 15
+	bare := newSwarm(t)
+	bare.one()
+	without := bare.secondsOfRounds(1, "ours", rounds, nil)
+	w := newSwarm(t)
+	w.authority()
+	w.SN(1, "--metrics="+w.metricsAt(1)).Sees(apiMarker)
+	w.prometheus(w.metricsAt(1), w.metricsAt(11), w.metricsAt(12))
+	with := w.secondsOfRounds(1, "ours", rounds, func(i int) []string { return []string{"--metrics=" + w.metricsAt(10+i)} })
+	t.Logf("a round: %.3f s without metrics, %.3f s with, times %.3f", without, with, with/without)
+}
