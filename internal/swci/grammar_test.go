@@ -32,20 +32,24 @@ func grammar(tb testing.TB) *swci.Grammar {
 }
 
 func TestReferenceIsCurrent(t *testing.T) {
-	const path = "../../docs/reference/cli.md"
-	var got bytes.Buffer
-	grammar(t).WriteReference(&got)
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+	for path, write := range map[string]func(io.Writer){
+		"docs/reference/cli.md":    grammar(t).WriteReference,
+		"web/src/documents.gen.ts": swci.WriteDocumentTypes,
+	} {
+		var got bytes.Buffer
+		write(&got)
+		if *update {
+			if err := os.WriteFile("../../"+path, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile("../../" + path)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("docs/reference/cli.md is out of date, run go test ./internal/swci -update (-file +table):\n%s", diff)
+		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			t.Errorf("%s is out of date, run go test ./internal/swci -update (-file +table):\n%s", path, diff)
+		}
 	}
 }
 

@@ -1,0 +1,167 @@
+package swci
+
+import "encoding/json"
+
+// documentKind is a kind of document that the dashboard shows: what a command prints as JSON, or what the dashboard makes itself.
+type documentKind struct {
+	name  string   // "nodes", or "contract/" with the name of something behind it
+	words []string // of the command, before the name; nil: the dashboard makes it
+	value any      // zero value of what it holds
+}
+
+// documentKinds are all documents of the dashboard.
+func documentKinds() []documentKind {
+	return []documentKind{
+		{name: "swarm", value: swarmJSON{}},
+		{name: "nodes", words: []string{"list", "nodes"}, value: nodesJSON{}},
+		{name: "health", words: []string{"get", "health"}, value: healthJSON{}},
+		{name: "contracts", words: []string{"list", "contracts"}, value: contractsJSON{}},
+		{name: "contract/", words: []string{"get", "contract", "status"}, value: statusJSON{}},
+		{name: "explain/", words: []string{"explain", "contract"}, value: explainJSON{}},
+		{name: "info/", words: []string{"get", "contract", "info"}, value: contractInfoJSON{}},
+		{name: "models/", words: []string{"list", "models"}, value: modelsJSON{}},
+		{name: "tasks", words: []string{"list", "tasks"}, value: tasksJSON{}},
+		{name: "assignments", words: []string{"list", "assignments"}, value: assignmentsJSON{}},
+		{name: "approvals", words: []string{"list", "approvals"}, value: approvalsJSON{}},
+		{name: "jobs", words: []string{"list", "jobs"}, value: jobsJSON{}},
+		{name: "job/", words: []string{"get", "job", "status"}, value: jobStatusJSON{}},
+		{name: "events", value: eventsJSON{}},
+		{name: "history/", value: historyJSON{}},
+	}
+}
+
+// documentJSON is a document as the dashboard's page gets it: either value or error is there.
+type documentJSON struct {
+	Name   string          `json:"name" doc:"of the document, such as nodes or contract/NAME"`
+	At     string          `json:"at" doc:"when the swarm was asked; RFC 3339, UTC"`
+	Value  json.RawMessage `json:"value,omitempty" doc:"what it holds, by its name"`
+	Error  string          `json:"error,omitempty" doc:"why there is no value, in one line"`
+	Remedy string          `json:"remedy,omitempty" doc:"what to do about it, in one line"`
+}
+
+// linkJSON says how the dashboard and the swarm stand.
+type linkJSON struct {
+	State   string `json:"state" doc:"live, or stale: what is shown is what was known last"`
+	SN      string `json:"sn" doc:"address of the SN that is asked; empty: none is yet"`
+	Since   string `json:"since" doc:"when the state or the SN changed; RFC 3339, UTC"`
+	Problem string `json:"problem" doc:"why it is stale, in one line; else empty"`
+	Remedy  string `json:"remedy" doc:"what to do about it, in one line"`
+}
+
+// swarmJSON is what the dashboard says of the swarm and of who looks at it.
+type swarmJSON struct {
+	SwarmID  string             `json:"swarm_id" doc:"the swarm's"`
+	Epoch    uint64             `json:"epoch" doc:"how often its group of SNs was founded, from 1"`
+	SN       string             `json:"sn" doc:"address of the SN that was asked, HOST:PORT"`
+	SNs      []swarmSNJSON      `json:"sns" doc:"all SNs, by name"`
+	Leader   string             `json:"leader" doc:"name of the raft leader, empty while there is none"`
+	Version  string             `json:"version" doc:"what the SN that was asked was built as"`
+	Own      string             `json:"own_version" doc:"what the dashboard's swarmctl was built as"`
+	Context  string             `json:"context" doc:"name of the context that is used, empty for none"`
+	Identity ownJSON            `json:"identity" doc:"in whose name the swarm is asked"`
+	Actions  bool               `json:"actions" doc:"the page may approve and refuse tasks: --actions was given"`
+	Rights   []missingRightJSON `json:"rights" doc:"what this identity may not see"`
+}
+
+type swarmSNJSON struct {
+	Name    string `json:"name" doc:"the SN's"`
+	Address string `json:"address" doc:"of its API, HOST:PORT"`
+	Live    bool   `json:"live" doc:"it is heard of"`
+}
+
+type ownJSON struct {
+	SpiffeID  string  `json:"spiffe_id" doc:"of the SVID; empty: there is none now"`
+	NotBefore *string `json:"not_before" doc:"when its life began; RFC 3339, UTC"`
+	NotAfter  *string `json:"not_after" doc:"when it expires; RFC 3339, UTC"`
+}
+
+type missingRightJSON struct {
+	Document string `json:"document" doc:"that can't be shown"`
+	Error    string `json:"error" doc:"why, in one line"`
+	Remedy   string `json:"remedy" doc:"what to do about it"`
+}
+
+// eventsJSON is what happened in the swarm, by its ledger.
+type eventsJSON struct {
+	Events  []eventJSON `json:"events" doc:"newest first, at most 1000"`
+	Records uint64      `json:"records" doc:"that the ledger has"`
+	Older   uint64      `json:"older" doc:"events that are left out, for there are newer ones"`
+	Good    bool        `json:"good" doc:"the chain of the ledger's records is whole"`
+	Problem string      `json:"problem" doc:"what is wrong with it first, in one line; else empty"`
+}
+
+type eventJSON struct {
+	Record uint64  `json:"record" doc:"number of the ledger's record, from 1"`
+	Time   *string `json:"time" doc:"by the SN that led; RFC 3339, UTC"`
+	Who    string  `json:"who" doc:"SPIFFE ID of the operator or the node; empty: the SNs judged"`
+	What   string  `json:"what" doc:"was done, such as assigned, approved, paused, banned"`
+	Kind   string  `json:"kind" doc:"what it is about: task, contract, node, rights or model"`
+	About  string  `json:"about" doc:"name of that"`
+	Text   string  `json:"text" doc:"for people"`
+}
+
+// historyJSON is `get contract history NAME -o json`.
+type historyJSON struct {
+	Contract string             `json:"contract" doc:"its name"`
+	Run      uint64             `json:"run" doc:"number of the run, from 1"`
+	After    *uint64            `json:"after,omitempty" doc:"these rounds follow that one, which the reader has; absent: they are all"`
+	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
+	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
+	Curves   []string           `json:"curves" doc:"nodes whose loss and metric a rule of the contract hides from the reader"`
+	Proven   []string           `json:"proven" doc:"keys of a round that the ledger proves"`
+	Reported []string           `json:"reported" doc:"keys of a round that nodes have reported, and nobody has proven"`
+}
+
+type historyRoundJSON struct {
+	Round         uint64            `json:"round" doc:"from 1"`
+	Attempt       uint64            `json:"attempt" doc:"that succeeded, from 1"`
+	Planned       *string           `json:"planned" doc:"RFC 3339, UTC"`
+	Committed     *string           `json:"committed" doc:"RFC 3339, UTC"`
+	Durations     phasesJSON        `json:"durations_ms" doc:"of its phases, in milliseconds"`
+	BytesSent     *uint64           `json:"bytes_sent" doc:"by all peers in the merge"`
+	BytesReceived *uint64           `json:"bytes_received" doc:"by all peers in the merge"`
+	Failed        []failedJSON      `json:"failed" doc:"attempts before that which succeeded"`
+	Peers         []historyPeerJSON `json:"peers" doc:"by node"`
+	Loss          *float64          `json:"loss" doc:"mean of what the peers reported of the merged model, by their weights"`
+	Metric        *float64          `json:"metric" doc:"the same of their metric"`
+	Digest        string            `json:"digest" doc:"BLAKE3 of the merged model, in hex"`
+}
+
+type phasesJSON struct {
+	Waiting  *uint64 `json:"waiting" doc:"from when the first peer could merge until the round was planned"`
+	Training *uint64 `json:"training" doc:"from the round before until the first peer could merge"`
+	Exchange *uint64 `json:"exchange" doc:"from the plan until the last result"`
+	Commit   *uint64 `json:"commit" doc:"from the last result until it was committed"`
+}
+
+type failedJSON struct {
+	Attempt uint64  `json:"attempt" doc:"from 1"`
+	Blamed  string  `json:"blamed" doc:"node that it failed by; empty: nobody is known"`
+	Reason  string  `json:"reason" doc:"in words"`
+	At      *string `json:"at" doc:"when it was given up; RFC 3339, UTC"`
+}
+
+type historyPeerJSON struct {
+	Node        string   `json:"node" doc:"the SL's name"`
+	Loss        *float64 `json:"loss" doc:"as its program reported it; null: it did not, or the reader may not see it"`
+	Metric      *float64 `json:"metric" doc:"the same"`
+	Weight      *uint32  `json:"weight" doc:"of its model in the merge"`
+	Contributed bool     `json:"contributed" doc:"its model was merged"`
+	Sent        *uint64  `json:"sent" doc:"bytes that it sent in the merge"`
+	Received    *uint64  `json:"received" doc:"bytes that it received in the merge"`
+}
+
+// actJSON is what the page asks to have done, with --actions.
+type actJSON struct {
+	Do     string `json:"do" doc:"approve or refuse"`
+	Task   string `json:"task" doc:"its name"`
+	Host   string `json:"host" doc:"on which it waits"`
+	Reason string `json:"reason" doc:"of a refusal, in words"`
+}
+
+// actedJSON says what came of that: either said or error is there.
+type actedJSON struct {
+	Said   string `json:"said,omitempty" doc:"what was done, in one line"`
+	Error  string `json:"error,omitempty" doc:"why nothing was, in one line"`
+	Remedy string `json:"remedy,omitempty" doc:"what to do about it"`
+}
