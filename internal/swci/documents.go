@@ -1,51 +1,31 @@
 package swci
 
-import "encoding/json"
-
 // documentKind is a kind of document that the dashboard shows: what a command prints as JSON, or what the dashboard makes itself.
 type documentKind struct {
-	name  string   // "nodes", or "contract/" with the name of something behind it
-	words []string // of the command, before the name; nil: the dashboard makes it
-	value any      // zero value of what it holds
+	name  string // "nodes", or "contract/" with the name of something behind it
+	line  string // the command, before the name; empty: the dashboard makes it
+	value any    // zero value of what it holds
 }
 
 // documentKinds are all documents of the dashboard.
 func documentKinds() []documentKind {
 	return []documentKind{
 		{name: "swarm", value: swarmJSON{}},
-		{name: "nodes", words: []string{"list", "nodes"}, value: nodesJSON{}},
-		{name: "health", words: []string{"get", "health"}, value: healthJSON{}},
-		{name: "contracts", words: []string{"list", "contracts"}, value: contractsJSON{}},
-		{name: "contract/", words: []string{"get", "contract", "status"}, value: statusJSON{}},
-		{name: "explain/", words: []string{"explain", "contract"}, value: explainJSON{}},
-		{name: "info/", words: []string{"get", "contract", "info"}, value: contractInfoJSON{}},
-		{name: "models/", words: []string{"list", "models"}, value: modelsJSON{}},
-		{name: "tasks", words: []string{"list", "tasks"}, value: tasksJSON{}},
-		{name: "assignments", words: []string{"list", "assignments"}, value: assignmentsJSON{}},
-		{name: "approvals", words: []string{"list", "approvals"}, value: approvalsJSON{}},
-		{name: "jobs", words: []string{"list", "jobs"}, value: jobsJSON{}},
-		{name: "job/", words: []string{"get", "job", "status"}, value: jobStatusJSON{}},
+		{name: "nodes", line: "list nodes", value: nodesJSON{}},
+		{name: "health", line: "get health", value: healthJSON{}},
+		{name: "contracts", line: "list contracts", value: contractsJSON{}},
+		{name: "contract/", line: "get contract status", value: statusJSON{}},
+		{name: "explain/", line: "explain contract", value: explainJSON{}},
+		{name: "info/", line: "get contract info", value: contractInfoJSON{}},
+		{name: "models/", line: "list models", value: modelsJSON{}},
+		{name: "tasks", line: "list tasks", value: tasksJSON{}},
+		{name: "assignments", line: "list assignments", value: assignmentsJSON{}},
+		{name: "approvals", line: "list approvals", value: approvalsJSON{}},
+		{name: "jobs", line: "list jobs", value: jobsJSON{}},
+		{name: "job/", line: "get job status", value: jobStatusJSON{}},
 		{name: "events", value: eventsJSON{}},
 		{name: "history/", value: historyJSON{}},
 	}
-}
-
-// documentJSON is a document as the dashboard's page gets it: either value or error is there.
-type documentJSON struct {
-	Name   string          `json:"name" doc:"of the document, such as nodes or contract/NAME"`
-	At     string          `json:"at" doc:"when the swarm was asked; RFC 3339, UTC"`
-	Value  json.RawMessage `json:"value,omitempty" doc:"what it holds, by its name"`
-	Error  string          `json:"error,omitempty" doc:"why there is no value, in one line"`
-	Remedy string          `json:"remedy,omitempty" doc:"what to do about it, in one line"`
-}
-
-// linkJSON says how the dashboard and the swarm stand.
-type linkJSON struct {
-	State   string `json:"state" doc:"live, or stale: what is shown is what was known last"`
-	SN      string `json:"sn" doc:"address of the SN that is asked; empty: none is yet"`
-	Since   string `json:"since" doc:"when the state or the SN changed; RFC 3339, UTC"`
-	Problem string `json:"problem" doc:"why it is stale, in one line; else empty"`
-	Remedy  string `json:"remedy" doc:"what to do about it, in one line"`
 }
 
 // swarmJSON is what the dashboard says of the swarm and of who looks at it.
@@ -149,19 +129,4 @@ type historyPeerJSON struct {
 	Contributed bool     `json:"contributed" doc:"its model was merged"`
 	Sent        *uint64  `json:"sent" doc:"bytes that it sent in the merge"`
 	Received    *uint64  `json:"received" doc:"bytes that it received in the merge"`
-}
-
-// actJSON is what the page asks to have done, with --actions.
-type actJSON struct {
-	Do     string `json:"do" doc:"approve or refuse"`
-	Task   string `json:"task" doc:"its name"`
-	Host   string `json:"host" doc:"on which it waits"`
-	Reason string `json:"reason" doc:"of a refusal, in words"`
-}
-
-// actedJSON says what came of that: either said or error is there.
-type actedJSON struct {
-	Said   string `json:"said,omitempty" doc:"what was done, in one line"`
-	Error  string `json:"error,omitempty" doc:"why nothing was, in one line"`
-	Remedy string `json:"remedy,omitempty" doc:"what to do about it"`
 }

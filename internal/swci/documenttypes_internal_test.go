@@ -5,6 +5,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/swci/dashboard"
 )
 
 // WriteDocumentTypes writes web/src/documents.gen.ts: the dashboard's documents as TypeScript interfaces.
@@ -12,7 +14,7 @@ func WriteDocumentTypes(w io.Writer) {
 	ts := &interfaces{w: w, written: map[reflect.Type]bool{}}
 	fmt.Fprint(w, "// Generated from the Go structs of swarmctl's JSON; scripts/generate writes it.\n")
 	kinds := documentKinds()
-	for _, v := range []any{documentJSON{}, linkJSON{}, actJSON{}, actedJSON{}} {
+	for _, v := range []any{dashboard.Document{}, dashboard.Link{}, dashboard.Act{}, dashboard.Acted{}} {
 		ts.write(reflect.TypeOf(v))
 	}
 	for _, k := range kinds {

@@ -35,6 +35,7 @@ type Session struct {
 	own    *identities // nil: identities are not kept
 	prompt *prompt     // of run-swci; nil for one command
 	formed bool        // the line says in which form it wants its answer
+	fixed  *Context    // the swarm that commands are about; nil: options, context and environment say it
 }
 
 // withAPI calls fn with an open API of the swarm that the options, the current context or the environment name.
@@ -84,6 +85,9 @@ func (s *Session) say(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", 
 
 // target decides which swarm is meant: the context named or current, then each part overridden by its option.
 func (s *Session) target(opts *cli.Context) (Context, error) {
+	if s.fixed != nil {
+		return *s.fixed, nil
+	}
 	target, err := s.anyTarget(opts)
 	if err == nil && len(target.SNs) == 0 {
 		err = errNoSN()

@@ -16,7 +16,7 @@ export interface Document {
 export interface Link {
   /** live, or stale: what is shown is what was known last */
   state: string;
-  /** address of the SN that is asked; empty: none is yet */
+  /** the SN that is asked, by name or address; empty: none is yet */
   sn: string;
   /** when the state or the SN changed; RFC 3339, UTC */
   since: string;
@@ -33,6 +33,8 @@ export interface Act {
   task: string;
   /** on which it waits */
   host: string;
+  /** of the task, as the page has shown it */
+  digest: string;
   /** of a refusal, in words */
   reason: string;
 }

@@ -1,0 +1,180 @@
+package swci_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// dashboardOf runs `swarmctl dashboard` on a free port, and returns what gets its documents.
+func dashboardOf(t *testing.T, swarm fake) (get func(path string) string) {
+	t.Helper()
+	out, in := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- dashboardTo(ctx, t, swarm, in, "--listen", "127.0.0.1:0")
+		_ = in.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("dashboard ended with %v", err)
+		}
+	})
+	lines := make(chan string, 10)
+	go func() {
+		for {
+			line := make([]byte, 4096)
+			n, err := out.Read(line)
+			if err != nil {
+				return
+			}
+			lines <- string(line[:n])
+		}
+	}()
+	address, _ := strings.CutPrefix(strings.TrimSpace(<-lines), "dashboard: ")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := &http.Client{Jar: jar, Transport: transport}
+	base, _, _ := strings.Cut(address, "?")
+	get = func(path string) string {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		data, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	get(strings.TrimPrefix(address, base))
+	return get
+}
+
+// dashboardTo runs `swarmctl dashboard`, which prints to out.
+func dashboardTo(ctx context.Context, t *testing.T, swarm fake, out io.Writer, options ...string) error {
+	state := t.TempDir()
+	api := answering(t, swarm)
+	env := swci.Env{
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: io.Discard,
+		Getenv: func(k string) string {
+			return map[string]string{"XDG_STATE_HOME": state, "SWARM_IDENTITY": "/run/agent.sock"}[k]
+		},
+		Now: func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
+	}
+	connect := func(context.Context, swci.Context) (client.Operator, func(), error) { return api, func() {}, nil }
+	return swci.Execute(ctx, append([]string{"dashboard", "--sn=10.0.0.1:30304"}, options...), &swci.Session{Env: env, Connect: connect})
+}
+
+// TestDashboardShowsWhatCommandsPrint: a document is what its command prints with -o json.
+func TestDashboardShowsWhatCommandsPrint(t *testing.T) {
+	get := dashboardOf(t, &fakeAPI{})
+	for name, line := range map[string]string{
+		"nodes": "list nodes", "health": "get health", "contracts": "list contracts", "contract/c": "get contract status c",
+		"explain/c": "explain contract c", "info/c": "get contract info c", "models/c": "list models c",
+	} {
+		printed, _ := run(t, append(strings.Fields(line), "--sn=10.0.0.1:30304", "-o", "json")...)
+		var want, got any
+		var doc struct{ Value json.RawMessage }
+		if err := json.Unmarshal([]byte(get("api/doc/"+name)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(printed), &want); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, printed)
+		}
+		if err := json.Unmarshal(doc.Value, &got); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-command +document):\n%s", name, diff)
+		}
+	}
+	var doc struct {
+		Value struct {
+			SwarmID string `json:"swarm_id"`
+			SN      string
+			Actions bool
+		}
+	}
+	if said := get("api/doc/swarm"); json.Unmarshal([]byte(said), &doc) != nil || doc.Value.SwarmID == "" || doc.Value.SN == "" || doc.Value.Actions {
+		t.Errorf("swarm: %s", said)
+	}
+	for _, none := range []string{"contract/", "contract", "other", "nodes/x"} {
+		if said := get("api/doc/" + none); !strings.Contains(said, "there is no document") {
+			t.Errorf("%s: %s", none, said)
+		}
+	}
+}
+
+// TestDashboardEvents: what the ledger says that somebody did, newest first.
+func TestDashboardEvents(t *testing.T) {
+	c := audited(t)
+	get := dashboardOf(t, &ledgerAPI{raw: c.lines})
+	var doc struct {
+		Value struct {
+			Good    bool
+			Records int
+			Events  []struct{ Record, Who, What, Kind, About, Text any }
+		}
+	}
+	said := get("api/doc/events")
+	if err := json.Unmarshal([]byte(said), &doc); err != nil {
+		t.Fatal(err)
+	}
+	v := doc.Value
+	if !v.Good || v.Records != 4 || len(v.Events) != 2 || v.Events[0].Kind != "contract" || v.Events[0].About != "study" || v.Events[1].About != "sl-0" || v.Events[1].What != "banned" || v.Events[1].Who != "spiffe://a.example/swarm/swci/ann" {
+		t.Errorf("events %s", said)
+	}
+}
+
+// TestDashboardBadInput: each is a line with a remedy.
+func TestDashboardBadInput(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, bad := range []struct {
+		options string
+		code    int
+		says    string
+	}{
+		{"--listen " + taken.Addr().String(), exit.Conflict, "another dashboard may be running"},
+		{"--listen 0.0.0.0:0", exit.Usage, "is no loopback address"},
+		{"--listen here", exit.Usage, "is no ADDRESS:PORT"},
+		{"--page-cert a.pem", exit.Usage, "go together"},
+		{"--listen 0.0.0.0:0 --page-cert a.pem --page-key b.pem", exit.Usage, "read the page's certificate"},
+		{"--listen 0.0.0.0:0 --page-cert a.pem --page-key b.pem --actions", exit.Usage, "for loopback addresses only"},
+		{"-o json", exit.Usage, "no JSON"},
+	} {
+		var out bytes.Buffer
+		err := dashboardTo(t.Context(), t, &fakeAPI{}, &out, strings.Fields(bad.options)...)
+		if exit.Code(err) != bad.code || !strings.Contains(err.Error(), bad.says) || exit.Hint(err) == "" {
+			t.Errorf("%s: %v (%d, %q), want %d", bad.options, err, exit.Code(err), exit.Hint(err), bad.code)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package dashboard serves the page of `swarmctl dashboard` and what it shows: documents, which are what swarmctl's commands print as
+// JSON, each by itself and as a stream of what changes. It lets in the browser of whoever has its one-time address, and nobody else.
+package dashboard
+
+import (
+	"context"
+	"crypto/tls"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Document is what a page shows under a name: either a value or an error is there.
+type Document struct {
+	Name   string          `json:"name" doc:"of the document, such as nodes or contract/NAME"`
+	At     string          `json:"at" doc:"when the swarm was asked; RFC 3339, UTC"`
+	Value  json.RawMessage `json:"value,omitempty" doc:"what it holds, by its name"`
+	Error  string          `json:"error,omitempty" doc:"why there is no value, in one line"`
+	Remedy string          `json:"remedy,omitempty" doc:"what to do about it, in one line"`
+}
+
+// Link says how the dashboard and the swarm stand.
+type Link struct {
+	State   string `json:"state" doc:"live, or stale: what is shown is what was known last"`
+	SN      string `json:"sn" doc:"the SN that is asked, by name or address; empty: none is yet"`
+	Since   string `json:"since" doc:"when the state or the SN changed; RFC 3339, UTC"`
+	Problem string `json:"problem" doc:"why it is stale, in one line; else empty"`
+	Remedy  string `json:"remedy" doc:"what to do about it, in one line"`
+}
+
+// Act is what a page asks to have done.
+type Act struct {
+	Do     string `json:"do" doc:"approve or refuse"`
+	Task   string `json:"task" doc:"its name"`
+	Host   string `json:"host" doc:"on which it waits"`
+	Digest string `json:"digest" doc:"of the task, as the page has shown it"`
+	Reason string `json:"reason" doc:"of a refusal, in words"`
+}
+
+// Acted says what came of that: either said or error is there.
+type Acted struct {
+	Said   string `json:"said,omitempty" doc:"what was done, in one line"`
+	Error  string `json:"error,omitempty" doc:"why nothing was, in one line"`
+	Remedy string `json:"remedy,omitempty" doc:"what to do about it"`
+}
+
+// Documents are what there is to show. All methods are safe for concurrent use.
+type Documents interface {
+	// Has reports whether there may be a document of this name.
+	Has(name string) bool
+	// Get makes a document anew. Beside a value an error says what is wrong with it: it is older than the swarm, as without a quorum.
+	Get(ctx context.Context, name string) (json.RawMessage, error)
+	// Link names the SN that is asked, with an error while no question can have an answer, such as for an identity that has expired.
+	Link() (sn string, err error)
+	// Act has something done, and says in a line what was.
+	Act(ctx context.Context, a Act) (said string, err error)
+}
+
+// Config is what a server needs.
+type Config struct {
+	Documents Documents
+	// Hosts are what browsers may call this server, with the port; with Certificate also what that is valid for.
+	Hosts       []string
+	Certificate *tls.Certificate // nil: no TLS, for loopback
+	Actions     bool             // pages may have things done
+	// Invite is told each address that lets one browser in; it has a secret in it.
+	Invite func(address string)
+	Now    func() time.Time
+	// Page has the files of the page; nil: those that were built in.
+	Page fs.FS
+}
+
+//go:embed page
+var built embed.FS
+
+// Bounds of what browsers may take.
+const (
+	maxConnections = 64
+	maxStreams     = 16
+	maxHeader      = 16 << 10
+	maxBody        = 8 << 10
+	maxName        = 300 // bytes of a document's name
+	maxWatched     = 64  // documents of a stream
+	headerTime     = 5 * time.Second
+	idleTime       = 2 * time.Minute
+	writeTime      = 20 * time.Second // for one answer, or one event
+	askTime        = 25 * time.Second // for one document
+	drainTime      = 2 * time.Second
+)
+
+// Server is a dashboard.
+type Server struct {
+	cfg   Config
+	doors doors
+	hub   *hub
+	slots chan struct{} // of streams
+}
+
+// New returns a server; Serve runs it.
+func New(cfg Config) *Server {
+	if cfg.Page == nil {
+		cfg.Page, _ = fs.Sub(built, "page") // the name is good
+	}
+	return &Server{cfg: cfg, hub: newHub(cfg.Documents, cfg.Now), slots: make(chan struct{}, maxStreams)}
+}
+
+// Serve answers on ln, which it closes, until ctx ends; it returns nil then.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		s.hub.run(running)
+	}()
+	defer func() { stop(); <-asked }()
+	srv := &http.Server{
+		Handler: s.handler(), BaseContext: func(net.Listener) context.Context { return running },
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0), // browsers that break connections off; addresses have secrets
+	}
+	ln = netutil.LimitListener(ln, maxConnections)
+	scheme := "http://"
+	if s.cfg.Certificate != nil {
+		scheme = "https://"
+		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{*s.cfg.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	}
+	s.doors.invite = func(token string) { s.cfg.Invite(scheme + s.cfg.Hosts[0] + "/?token=" + token) }
+	s.doors.open()
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve the dashboard on %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if err := srv.Shutdown(drain); err != nil {
+		_ = srv.Close() // it cuts what would not end
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the dashboard on %s: %w", ln.Addr(), err)
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/swci/dashboard"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// swarm is what is shown in tests.
+type swarm struct {
+	mu    sync.Mutex
+	value string
+	lost  error // nobody answers
+	link  error
+	done  []dashboard.Act
+}
+
+func (s *swarm) Has(name string) bool { return name == "nodes" || name == "contract/a b" }
+
+func (s *swarm) Get(_ context.Context, name string) (json.RawMessage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.lost != nil:
+		return nil, s.lost
+	case name == "contract/a b":
+		return nil, exit.New(exit.NotFound, "see list contracts", "there is\x1b none")
+	}
+	return json.RawMessage(s.value), nil
+}
+
+func (s *swarm) Link() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return "sn-1", s.link
+}
+
+func (s *swarm) Act(_ context.Context, a dashboard.Act) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.Task == "bad" {
+		return "", exit.New(exit.Conflict, "look again", "it waits no more")
+	}
+	s.done = append(s.done, a)
+	return "done", nil
+}
+
+func (s *swarm) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// serve starts a dashboard and returns its addresses as they are printed.
+func serve(t *testing.T, s *swarm, actions bool) (invited chan string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	invited = make(chan string, 100)
+	d := dashboard.New(dashboard.Config{
+		Documents: s, Hosts: []string{ln.Addr().String()}, Actions: actions, Now: time.Now, Invite: func(address string) { invited <- address },
+		Page: fstest.MapFS{"index.html": {Data: []byte("the page")}, "app.js": {Data: []byte("js")}, "README.md": {Data: []byte("no")}},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return invited
+}
+
+// browser returns a client that keeps cookies.
+func browser(t *testing.T) *http.Client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Jar: jar, Transport: transport}
+}
+
+func get(t *testing.T, c *http.Client, url string, change ...func(*http.Request)) (status int, body string, head http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(r)
+	}
+	return do(t, c, r)
+}
+
+func do(t *testing.T, c *http.Client, r *http.Request) (status int, body string, head http.Header) {
+	t.Helper()
+	res, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(data), res.Header
+}
+
+// TestAddressLetsOneBrowserIn: whoever has no address, a used one or a wrong one sees nothing, and is told what to do.
+func TestAddressLetsOneBrowserIn(t *testing.T) {
+	invited := serve(t, &swarm{value: `{"a":1}`}, false)
+	address := <-invited
+	base, _, _ := strings.Cut(address, "/?")
+	mine, other := browser(t), browser(t)
+	for _, path := range []string{"/", "/app.js", "/api/doc/nodes", "/api/stream?watch=nodes", "/?token="} {
+		if status, body, _ := get(t, other, base+path); status < 400 || strings.Contains(body, "the page") {
+			t.Errorf("%s let anybody in: %d %s", path, status, body)
+		}
+	}
+	status, body, head := get(t, mine, address)
+	if status != 200 || body != "the page" {
+		t.Fatalf("the address leads to %d %q", status, body)
+	}
+	if csp := head.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || head.Get("Cache-Control") != "no-store" {
+		t.Errorf("headers %v", head)
+	}
+	if status, body, _ = get(t, other, address); status != 403 || !strings.Contains(body, "was used before") {
+		t.Errorf("a used address: %d %s", status, body)
+	}
+	if status, body, _ = get(t, mine, address); status != 200 || body != "the page" {
+		t.Errorf("a reload of the address by whoever is in: %d %s", status, body)
+	}
+	if next := <-invited; next == address {
+		t.Error("the next address is the same")
+	} else if status, body, _ = get(t, other, next); status != 200 || body != "the page" {
+		t.Errorf("the next address: %d %s", status, body)
+	}
+	for path, want := range map[string]int{"/app.js": 200, "/README.md": 404, "/nothing": 404, "/api/doc/nothing": 404, "/api/doc/" + strings.Repeat("n", 400): 404} {
+		if status, _, _ = get(t, mine, base+path); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+	if status, body, _ = get(t, mine, base+"/api/doc/nodes", func(r *http.Request) { r.Host = "evil.example:80" }); status != 421 || strings.Contains(body, `"a"`) {
+		t.Errorf("under another name: %d %s", status, body)
+	}
+}
+
+// TestCookieIsForThePageAlone: it is no use to scripts and to other sites.
+func TestCookieIsForThePageAlone(t *testing.T) {
+	invited := serve(t, &swarm{}, false)
+	c := browser(t)
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	_, _, head := get(t, c, <-invited)
+	if said := head.Get("Set-Cookie"); !strings.Contains(said, "HttpOnly") || !strings.Contains(said, "SameSite=Strict") || strings.Contains(said, "Domain") {
+		t.Errorf("cookie %q", said)
+	}
+}
+
+func TestDocument(t *testing.T) {
+	s := &swarm{value: "{\n  \"a\": 1\n}\n"}
+	invited := serve(t, s, false)
+	address, c := <-invited, browser(t)
+	get(t, c, address)
+	base, _, _ := strings.Cut(address, "/?")
+	for path, want := range map[string]dashboard.Document{
+		"nodes":          {Name: "nodes", Value: json.RawMessage(`{"a":1}`)},
+		"contract/a%20b": {Name: "contract/a b", Error: `there is\x1b none`, Remedy: "see list contracts"},
+	} {
+		status, body, _ := get(t, c, base+"/api/doc/"+path)
+		var got dashboard.Document
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 {
+			t.Fatalf("%d %v %s", status, err, body)
+		}
+		if _, err := time.Parse(time.RFC3339, got.At); err != nil || got.Name != want.Name || string(got.Value) != string(want.Value) || got.Remedy != want.Remedy || (got.Error == "") != (want.Error == "") || strings.Contains(got.Error, "\x1b") {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// follow opens a stream and returns its events as "KIND DATA".
+func follow(t *testing.T, c *http.Client, url string) <-chan string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.Do(r)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%v %v", res, err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	events := make(chan string, 100)
+	go func() {
+		kind := ""
+		for in := bufio.NewScanner(res.Body); in.Scan(); {
+			if k, ok := strings.CutPrefix(in.Text(), "event: "); ok {
+				kind = k
+			}
+			if data, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+				events <- kind + " " + data
+			}
+		}
+	}()
+	return events
+}
+
+// until returns the first event that has all of the words.
+func until(t *testing.T, events <-chan string, words ...string) string {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			has := true
+			for _, w := range words {
+				has = has && strings.Contains(e, w)
+			}
+			if has {
+				return e
+			}
+		case <-late:
+			t.Fatalf("no event with %q", words)
+		}
+	}
+}
+
+// TestStreamTellsWhatChanges: each document once, then changes alone; that the swarm is lost, while what was known stays, and found again.
+func TestStreamTellsWhatChanges(t *testing.T) {
+	s := &swarm{value: `{"a":1}`}
+	invited := serve(t, s, false)
+	address, c := <-invited, browser(t)
+	get(t, c, address)
+	base, _, _ := strings.Cut(address, "/?")
+	events := follow(t, c, base+"/api/stream?watch=nodes,contract/a%20b,nodes")
+	until(t, events, "doc", `"nodes"`, `{"a":1}`)
+	s.set(func() { s.value = `{"a":2}` })
+	until(t, events, "doc", `"nodes"`, `{"a":2}`)
+	s.set(func() { s.lost = exit.New(exit.Unreachable, "start an SN", "no SN answers") })
+	if got := until(t, events, "link", "stale"); !strings.Contains(got, "no SN answers") || !strings.Contains(got, "start an SN") {
+		t.Errorf("link %s", got)
+	}
+	s.set(func() { s.lost = nil })
+	until(t, events, "link", `"live"`, "sn-1")
+	s.set(func() { s.link = exit.New(exit.Denied, "have it renewed", "the identity has expired") })
+	until(t, events, "link", "stale", "the identity has expired", "have it renewed")
+	s.set(func() { s.link = nil; s.value = `{"a":3}` })
+	if got := until(t, events, "doc"); !strings.Contains(got, `{"a":3}`) {
+		t.Errorf("while the swarm was lost, or after it, a page was told %s", got)
+	}
+}
+
+func TestStreamIsBounded(t *testing.T) {
+	invited := serve(t, &swarm{value: `{}`}, false)
+	address, c := <-invited, browser(t)
+	get(t, c, address)
+	base, _, _ := strings.Cut(address, "/?")
+	for _, bad := range []string{"", "nodes,nothing", "contract/"} {
+		if status, body, _ := get(t, c, base+"/api/stream?watch="+bad); status != 400 || !strings.Contains(body, "there is no document") {
+			t.Errorf("watch=%s: %d %s", bad, status, body)
+		}
+	}
+	for range 16 {
+		follow(t, c, base+"/api/stream?watch=nodes")
+	}
+	if status, body, _ := get(t, c, base+"/api/stream?watch=nodes"); status != 503 || !strings.Contains(body, "close some") {
+		t.Errorf("one stream too many: %d %s", status, body)
+	}
+}
+
+// TestActs: only with --actions, only of the page itself, and what comes of it is said.
+func TestActs(t *testing.T) {
+	for _, actions := range []bool{false, true} {
+		s := &swarm{}
+		invited := serve(t, s, actions)
+		address, c := <-invited, browser(t)
+		get(t, c, address)
+		base, _, _ := strings.Cut(address, "/?")
+		post := func(body, page, origin string) (int, dashboard.Acted) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/act", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Swarm-Page", page)
+			r.Header.Set("Origin", origin)
+			status, said, _ := do(t, c, r)
+			var a dashboard.Acted
+			if err := json.Unmarshal([]byte(said), &a); err != nil {
+				a.Error = said
+			}
+			return status, a
+		}
+		const good = `{"do":"approve","task":"t","host":"h","digest":"d"}`
+		for _, bad := range []struct{ body, page, origin string }{
+			{good, "", base}, {good, "1", "https://evil.example"}, {good + "x", "1", base}, {`{"who":1}`, "1", base}, {`"` + strings.Repeat("x", 9<<10), "1", base},
+		} {
+			if status, a := post(bad.body, bad.page, bad.origin); status < 400 || a.Error == "" {
+				t.Errorf("%.80q of page %q at %s: %d %+v", bad.body, bad.page, bad.origin, status, a)
+			}
+		}
+		status, a := post(good, "1", base)
+		if done := len(s.done) == 1 && status == 200 && a.Said == "done"; done != actions || !actions && (status != 403 || a.Remedy == "") {
+			t.Errorf("with actions %v: %d %+v, done %v", actions, status, a, s.done)
+		}
+		if status, a = post(strings.Replace(good, `"t"`, `"bad"`, 1), "1", base); actions && (status != 200 || a.Error != "it waits no more" || a.Remedy != "look again") {
+			t.Errorf("what can't be done: %d %+v", status, a)
+		}
+	}
+}
+
+// TestNoPage: a build without the page says so.
+func TestNoPage(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	invited := make(chan string, 2)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	d := dashboard.New(dashboard.Config{Documents: &swarm{}, Hosts: []string{ln.Addr().String()}, Now: time.Now, Invite: func(a string) { invited <- a }, Page: fstest.MapFS{}})
+	go func() { ended <- d.Serve(ctx, ln) }()
+	if status, body, _ := get(t, browser(t), <-invited); status != 404 || !strings.Contains(body, "has no page") {
+		t.Errorf("%d %s", status, body)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,258 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+const (
+	// period is the time between two questions for a document that pages show.
+	period = 2 * time.Second
+	// maxAsking bounds the questions that are under way.
+	maxAsking = 4
+)
+
+// hub asks for the documents that pages show, once for all pages, and tells each page what has changed.
+type hub struct {
+	docs Documents
+	now  func() time.Time
+	wake chan struct{}
+	slot chan struct{} // of questions
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	shown   map[string]*shown
+	readers map[*reader]bool
+	link    Link
+}
+
+// shown is a document that pages show.
+type shown struct {
+	doc     Document
+	due     time.Time // when it is asked for next
+	asking  bool
+	readers int
+}
+
+// reader is one page: what it has yet to be told.
+type reader struct {
+	names  []string
+	fresh  map[string]bool // documents that have changed; guarded by the hub's mu
+	moved  bool            // the link has changed; guarded by the hub's mu
+	notify chan struct{}
+}
+
+func newHub(docs Documents, now func() time.Time) *hub {
+	h := &hub{
+		docs: docs, now: now, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking), shown: map[string]*shown{}, readers: map[*reader]bool{},
+	}
+	h.link = Link{State: "live", Since: h.stamp()}
+	return h
+}
+
+func (h *hub) stamp() string { return h.now().UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// run asks until ctx ends.
+func (h *hub) run(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	tick := time.NewTicker(period / 4)
+	defer tick.Stop()
+	for {
+		for _, name := range h.due() {
+			asking.Go(func() { h.renew(ctx, name) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-h.wake:
+		}
+	}
+}
+
+// due are the documents to be asked for now, which are taken to be asked for.
+func (h *hub) due() (names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	for _, name := range slices.Sorted(maps.Keys(h.shown)) {
+		if s := h.shown[name]; s.readers > 0 && !s.asking && !now.Before(s.due) {
+			s.asking, s.due = true, now.Add(period)
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// refresh has all that is shown asked for now.
+func (h *hub) refresh() {
+	h.mu.Lock()
+	for _, s := range h.shown {
+		s.due = time.Time{}
+	}
+	h.mu.Unlock()
+	h.stir()
+}
+
+func (h *hub) stir() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask makes one document.
+func (h *hub) ask(ctx context.Context, name string) Document {
+	doc, _ := h.question(ctx, name)
+	return doc
+}
+
+// question makes one document, and says whether the swarm could not be asked.
+func (h *hub) question(ctx context.Context, name string) (doc Document, lost bool) {
+	doc = Document{Name: name, At: h.stamp()}
+	sn, problem := h.docs.Link()
+	var err error
+	if problem == nil {
+		select {
+		case h.slot <- struct{}{}:
+			asked, cancel := context.WithTimeout(ctx, askTime)
+			doc.Value, err = h.docs.Get(asked, name)
+			cancel()
+			<-h.slot
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if isLost(err) {
+			problem = err
+		}
+		sn, _ = h.docs.Link()
+	} else {
+		err = problem
+	}
+	if doc.Value == nil && err != nil {
+		doc.Error, doc.Remedy = text.Line(err.Error()), text.Line(exit.Hint(err))
+	}
+	if ctx.Err() == nil {
+		h.linked(sn, problem)
+	}
+	return doc, problem != nil && doc.Value == nil
+}
+
+// isLost reports whether an error says of the whole swarm that it can't be asked.
+func isLost(err error) bool {
+	return err != nil && (slices.Contains([]int{exit.Unreachable, exit.NoLeader, exit.TimedOut}, exit.Code(err)) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// linked notes how the swarm was found.
+func (h *hub) linked(sn string, problem error) {
+	now := Link{State: "live", SN: sn}
+	if problem != nil {
+		now.State, now.Problem, now.Remedy = "stale", text.Line(problem.Error()), text.Line(exit.Hint(problem))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now.Since = h.link.Since
+	if now == h.link {
+		return
+	}
+	if now.State != h.link.State || now.SN != h.link.SN {
+		now.Since = h.stamp()
+	}
+	h.link = now
+	for r := range h.readers {
+		r.moved = true
+		r.stir()
+	}
+}
+
+// renew asks for a document that is shown. While the swarm can't be asked what was known last stays.
+func (h *hub) renew(ctx context.Context, name string) {
+	doc, lost := h.question(ctx, name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.shown[name]
+	if s == nil {
+		return
+	}
+	s.asking = false
+	if ctx.Err() != nil || s.doc.Name != "" && (lost || sameDocument(doc, s.doc)) {
+		return
+	}
+	s.doc = doc
+	for r := range h.readers {
+		if slices.Contains(r.names, name) {
+			r.fresh[name] = true
+			r.stir()
+		}
+	}
+}
+
+func sameDocument(a, b Document) bool {
+	return bytes.Equal(a.Value, b.Value) && a.Error == b.Error && a.Remedy == b.Remedy
+}
+
+// join adds a page that shows these documents, until leave.
+func (h *hub) join(names []string) (r *reader, leave func()) {
+	r = &reader{names: names, fresh: map[string]bool{}, moved: true, notify: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readers[r] = true
+	for _, name := range names {
+		s := h.shown[name]
+		if s == nil {
+			s = &shown{}
+			h.shown[name] = s
+		}
+		s.readers++
+		r.fresh[name] = s.doc.Name != ""
+	}
+	r.stir()
+	h.stir()
+	return r, func() { h.leave(r) }
+}
+
+func (h *hub) leave(r *reader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.readers, r)
+	for _, name := range r.names {
+		if s := h.shown[name]; s.readers > 1 {
+			s.readers--
+		} else {
+			delete(h.shown, name)
+		}
+	}
+}
+
+// news returns what a page is to be told now.
+func (h *hub) news(r *reader) (link *Link, docs []Document) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.moved {
+		l := h.link
+		link, r.moved = &l, false
+	}
+	for _, name := range r.names {
+		if r.fresh[name] {
+			r.fresh[name] = false
+			docs = append(docs, h.shown[name].doc)
+		}
+	}
+	return link, docs
+}
+
+func (r *reader) stir() {
+	select {
+	case r.notify <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,95 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// heartbeat is how often a page is told that the dashboard is there.
+const heartbeat = 10 * time.Second
+
+// stream tells a page of what it shows, until it goes: each document once, then whenever it changes.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	names, err := s.watched(r)
+	if err != nil {
+		sendJSON(w, http.StatusBadRequest, Acted{Error: err.Error(), Remedy: "reload the page"})
+		return
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		sendJSON(w, http.StatusServiceUnavailable, Acted{Error: fmt.Sprintf("%d pages are open already", maxStreams), Remedy: "close some"})
+		return
+	}
+	page, leave := s.hub.join(names)
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := events{w: w, to: http.NewResponseController(w)}
+	out.write("retry: 2000\n\n")
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for out.err == nil {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-beat.C:
+			out.write(": still here\n\n")
+		case <-page.notify:
+			link, docs := s.hub.news(page)
+			if link != nil {
+				out.event("link", link)
+			}
+			for _, d := range docs {
+				out.event("doc", d)
+			}
+		}
+	}
+}
+
+// watched are the documents that a page asks for.
+func (s *Server) watched(r *http.Request) ([]string, error) {
+	var names []string
+	for name := range strings.SplitSeq(r.URL.Query().Get("watch"), ",") {
+		if !s.isDocument(name) {
+			return nil, fmt.Errorf("there is no document %.80q", name)
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxWatched {
+		return nil, fmt.Errorf("%d documents are asked for, and %d are the most", len(names), maxWatched)
+	}
+	return names, nil
+}
+
+// events writes server-sent events, until one could not be.
+type events struct {
+	w   http.ResponseWriter
+	to  *http.ResponseController
+	err error
+}
+
+func (e *events) event(kind string, v any) {
+	data, err := json.Marshal(v) // in one line
+	if err != nil {
+		e.err = err
+		return
+	}
+	e.write("event: " + kind + "\ndata: " + string(data) + "\n\n")
+}
+
+func (e *events) write(lines string) {
+	if e.err != nil {
+		return
+	}
+	_ = e.to.SetWriteDeadline(time.Now().Add(writeTime)) // an error means no connection to stall
+	if _, e.err = e.w.Write([]byte(lines)); e.err == nil {
+		e.err = e.to.Flush()
+	}
+}

@@ -1,0 +1,256 @@
+package swci
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/dashboard"
+	"github.com/swarmd/swarmd/internal/swci/deeds"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
+	"github.com/swarmd/swarmd/internal/version"
+)
+
+const (
+	// maxEvents bounds the events of a document.
+	maxEvents = 1000
+	// eventsAgain is the least time between two readings of the ledger for events; a long one is read for a twentieth of the time at most.
+	eventsAgain = 5 * time.Second
+)
+
+// documents makes what the dashboard shows, as the commands make it.
+type documents struct {
+	session  Session // of the commands
+	api      client.Operator
+	context  string
+	actions  bool
+	identity func() identity.Status // nil: not known
+
+	mu      sync.Mutex
+	names   map[string]string              // of SNs, by address
+	refused map[string]missingRightJSON    // documents that this identity may not see
+	events  func() (json.RawMessage, bool) // the last ones, while they are new enough
+}
+
+// newDocuments makes documents of a swarm that is open.
+func newDocuments(s *Session, target Context, api client.Operator, actions bool) *documents {
+	d := &documents{session: *s, api: api, context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]missingRightJSON{}}
+	d.session.JSON, d.session.prompt, d.session.fixed, d.session.Env.Stderr = true, nil, &target, io.Discard
+	d.session.Connect = func(context.Context, Context) (client.Operator, func(), error) { return api, func() {}, nil }
+	return d
+}
+
+// kindOfDocument finds the kind of a document, and the name behind it.
+func kindOfDocument(name string) (kind documentKind, of string, ok bool) {
+	for _, k := range documentKinds() {
+		if k.name == name && !strings.HasSuffix(name, "/") {
+			return k, "", true
+		}
+		if of, ok := strings.CutPrefix(name, k.name); ok && of != "" && strings.HasSuffix(k.name, "/") {
+			return k, of, true
+		}
+	}
+	return kind, "", false
+}
+
+// Has implements dashboard.Documents.
+func (d *documents) Has(name string) bool {
+	_, _, ok := kindOfDocument(name)
+	return ok
+}
+
+// Get implements dashboard.Documents.
+func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage, err error) {
+	kind, of, _ := kindOfDocument(name)
+	switch kind.name {
+	case "swarm":
+		value, err = d.swarm(ctx)
+	case "events":
+		value, err = d.eventsNow(ctx)
+	default:
+		line := strings.Fields(kind.line)
+		if of != "" {
+			line = append(line, of)
+		}
+		value, err = d.run(ctx, append([]string{"--"}, line...))
+	}
+	err = apiError(err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.refused, name)
+	if exit.Code(err) == exit.Denied {
+		d.refused[name] = missingRightJSON{name, text.Line(err.Error()), text.Line(exit.Hint(err))}
+	}
+	return value, err
+}
+
+// run runs a command, and returns what it prints as JSON; an error beside that too.
+func (d *documents) run(ctx context.Context, argv []string) (json.RawMessage, error) {
+	l, err := d.session.Grammar.split(argv)
+	if err != nil {
+		return nil, err
+	}
+	command, args, err := d.session.Grammar.parse(l)
+	if err != nil {
+		return nil, err
+	}
+	var said bytes.Buffer
+	one := d.session
+	one.Env.Stdout = &said
+	err = command.Run(ctx, &one, args)
+	if said.Len() == 0 {
+		return nil, err
+	}
+	return said.Bytes(), err
+}
+
+// Link implements dashboard.Documents.
+func (d *documents) Link() (sn string, err error) {
+	sn = d.api.SNs()[0]
+	d.mu.Lock()
+	sn = first(d.names[sn], sn)
+	d.mu.Unlock()
+	if d.identity == nil {
+		return sn, nil
+	}
+	id := d.identity()
+	if ended := id.NotAfter; !ended.IsZero() && d.session.Env.Now().After(ended) {
+		why := "the identity " + id.ID.String() + " of this dashboard expired at " + dated(ended.UnixMilli())
+		if id.Problem != "" {
+			why += ", and no new one comes: " + id.Problem
+		}
+		return sn, exit.New(exit.Denied, "have it renewed where it comes from, "+id.Origin+": the page goes on by itself then", "%s", why)
+	}
+	return sn, nil
+}
+
+// swarm is what the dashboard itself says of the swarm.
+func (d *documents) swarm(ctx context.Context) (json.RawMessage, error) {
+	s, err := d.api.GetSwarm(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get swarm: %w", err)
+	}
+	out := swarmJSON{
+		SwarmID: s.GetSwarmId(), Epoch: d.api.Pin().Number(), SN: d.api.SNs()[0], SNs: []swarmSNJSON{}, Leader: s.GetLeader(), Version: s.GetVersion(),
+		Own: version.Read().String(), Context: d.context, Actions: d.actions,
+	}
+	if d.identity != nil {
+		id := d.identity()
+		out.Identity = ownJSON{SpiffeID: id.ID.String(), NotBefore: stamp(id.NotBefore.UnixMilli()), NotAfter: stamp(id.NotAfter.UnixMilli())}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range s.GetSns() {
+		d.names[nodeAddress(n)] = text.Line(n.GetName())
+		out.SNs = append(out.SNs, swarmSNJSON{n.GetName(), nodeAddress(n), n.GetLive()})
+	}
+	out.Rights = append([]missingRightJSON{}, slices.SortedFunc(maps.Values(d.refused), func(a, b missingRightJSON) int { return cmp.Compare(a.Document, b.Document) })...)
+	return json.Marshal(out)
+}
+
+// eventsNow reads the ledger, unless that was done just before.
+func (d *documents) eventsNow(ctx context.Context) (json.RawMessage, error) {
+	d.mu.Lock()
+	last := d.events
+	d.mu.Unlock()
+	if last != nil {
+		if value, ok := last(); ok {
+			return value, nil
+		}
+	}
+	began := d.session.Env.Now()
+	value, err := d.readEvents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	took := d.session.Env.Now().Sub(began)
+	until := d.session.Env.Now().Add(max(eventsAgain, 20*took))
+	d.mu.Lock()
+	d.events = func() (json.RawMessage, bool) { return value, d.session.Env.Now().Before(until) }
+	d.mu.Unlock()
+	return value, nil
+}
+
+// readEvents says what happened by the ledger, newest first.
+func (d *documents) readEvents(ctx context.Context) (json.RawMessage, error) {
+	out := eventsJSON{Events: []eventJSON{}}
+	one := d.session
+	report, err := judgeLedger(ctx, &one, Args{}, audit.Options{Unsigned: true, Each: func(record uint64, atMS int64, body ledger.Body) {
+		x, ok := deeds.FromRecord(record, atMS, body)
+		if !ok {
+			return
+		}
+		if len(out.Events) == 2*maxEvents {
+			out.Older += maxEvents
+			out.Events = slices.Delete(out.Events, 0, maxEvents)
+		}
+		out.Events = append(out.Events, eventToJSON(&x))
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	if more := len(out.Events) - maxEvents; more > 0 {
+		out.Older += uint64(more) //nolint:gosec // it is positive
+		out.Events = out.Events[more:]
+	}
+	slices.Reverse(out.Events)
+	out.Records, out.Good = report.Records, report.Good()
+	if len(report.Problems) > 0 {
+		p := problemsToJSON(report)[0]
+		out.Problem = text.Line(fmt.Sprintf("record %d: %s", p.Record, p.What))
+	}
+	return json.Marshal(out)
+}
+
+// eventToJSON says what somebody did, for people.
+func eventToJSON(d *deeds.Deed) eventJSON {
+	out := eventJSON{Record: d.Record, Time: stamp(d.AtMS), Who: d.By, What: d.Does, Text: strings.TrimSuffix(d.Does+" "+d.What()+": "+d.Why(), ": ")}
+	switch {
+	case d.Task != "":
+		out.Kind, out.About = "task", d.Task
+	case d.Round > 0:
+		out.Kind, out.About = "model", d.Contract
+	case d.Contract != "":
+		out.Kind, out.About = "contract", d.Contract
+	case len(d.Sentences) > 0 || d.Does == "set rights":
+		out.Kind = "rights"
+	default:
+		out.Kind, out.About = "node", first(d.Node, d.PeerID)
+	}
+	return out
+}
+
+// Act implements dashboard.Documents: a word on a task, as the commands give it.
+func (d *documents) Act(ctx context.Context, a dashboard.Act) (said string, err error) {
+	if a.Task == "" || a.Host == "" || a.Digest == "" {
+		return "", exit.New(exit.Usage, "reload the page", "which task on which host is meant, and its digest, was not said")
+	}
+	if _, err := d.Link(); err != nil {
+		return "", err
+	}
+	argv := []string{"--digest=" + a.Digest, "--", a.Do, "task", a.Task, "on", a.Host}
+	switch {
+	case a.Do == "refuse" && a.Reason != "":
+		argv = append(argv, append([]string{"because"}, strings.Fields(a.Reason)...)...)
+	case a.Do != "approve" && a.Do != "refuse":
+		return "", exit.New(exit.Usage, "reload the page", "%.40q can't be done here", a.Do)
+	}
+	if _, err := d.run(ctx, argv); err != nil {
+		return "", apiError(err)
+	}
+	done := map[string]string{"approve": "approved", "refuse": "refused"}[a.Do]
+	return fmt.Sprintf("task %s is %s on %s", text.Line(a.Task), done, text.Line(a.Host)), nil
+}
