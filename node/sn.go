@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/admission"
+	"github.com/swarmd/swarmd/internal/history/keeper"
 	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/probe"
@@ -132,7 +133,8 @@ func (s *sn) run(ctx context.Context) error {
 	s.base.metrics.Raft(group, leader.Status)
 	s.member.ServeBundle(group)
 	own, err := s.base.logHost(s.log.Send)
-	if err != nil {
+	past, pastErr := keeper.Open(s.cfg.StateDir, group, log)
+	if err := errors.Join(err, pastErr); err != nil {
 		return err
 	}
 	tasks, ctx := errgroup.WithContext(ctx)
@@ -143,18 +145,13 @@ func (s *sn) run(ctx context.Context) error {
 	tasks.Go(func() error { return leader.Run(ctx) })
 	hosts := assign.New(group, log)
 	tasks.Go(func() error { return hosts.Run(ctx) })
+	tasks.Go(func() error { return past.Run(ctx) })
 	tasks.Go(func() error { return s.probe(ctx, group) })
 	tasks.Go(func() error { return s.back.Run(ctx, s.host) })
 	tasks.Go(func() error { return s.log.Run(ctx, own) })
-	tasks.Go(func() error {
-		admission.CutBanned(ctx, group, s.host)
-		return nil
-	})
+	tasks.Go(func() error { admission.CutBanned(ctx, group, s.host); return nil })
 	tasks.Go(func() error { return s.member.WatchEpoch(ctx, group) })
-	tasks.Go(func() error {
-		s.member.RecordBundles(ctx, group)
-		return nil
-	})
+	tasks.Go(func() error { s.member.RecordBundles(ctx, group); return nil })
 	entered := make(chan struct{})
 	tasks.Go(func() error {
 		if err := s.member.Enter(ctx, group); err != nil {
@@ -167,7 +164,7 @@ func (s *sn) run(ctx context.Context) error {
 		if !membership.AwaitService(ctx, group, entered) {
 			return nil
 		}
-		return s.serve(ctx, group, leader, hosts, entered)
+		return s.serve(ctx, group, past, past.Hearing(leader), hosts, entered)
 	})
 	return tasks.Wait()
 }
@@ -193,9 +190,9 @@ func (s *sn) vet(c state.Command) (state.Command, error) {
 	return c, nil
 }
 
-func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, hosts *assign.Scheduler, entered <-chan struct{}) error {
+func (s *sn) serve(ctx context.Context, group *consensus.Group, past *keeper.Keeper, leader rpc.Lead, hosts *assign.Scheduler, entered <-chan struct{}) error {
 	api, err := s.base.deps.NewAPI(rpc.Config{
-		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
+		Name: s.cfg.Name, Core: group, Lead: leader, History: past, Ledger: group, Origin: s.member.Origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
 		Quorum: group.Quorum, Hosts: hosts, Probes: s.probes, DialBack: s.back, OwnLog: s.log,
 		Health: func() *swarmv1.NodeHealth {
 			h := s.base.health.Report().Proto()

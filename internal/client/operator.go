@@ -155,3 +155,9 @@ func (c Operator) SetRights(ctx context.Context, sentences []string) (*swarmv1.R
 func (c Operator) ExplainRight(ctx context.Context, r *swarmv1.ExplainRightRequest) (*swarmv1.ExplainRightResponse, error) {
 	return call(ctx, c.Client, callOptions{}, swarmv1connect.RightsServiceClient.ExplainRight, r)
 }
+
+// GetHistory returns what SNs have kept of a contract's rounds behind one: of all of them evenly so many at most, with the newest.
+func (c Operator) GetHistory(ctx context.Context, contract string, after uint64, most uint32) (*swarmv1.GetHistoryResponse, error) {
+	req := &swarmv1.GetHistoryRequest{Contract: contract, After: after, Most: most, Spread: true}
+	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetHistory, req)
+}

@@ -50,6 +50,7 @@ func bounds() map[string]Access {
 		swarmv1connect.SessionServiceWatchContractProcedure:      {Answer: 64 << 10},
 		swarmv1connect.ContractServiceListContractsProcedure:     {Answer: 1 << 20},
 		swarmv1connect.ContractServiceGetContractStatusProcedure: {Answer: 4 << 20, Asks: true},
+		swarmv1connect.ContractServiceGetHistoryProcedure:        {Answer: 8 << 20, Asks: true},
 		swarmv1connect.ContractServiceCreateContractProcedure:    {Message: 256 << 10},
 		swarmv1connect.TaskServiceEditTaskProcedure:              {Message: 256 << 10},
 		swarmv1connect.TaskServiceGetTaskProcedure:               {Answer: 2 << 20, Asks: true},

@@ -73,6 +73,19 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 	}), nil
 }
 
+// GetHistory tells what the SN that leads has kept of rounds.
+func (s *contractService) GetHistory(_ context.Context, req *connect.Request[swarmv1.GetHistoryRequest]) (*connect.Response[swarmv1.GetHistoryResponse], error) {
+	c := s.cfg.Core.View().Contracts[req.Msg.GetContract()]
+	if c == nil || s.cfg.History == nil {
+		return nil, unknownContract(req.Msg.GetContract())
+	}
+	out, err := s.cfg.History.Answer(req.Msg, c.Run)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(out), nil
+}
+
 // ResetContract begins a new run.
 func (s *contractService) ResetContract(ctx context.Context, req *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
 	res, err := s.orders.order(ctx, req.Msg)

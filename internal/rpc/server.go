@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/history/keeper"
 	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/rpc/logboard"
@@ -88,6 +89,8 @@ type Config struct {
 	DialBack DialBack
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
+	// History is what this SN keeps of committed rounds beside the ledger; nil: it keeps nothing.
+	History *keeper.Keeper
 	// OwnLog is where this SN's own log is asked for; nil: it hands out none.
 	OwnLog *logboard.Own
 	// Origin tells what a backup says of this SN besides its name; nil: nothing.

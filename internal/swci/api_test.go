@@ -237,6 +237,16 @@ func (h handler) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.L
 	return answer(h.swarm.ListContracts(ctx))
 }
 
+// GetHistory implements swarmv1connect.ContractServiceHandler.
+func (h handler) GetHistory(_ context.Context, r *connect.Request[swarmv1.GetHistoryRequest]) (*connect.Response[swarmv1.GetHistoryResponse], error) {
+	if past, ok := h.swarm.(interface {
+		GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResponse
+	}); ok {
+		return connect.NewResponse(past.GetHistory(r.Msg)), nil
+	}
+	return connect.NewResponse(&swarmv1.GetHistoryResponse{}), nil
+}
+
 func (h handler) GetContractStatus(ctx context.Context, r *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
 	return answer(h.swarm.GetContractStatus(ctx, r.Msg.GetContract()))
 }

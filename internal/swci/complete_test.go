@@ -70,7 +70,7 @@ func TestCandidates(t *testing.T) {
 		"cd ":                       "dir/ file",
 		"cd dir/":                   "dir/sub/",
 		"cd .":                      ".hidden/ dir/ file",
-		"help get contract ":        "info status",
+		"help get contract ":        "history info status",
 		"list nodes ":               "",
 		"no such command ":          "",
 		"list 'nodes ":              "",

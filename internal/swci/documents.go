@@ -24,7 +24,7 @@ func documentKinds() []documentKind {
 		{name: "jobs", line: "list jobs", value: jobsJSON{}},
 		{name: "job/", line: "get job status", value: jobStatusJSON{}},
 		{name: "events", value: eventsJSON{}},
-		{name: "history/", value: historyJSON{}},
+		{name: "history/", line: "get contract history", value: historyJSON{}},
 	}
 }
 
@@ -84,10 +84,9 @@ type eventJSON struct {
 type historyJSON struct {
 	Contract string             `json:"contract" doc:"its name"`
 	Run      uint64             `json:"run" doc:"number of the run, from 1"`
-	After    *uint64            `json:"after,omitempty" doc:"these rounds follow that one, which the reader has; absent: they are all"`
+	After    *uint64            `json:"after,omitempty" doc:"on the dashboard's stream: these rounds replace those behind that one, which the reader has; absent: they are all"`
 	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
 	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
-	Curves   []string           `json:"curves" doc:"nodes whose loss and metric a rule of the contract hides from the reader"`
 	Proven   []string           `json:"proven" doc:"keys of a round that the ledger proves"`
 	Reported []string           `json:"reported" doc:"keys of a round that nodes have reported, and nobody has proven"`
 }
@@ -123,10 +122,10 @@ type failedJSON struct {
 
 type historyPeerJSON struct {
 	Node        string   `json:"node" doc:"the SL's name"`
-	Loss        *float64 `json:"loss" doc:"as its program reported it; null: it did not, or the reader may not see it"`
+	Loss        *float64 `json:"loss" doc:"as its program reported it; null: it did not"`
 	Metric      *float64 `json:"metric" doc:"the same"`
 	Weight      *uint32  `json:"weight" doc:"of its model in the merge"`
 	Contributed bool     `json:"contributed" doc:"its model was merged"`
-	Sent        *uint64  `json:"sent" doc:"bytes that it sent in the merge"`
-	Received    *uint64  `json:"received" doc:"bytes that it received in the merge"`
+	Sent        *uint64  `json:"sent" doc:"bytes that it sent in merges since the round before"`
+	Received    *uint64  `json:"received" doc:"the same that it received"`
 }

@@ -799,14 +799,12 @@ export interface History {
   contract: string;
   /** number of the run, from 1 */
   run: number;
-  /** these rounds follow that one, which the reader has; absent: they are all */
+  /** on the dashboard's stream: these rounds replace those behind that one, which the reader has; absent: they are all */
   after?: number | null;
   /** oldest first */
   rounds: HistoryRound[];
   /** rounds that are left out between them */
   thinned: number;
-  /** nodes whose loss and metric a rule of the contract hides from the reader */
-  curves: string[];
   /** keys of a round that the ledger proves */
   proven: string[];
   /** keys of a round that nodes have reported, and nobody has proven */
@@ -865,7 +863,7 @@ export interface Failed {
 export interface HistoryPeer {
   /** the SL's name */
   node: string;
-  /** as its program reported it; null: it did not, or the reader may not see it */
+  /** as its program reported it; null: it did not */
   loss: number | null;
   /** the same */
   metric: number | null;
@@ -873,9 +871,9 @@ export interface HistoryPeer {
   weight: number | null;
   /** its model was merged */
   contributed: boolean;
-  /** bytes that it sent in the merge */
+  /** bytes that it sent in merges since the round before */
   sent: number | null;
-  /** bytes that it received in the merge */
+  /** the same that it received */
   received: number | null;
 }
 

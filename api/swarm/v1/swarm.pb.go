@@ -7244,6 +7244,427 @@ func (x *GetContractStatusResponse) GetTrainingWarnings() []*Warning {
 	return nil
 }
 
+type GetHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	After         uint64                 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`   // rounds behind this one
+	Most          uint32                 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`     // so many at most; 0: as many as an answer has room for
+	Spread        bool                   `protobuf:"varint,4,opt,name=spread,proto3" json:"spread,omitempty"` // evenly of all of them, with the newest; else the first ones
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHistoryRequest) Reset() {
+	*x = GetHistoryRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHistoryRequest) ProtoMessage() {}
+
+func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHistoryRequest.ProtoReflect.Descriptor instead.
+func (*GetHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *GetHistoryRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *GetHistoryRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *GetHistoryRequest) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *GetHistoryRequest) GetSpread() bool {
+	if x != nil {
+		return x.Spread
+	}
+	return false
+}
+
+type GetHistoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`         // 0: nothing is kept
+	Rounds        []*HistoryRound        `protobuf:"bytes,2,rep,name=rounds,proto3" json:"rounds,omitempty"`    // ascending
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`       // the newest round that is kept
+	Thinned       uint64                 `protobuf:"varint,4,opt,name=thinned,proto3" json:"thinned,omitempty"` // rounds behind after, up to the newest, that are not among rounds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHistoryResponse) Reset() {
+	*x = GetHistoryResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHistoryResponse) ProtoMessage() {}
+
+func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHistoryResponse.ProtoReflect.Descriptor instead.
+func (*GetHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *GetHistoryResponse) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *GetHistoryResponse) GetRounds() []*HistoryRound {
+	if x != nil {
+		return x.Rounds
+	}
+	return nil
+}
+
+func (x *GetHistoryResponse) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *GetHistoryResponse) GetThinned() uint64 {
+	if x != nil {
+		return x.Thinned
+	}
+	return 0
+}
+
+// HistoryRound is what is known of one committed round. What nobody has told is absent.
+type HistoryRound struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Attempt         uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"` // that succeeded
+	PlannedUnixMs   int64                  `protobuf:"varint,3,opt,name=planned_unix_ms,json=plannedUnixMs,proto3" json:"planned_unix_ms,omitempty"`
+	CommittedUnixMs int64                  `protobuf:"varint,4,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
+	Digest          string                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`                                  // hex BLAKE3
+	WaitingMs       *uint64                `protobuf:"varint,6,opt,name=waiting_ms,json=waitingMs,proto3,oneof" json:"waiting_ms,omitempty"`    // from when the first peer could merge until the plan
+	TrainingMs      *uint64                `protobuf:"varint,7,opt,name=training_ms,json=trainingMs,proto3,oneof" json:"training_ms,omitempty"` // from the commit before until the first peer could merge
+	ExchangeMs      *uint64                `protobuf:"varint,8,opt,name=exchange_ms,json=exchangeMs,proto3,oneof" json:"exchange_ms,omitempty"` // from the plan until the last peer had the merged model
+	CommitMs        *uint64                `protobuf:"varint,9,opt,name=commit_ms,json=commitMs,proto3,oneof" json:"commit_ms,omitempty"`       // from then until it was committed
+	Failed          []*HistoryFailure      `protobuf:"bytes,10,rep,name=failed,proto3" json:"failed,omitempty"`
+	Peers           []*HistoryPeer         `protobuf:"bytes,11,rep,name=peers,proto3" json:"peers,omitempty"` // by node
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *HistoryRound) Reset() {
+	*x = HistoryRound{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryRound) ProtoMessage() {}
+
+func (x *HistoryRound) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryRound.ProtoReflect.Descriptor instead.
+func (*HistoryRound) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *HistoryRound) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetPlannedUnixMs() int64 {
+	if x != nil {
+		return x.PlannedUnixMs
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetCommittedUnixMs() int64 {
+	if x != nil {
+		return x.CommittedUnixMs
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *HistoryRound) GetWaitingMs() uint64 {
+	if x != nil && x.WaitingMs != nil {
+		return *x.WaitingMs
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetTrainingMs() uint64 {
+	if x != nil && x.TrainingMs != nil {
+		return *x.TrainingMs
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetExchangeMs() uint64 {
+	if x != nil && x.ExchangeMs != nil {
+		return *x.ExchangeMs
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetCommitMs() uint64 {
+	if x != nil && x.CommitMs != nil {
+		return *x.CommitMs
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetFailed() []*HistoryFailure {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+func (x *HistoryRound) GetPeers() []*HistoryPeer {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+type HistoryFailure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Blamed        string                 `protobuf:"bytes,2,opt,name=blamed,proto3" json:"blamed,omitempty"` // node name; empty: nobody is known
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,4,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryFailure) Reset() {
+	*x = HistoryFailure{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryFailure) ProtoMessage() {}
+
+func (x *HistoryFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryFailure.ProtoReflect.Descriptor instead.
+func (*HistoryFailure) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *HistoryFailure) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *HistoryFailure) GetBlamed() string {
+	if x != nil {
+		return x.Blamed
+	}
+	return ""
+}
+
+func (x *HistoryFailure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *HistoryFailure) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+type HistoryPeer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Loss          *float64               `protobuf:"fixed64,2,opt,name=loss,proto3,oneof" json:"loss,omitempty"`                                       // as its program reported it, measured on the merged model
+	Metric        *float64               `protobuf:"fixed64,3,opt,name=metric,proto3,oneof" json:"metric,omitempty"`                                   // likewise
+	Weight        *uint32                `protobuf:"varint,4,opt,name=weight,proto3,oneof" json:"weight,omitempty"`                                    // in the merge
+	Contributed   bool                   `protobuf:"varint,5,opt,name=contributed,proto3" json:"contributed,omitempty"`                                // its model was merged
+	SentBytes     *uint64                `protobuf:"varint,6,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`             // of merges, since the round before
+	ReceivedBytes *uint64                `protobuf:"varint,7,opt,name=received_bytes,json=receivedBytes,proto3,oneof" json:"received_bytes,omitempty"` // likewise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryPeer) Reset() {
+	*x = HistoryPeer{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryPeer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryPeer) ProtoMessage() {}
+
+func (x *HistoryPeer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryPeer.ProtoReflect.Descriptor instead.
+func (*HistoryPeer) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *HistoryPeer) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HistoryPeer) GetLoss() float64 {
+	if x != nil && x.Loss != nil {
+		return *x.Loss
+	}
+	return 0
+}
+
+func (x *HistoryPeer) GetMetric() float64 {
+	if x != nil && x.Metric != nil {
+		return *x.Metric
+	}
+	return 0
+}
+
+func (x *HistoryPeer) GetWeight() uint32 {
+	if x != nil && x.Weight != nil {
+		return *x.Weight
+	}
+	return 0
+}
+
+func (x *HistoryPeer) GetContributed() bool {
+	if x != nil {
+		return x.Contributed
+	}
+	return false
+}
+
+func (x *HistoryPeer) GetSentBytes() uint64 {
+	if x != nil && x.SentBytes != nil {
+		return *x.SentBytes
+	}
+	return 0
+}
+
+func (x *HistoryPeer) GetReceivedBytes() uint64 {
+	if x != nil && x.ReceivedBytes != nil {
+		return *x.ReceivedBytes
+	}
+	return 0
+}
+
 type CreateContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -7255,7 +7676,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7267,7 +7688,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[92]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7280,7 +7701,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{92}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -7313,7 +7734,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7325,7 +7746,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[93]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7338,7 +7759,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{93}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -7363,7 +7784,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7375,7 +7796,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[94]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7388,7 +7809,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{94}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -7448,7 +7869,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7460,7 +7881,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[95]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7473,7 +7894,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{95}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
 }
 
 type ListModelsRequest struct {
@@ -7485,7 +7906,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7497,7 +7918,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[96]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7510,7 +7931,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{96}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -7534,7 +7955,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7546,7 +7967,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[97]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7559,7 +7980,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{97}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -7618,7 +8039,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7630,7 +8051,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[98]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7643,7 +8064,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{98}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -7697,7 +8118,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7709,7 +8130,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[99]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7722,7 +8143,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{99}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -7741,7 +8162,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7753,7 +8174,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[100]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7766,7 +8187,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{100}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -7787,7 +8208,7 @@ type Rights struct {
 
 func (x *Rights) Reset() {
 	*x = Rights{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7799,7 +8220,7 @@ func (x *Rights) String() string {
 func (*Rights) ProtoMessage() {}
 
 func (x *Rights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[101]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7812,7 +8233,7 @@ func (x *Rights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rights.ProtoReflect.Descriptor instead.
 func (*Rights) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{101}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Rights) GetSentences() []string {
@@ -7844,7 +8265,7 @@ type GetRightsRequest struct {
 
 func (x *GetRightsRequest) Reset() {
 	*x = GetRightsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7856,7 +8277,7 @@ func (x *GetRightsRequest) String() string {
 func (*GetRightsRequest) ProtoMessage() {}
 
 func (x *GetRightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[102]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7869,7 +8290,7 @@ func (x *GetRightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRightsRequest.ProtoReflect.Descriptor instead.
 func (*GetRightsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{102}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
 }
 
 type GetRightsResponse struct {
@@ -7881,7 +8302,7 @@ type GetRightsResponse struct {
 
 func (x *GetRightsResponse) Reset() {
 	*x = GetRightsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7893,7 +8314,7 @@ func (x *GetRightsResponse) String() string {
 func (*GetRightsResponse) ProtoMessage() {}
 
 func (x *GetRightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[103]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7906,7 +8327,7 @@ func (x *GetRightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRightsResponse.ProtoReflect.Descriptor instead.
 func (*GetRightsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{103}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *GetRightsResponse) GetRights() *Rights {
@@ -7926,7 +8347,7 @@ type SetRightsRequest struct {
 
 func (x *SetRightsRequest) Reset() {
 	*x = SetRightsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7938,7 +8359,7 @@ func (x *SetRightsRequest) String() string {
 func (*SetRightsRequest) ProtoMessage() {}
 
 func (x *SetRightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[104]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7951,7 +8372,7 @@ func (x *SetRightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRightsRequest.ProtoReflect.Descriptor instead.
 func (*SetRightsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{104}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *SetRightsRequest) GetSentences() []string {
@@ -7977,7 +8398,7 @@ type SetRightsResponse struct {
 
 func (x *SetRightsResponse) Reset() {
 	*x = SetRightsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7989,7 +8410,7 @@ func (x *SetRightsResponse) String() string {
 func (*SetRightsResponse) ProtoMessage() {}
 
 func (x *SetRightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[105]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8002,7 +8423,7 @@ func (x *SetRightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRightsResponse.ProtoReflect.Descriptor instead.
 func (*SetRightsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{105}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SetRightsResponse) GetRights() *Rights {
@@ -8024,7 +8445,7 @@ type ExplainRightRequest struct {
 
 func (x *ExplainRightRequest) Reset() {
 	*x = ExplainRightRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8036,7 +8457,7 @@ func (x *ExplainRightRequest) String() string {
 func (*ExplainRightRequest) ProtoMessage() {}
 
 func (x *ExplainRightRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[106]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8049,7 +8470,7 @@ func (x *ExplainRightRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRightRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRightRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{106}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ExplainRightRequest) GetVerb() string {
@@ -8092,7 +8513,7 @@ type ExplainRightResponse struct {
 
 func (x *ExplainRightResponse) Reset() {
 	*x = ExplainRightResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8104,7 +8525,7 @@ func (x *ExplainRightResponse) String() string {
 func (*ExplainRightResponse) ProtoMessage() {}
 
 func (x *ExplainRightResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[107]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8117,7 +8538,7 @@ func (x *ExplainRightResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRightResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRightResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{107}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ExplainRightResponse) GetAllowed() bool {
@@ -8158,7 +8579,7 @@ type CheckReaderRequest struct {
 
 func (x *CheckReaderRequest) Reset() {
 	*x = CheckReaderRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8170,7 +8591,7 @@ func (x *CheckReaderRequest) String() string {
 func (*CheckReaderRequest) ProtoMessage() {}
 
 func (x *CheckReaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8183,7 +8604,7 @@ func (x *CheckReaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckReaderRequest.ProtoReflect.Descriptor instead.
 func (*CheckReaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *CheckReaderRequest) GetPart() *LogPart {
@@ -8208,7 +8629,7 @@ type CheckReaderResponse struct {
 
 func (x *CheckReaderResponse) Reset() {
 	*x = CheckReaderResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8220,7 +8641,7 @@ func (x *CheckReaderResponse) String() string {
 func (*CheckReaderResponse) ProtoMessage() {}
 
 func (x *CheckReaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8233,7 +8654,7 @@ func (x *CheckReaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckReaderResponse.ProtoReflect.Descriptor instead.
 func (*CheckReaderResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
 }
 
 type CheckForwardRequest struct {
@@ -8246,7 +8667,7 @@ type CheckForwardRequest struct {
 
 func (x *CheckForwardRequest) Reset() {
 	*x = CheckForwardRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8258,7 +8679,7 @@ func (x *CheckForwardRequest) String() string {
 func (*CheckForwardRequest) ProtoMessage() {}
 
 func (x *CheckForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8271,7 +8692,7 @@ func (x *CheckForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckForwardRequest.ProtoReflect.Descriptor instead.
 func (*CheckForwardRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *CheckForwardRequest) GetAssignment() string {
@@ -8296,7 +8717,7 @@ type CheckForwardResponse struct {
 
 func (x *CheckForwardResponse) Reset() {
 	*x = CheckForwardResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8308,7 +8729,7 @@ func (x *CheckForwardResponse) String() string {
 func (*CheckForwardResponse) ProtoMessage() {}
 
 func (x *CheckForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8321,7 +8742,7 @@ func (x *CheckForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckForwardResponse.ProtoReflect.Descriptor instead.
 func (*CheckForwardResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
 }
 
 type ReadBackupRequest struct {
@@ -8332,7 +8753,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8344,7 +8765,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8357,7 +8778,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
 }
 
 type BackupChunk struct {
@@ -8369,7 +8790,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8381,7 +8802,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8394,7 +8815,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -8416,7 +8837,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8428,7 +8849,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8441,7 +8862,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -8481,7 +8902,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8493,7 +8914,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8506,7 +8927,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -8528,7 +8949,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8540,7 +8961,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8553,7 +8974,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -8593,7 +9014,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8605,7 +9026,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8618,7 +9039,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -8639,7 +9060,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8651,7 +9072,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8664,7 +9085,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -8697,7 +9118,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8709,7 +9130,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8722,7 +9143,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -8743,7 +9164,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8755,7 +9176,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8768,7 +9189,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -8801,7 +9222,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8813,7 +9234,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8826,7 +9247,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -8847,7 +9268,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8859,7 +9280,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8872,7 +9293,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -8905,7 +9326,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8917,7 +9338,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8930,7 +9351,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -8961,7 +9382,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8973,7 +9394,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8986,7 +9407,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *Task) GetName() string {
@@ -9087,7 +9508,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9099,7 +9520,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9112,7 +9533,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *CreateTaskRequest) GetName() string {
@@ -9166,7 +9587,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9178,7 +9599,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9191,7 +9612,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *CreateTaskResponse) GetTask() *Task {
@@ -9213,7 +9634,7 @@ type EditTaskRequest struct {
 
 func (x *EditTaskRequest) Reset() {
 	*x = EditTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9225,7 +9646,7 @@ func (x *EditTaskRequest) String() string {
 func (*EditTaskRequest) ProtoMessage() {}
 
 func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9238,7 +9659,7 @@ func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
 func (*EditTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *EditTaskRequest) GetName() string {
@@ -9278,7 +9699,7 @@ type EditTaskResponse struct {
 
 func (x *EditTaskResponse) Reset() {
 	*x = EditTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9290,7 +9711,7 @@ func (x *EditTaskResponse) String() string {
 func (*EditTaskResponse) ProtoMessage() {}
 
 func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9303,7 +9724,7 @@ func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
 func (*EditTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *EditTaskResponse) GetTask() *Task {
@@ -9324,7 +9745,7 @@ type FinaliseTaskRequest struct {
 
 func (x *FinaliseTaskRequest) Reset() {
 	*x = FinaliseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9336,7 +9757,7 @@ func (x *FinaliseTaskRequest) String() string {
 func (*FinaliseTaskRequest) ProtoMessage() {}
 
 func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9349,7 +9770,7 @@ func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *FinaliseTaskRequest) GetName() string {
@@ -9382,7 +9803,7 @@ type FinaliseTaskResponse struct {
 
 func (x *FinaliseTaskResponse) Reset() {
 	*x = FinaliseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9394,7 +9815,7 @@ func (x *FinaliseTaskResponse) String() string {
 func (*FinaliseTaskResponse) ProtoMessage() {}
 
 func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9407,7 +9828,7 @@ func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *FinaliseTaskResponse) GetTask() *Task {
@@ -9428,7 +9849,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9440,7 +9861,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9453,7 +9874,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *DeleteTaskRequest) GetName() string {
@@ -9485,7 +9906,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9497,7 +9918,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9510,7 +9931,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
 }
 
 type GetTaskRequest struct {
@@ -9522,7 +9943,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9534,7 +9955,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9547,7 +9968,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *GetTaskRequest) GetName() string {
@@ -9568,7 +9989,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9580,7 +10001,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9593,7 +10014,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -9625,7 +10046,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9637,7 +10058,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9650,7 +10071,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
 }
 
 type ListTasksResponse struct {
@@ -9662,7 +10083,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9674,7 +10095,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9687,7 +10108,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -9709,7 +10130,7 @@ type Taskrunner struct {
 
 func (x *Taskrunner) Reset() {
 	*x = Taskrunner{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9721,7 +10142,7 @@ func (x *Taskrunner) String() string {
 func (*Taskrunner) ProtoMessage() {}
 
 func (x *Taskrunner) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9734,7 +10155,7 @@ func (x *Taskrunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
 func (*Taskrunner) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *Taskrunner) GetName() string {
@@ -9768,7 +10189,7 @@ type CreateTaskrunnerRequest struct {
 
 func (x *CreateTaskrunnerRequest) Reset() {
 	*x = CreateTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9780,7 +10201,7 @@ func (x *CreateTaskrunnerRequest) String() string {
 func (*CreateTaskrunnerRequest) ProtoMessage() {}
 
 func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9793,7 +10214,7 @@ func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *CreateTaskrunnerRequest) GetName() string {
@@ -9819,7 +10240,7 @@ type CreateTaskrunnerResponse struct {
 
 func (x *CreateTaskrunnerResponse) Reset() {
 	*x = CreateTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9831,7 +10252,7 @@ func (x *CreateTaskrunnerResponse) String() string {
 func (*CreateTaskrunnerResponse) ProtoMessage() {}
 
 func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9844,7 +10265,7 @@ func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -9864,7 +10285,7 @@ type DeleteTaskrunnerRequest struct {
 
 func (x *DeleteTaskrunnerRequest) Reset() {
 	*x = DeleteTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9876,7 +10297,7 @@ func (x *DeleteTaskrunnerRequest) String() string {
 func (*DeleteTaskrunnerRequest) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9889,7 +10310,7 @@ func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *DeleteTaskrunnerRequest) GetName() string {
@@ -9914,7 +10335,7 @@ type DeleteTaskrunnerResponse struct {
 
 func (x *DeleteTaskrunnerResponse) Reset() {
 	*x = DeleteTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9926,7 +10347,7 @@ func (x *DeleteTaskrunnerResponse) String() string {
 func (*DeleteTaskrunnerResponse) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9939,7 +10360,7 @@ func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
 }
 
 type ListTaskrunnersRequest struct {
@@ -9950,7 +10371,7 @@ type ListTaskrunnersRequest struct {
 
 func (x *ListTaskrunnersRequest) Reset() {
 	*x = ListTaskrunnersRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9962,7 +10383,7 @@ func (x *ListTaskrunnersRequest) String() string {
 func (*ListTaskrunnersRequest) ProtoMessage() {}
 
 func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9975,7 +10396,7 @@ func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
 }
 
 type ListTaskrunnersResponse struct {
@@ -9987,7 +10408,7 @@ type ListTaskrunnersResponse struct {
 
 func (x *ListTaskrunnersResponse) Reset() {
 	*x = ListTaskrunnersResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9999,7 +10420,7 @@ func (x *ListTaskrunnersResponse) String() string {
 func (*ListTaskrunnersResponse) ProtoMessage() {}
 
 func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10012,7 +10433,7 @@ func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
@@ -10031,7 +10452,7 @@ type GetTaskrunnerRequest struct {
 
 func (x *GetTaskrunnerRequest) Reset() {
 	*x = GetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10043,7 +10464,7 @@ func (x *GetTaskrunnerRequest) String() string {
 func (*GetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10056,7 +10477,7 @@ func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *GetTaskrunnerRequest) GetName() string {
@@ -10079,7 +10500,7 @@ type GetTaskrunnerResponse struct {
 
 func (x *GetTaskrunnerResponse) Reset() {
 	*x = GetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10091,7 +10512,7 @@ func (x *GetTaskrunnerResponse) String() string {
 func (*GetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10104,7 +10525,7 @@ func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10153,7 +10574,7 @@ type ResetTaskrunnerRequest struct {
 
 func (x *ResetTaskrunnerRequest) Reset() {
 	*x = ResetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10165,7 +10586,7 @@ func (x *ResetTaskrunnerRequest) String() string {
 func (*ResetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10178,7 +10599,7 @@ func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *ResetTaskrunnerRequest) GetName() string {
@@ -10211,7 +10632,7 @@ type ResetTaskrunnerResponse struct {
 
 func (x *ResetTaskrunnerResponse) Reset() {
 	*x = ResetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10223,7 +10644,7 @@ func (x *ResetTaskrunnerResponse) String() string {
 func (*ResetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10236,7 +10657,7 @@ func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10262,7 +10683,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10274,7 +10695,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10287,7 +10708,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -10345,7 +10766,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10357,7 +10778,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10370,7 +10791,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *Needs) GetMilliCpu() uint32 {
@@ -10432,7 +10853,7 @@ type AssignTaskRequest struct {
 
 func (x *AssignTaskRequest) Reset() {
 	*x = AssignTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10444,7 +10865,7 @@ func (x *AssignTaskRequest) String() string {
 func (*AssignTaskRequest) ProtoMessage() {}
 
 func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10457,7 +10878,7 @@ func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
 func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *AssignTaskRequest) GetId() string {
@@ -10602,7 +11023,7 @@ type AssignTaskResponse struct {
 
 func (x *AssignTaskResponse) Reset() {
 	*x = AssignTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10614,7 +11035,7 @@ func (x *AssignTaskResponse) String() string {
 func (*AssignTaskResponse) ProtoMessage() {}
 
 func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10627,7 +11048,7 @@ func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
 func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *AssignTaskResponse) GetAssignment() *Assignment {
@@ -10648,7 +11069,7 @@ type CancelAssignmentRequest struct {
 
 func (x *CancelAssignmentRequest) Reset() {
 	*x = CancelAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10660,7 +11081,7 @@ func (x *CancelAssignmentRequest) String() string {
 func (*CancelAssignmentRequest) ProtoMessage() {}
 
 func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10673,7 +11094,7 @@ func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *CancelAssignmentRequest) GetId() string {
@@ -10706,7 +11127,7 @@ type CancelAssignmentResponse struct {
 
 func (x *CancelAssignmentResponse) Reset() {
 	*x = CancelAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10718,7 +11139,7 @@ func (x *CancelAssignmentResponse) String() string {
 func (*CancelAssignmentResponse) ProtoMessage() {}
 
 func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10731,7 +11152,7 @@ func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
@@ -10758,7 +11179,7 @@ type PartOfHost struct {
 
 func (x *PartOfHost) Reset() {
 	*x = PartOfHost{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10770,7 +11191,7 @@ func (x *PartOfHost) String() string {
 func (*PartOfHost) ProtoMessage() {}
 
 func (x *PartOfHost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10783,7 +11204,7 @@ func (x *PartOfHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
 func (*PartOfHost) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *PartOfHost) GetAssignment() string {
@@ -10845,7 +11266,7 @@ type ApproveTaskRequest struct {
 
 func (x *ApproveTaskRequest) Reset() {
 	*x = ApproveTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10857,7 +11278,7 @@ func (x *ApproveTaskRequest) String() string {
 func (*ApproveTaskRequest) ProtoMessage() {}
 
 func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10870,7 +11291,7 @@ func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *ApproveTaskRequest) GetPart() *PartOfHost {
@@ -10896,7 +11317,7 @@ type ApproveTaskResponse struct {
 
 func (x *ApproveTaskResponse) Reset() {
 	*x = ApproveTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10908,7 +11329,7 @@ func (x *ApproveTaskResponse) String() string {
 func (*ApproveTaskResponse) ProtoMessage() {}
 
 func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10921,7 +11342,7 @@ func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *ApproveTaskResponse) GetAssignment() *Assignment {
@@ -10942,7 +11363,7 @@ type RefuseTaskRequest struct {
 
 func (x *RefuseTaskRequest) Reset() {
 	*x = RefuseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10954,7 +11375,7 @@ func (x *RefuseTaskRequest) String() string {
 func (*RefuseTaskRequest) ProtoMessage() {}
 
 func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10967,7 +11388,7 @@ func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
 func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *RefuseTaskRequest) GetPart() *PartOfHost {
@@ -11000,7 +11421,7 @@ type RefuseTaskResponse struct {
 
 func (x *RefuseTaskResponse) Reset() {
 	*x = RefuseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11012,7 +11433,7 @@ func (x *RefuseTaskResponse) String() string {
 func (*RefuseTaskResponse) ProtoMessage() {}
 
 func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11025,7 +11446,7 @@ func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
 func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *RefuseTaskResponse) GetAssignment() *Assignment {
@@ -11044,7 +11465,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11056,7 +11477,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11069,7 +11490,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -11088,7 +11509,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11100,7 +11521,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11113,7 +11534,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -11131,7 +11552,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11143,7 +11564,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11156,7 +11577,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
 }
 
 type ListAssignmentsResponse struct {
@@ -11169,7 +11590,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11181,7 +11602,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11194,7 +11615,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -11263,7 +11684,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11275,7 +11696,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11288,7 +11709,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *Assignment) GetId() string {
@@ -11578,7 +11999,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11590,7 +12011,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11603,7 +12024,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *Approval) GetHost() string {
@@ -11668,7 +12089,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11680,7 +12101,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11693,7 +12114,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -11802,7 +12223,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11814,7 +12235,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11827,7 +12248,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
 }
 
 type HostedAssignments struct {
@@ -11840,7 +12261,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11852,7 +12273,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11865,7 +12286,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -11895,7 +12316,7 @@ type HostedAssignment struct {
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11907,7 +12328,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11920,7 +12341,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -11962,7 +12383,7 @@ type HostedApproval struct {
 
 func (x *HostedApproval) Reset() {
 	*x = HostedApproval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11974,7 +12395,7 @@ func (x *HostedApproval) String() string {
 func (*HostedApproval) ProtoMessage() {}
 
 func (x *HostedApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11987,7 +12408,7 @@ func (x *HostedApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
 func (*HostedApproval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *HostedApproval) GetRefuse() bool {
@@ -12018,7 +12439,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12030,7 +12451,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12043,7 +12464,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -12112,7 +12533,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12124,7 +12545,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12137,7 +12558,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -12250,7 +12671,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12262,7 +12683,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12275,7 +12696,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *LogPart) GetNode() string {
@@ -12355,7 +12776,7 @@ type LogOrder struct {
 
 func (x *LogOrder) Reset() {
 	*x = LogOrder{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12367,7 +12788,7 @@ func (x *LogOrder) String() string {
 func (*LogOrder) ProtoMessage() {}
 
 func (x *LogOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12380,7 +12801,7 @@ func (x *LogOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOrder.ProtoReflect.Descriptor instead.
 func (*LogOrder) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *LogOrder) GetRequest() []byte {
@@ -12430,7 +12851,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12442,7 +12863,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12455,7 +12876,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *ReadLogsRequest) GetPart() *LogPart {
@@ -12497,7 +12918,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12509,7 +12930,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12522,7 +12943,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *ReadLogsResponse) GetOpening() *LogOpening {
@@ -12558,7 +12979,7 @@ type LogOpening struct {
 
 func (x *LogOpening) Reset() {
 	*x = LogOpening{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12570,7 +12991,7 @@ func (x *LogOpening) String() string {
 func (*LogOpening) ProtoMessage() {}
 
 func (x *LogOpening) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12583,7 +13004,7 @@ func (x *LogOpening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOpening.ProtoReflect.Descriptor instead.
 func (*LogOpening) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *LogOpening) GetEncapsulated() []byte {
@@ -12618,7 +13039,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12630,7 +13051,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12643,7 +13064,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *LogChunk) GetNumber() uint64 {
@@ -12673,7 +13094,7 @@ type LogText struct {
 
 func (x *LogText) Reset() {
 	*x = LogText{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12685,7 +13106,7 @@ func (x *LogText) String() string {
 func (*LogText) ProtoMessage() {}
 
 func (x *LogText) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12698,7 +13119,7 @@ func (x *LogText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogText.ProtoReflect.Descriptor instead.
 func (*LogText) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *LogText) GetLines() []*LogLine {
@@ -12740,7 +13161,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12752,7 +13173,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12765,7 +13186,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *LogLine) GetFrom() string {
@@ -12800,7 +13221,7 @@ type SendLogsRequest struct {
 
 func (x *SendLogsRequest) Reset() {
 	*x = SendLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12812,7 +13233,7 @@ func (x *SendLogsRequest) String() string {
 func (*SendLogsRequest) ProtoMessage() {}
 
 func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12825,7 +13246,7 @@ func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsRequest.ProtoReflect.Descriptor instead.
 func (*SendLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *SendLogsRequest) GetId() []byte {
@@ -12860,7 +13281,7 @@ type SendLogsResponse struct {
 
 func (x *SendLogsResponse) Reset() {
 	*x = SendLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12872,7 +13293,7 @@ func (x *SendLogsResponse) String() string {
 func (*SendLogsResponse) ProtoMessage() {}
 
 func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12885,7 +13306,7 @@ func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsResponse.ProtoReflect.Descriptor instead.
 func (*SendLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{181}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *SendLogsResponse) GetUnknown() bool {
@@ -12920,7 +13341,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12932,7 +13353,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12945,7 +13366,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{182}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -13616,7 +14037,58 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12 \n" +
 	"\vexplanation\x18\a \x03(\tR\vexplanation\x12/\n" +
 	"\tno_quorum\x18\b \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\x12>\n" +
-	"\x11training_warnings\x18\t \x03(\v2\x11.swarm.v1.WarningR\x10trainingWarnings\"\x81\x01\n" +
+	"\x11training_warnings\x18\t \x03(\v2\x11.swarm.v1.WarningR\x10trainingWarnings\"q\n" +
+	"\x11GetHistoryRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\rR\x04most\x12\x16\n" +
+	"\x06spread\x18\x04 \x01(\bR\x06spread\"\x84\x01\n" +
+	"\x12GetHistoryResponse\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\x12.\n" +
+	"\x06rounds\x18\x02 \x03(\v2\x16.swarm.v1.HistoryRoundR\x06rounds\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x18\n" +
+	"\athinned\x18\x04 \x01(\x04R\athinned\"\xd8\x03\n" +
+	"\fHistoryRound\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12&\n" +
+	"\x0fplanned_unix_ms\x18\x03 \x01(\x03R\rplannedUnixMs\x12*\n" +
+	"\x11committed_unix_ms\x18\x04 \x01(\x03R\x0fcommittedUnixMs\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\x12\"\n" +
+	"\n" +
+	"waiting_ms\x18\x06 \x01(\x04H\x00R\twaitingMs\x88\x01\x01\x12$\n" +
+	"\vtraining_ms\x18\a \x01(\x04H\x01R\n" +
+	"trainingMs\x88\x01\x01\x12$\n" +
+	"\vexchange_ms\x18\b \x01(\x04H\x02R\n" +
+	"exchangeMs\x88\x01\x01\x12 \n" +
+	"\tcommit_ms\x18\t \x01(\x04H\x03R\bcommitMs\x88\x01\x01\x120\n" +
+	"\x06failed\x18\n" +
+	" \x03(\v2\x18.swarm.v1.HistoryFailureR\x06failed\x12+\n" +
+	"\x05peers\x18\v \x03(\v2\x15.swarm.v1.HistoryPeerR\x05peersB\r\n" +
+	"\v_waiting_msB\x0e\n" +
+	"\f_training_msB\x0e\n" +
+	"\f_exchange_msB\f\n" +
+	"\n" +
+	"_commit_ms\"x\n" +
+	"\x0eHistoryFailure\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x16\n" +
+	"\x06blamed\x18\x02 \x01(\tR\x06blamed\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xa7\x02\n" +
+	"\vHistoryPeer\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
+	"\x04loss\x18\x02 \x01(\x01H\x00R\x04loss\x88\x01\x01\x12\x1b\n" +
+	"\x06metric\x18\x03 \x01(\x01H\x01R\x06metric\x88\x01\x01\x12\x1b\n" +
+	"\x06weight\x18\x04 \x01(\rH\x02R\x06weight\x88\x01\x01\x12 \n" +
+	"\vcontributed\x18\x05 \x01(\bR\vcontributed\x12\"\n" +
+	"\n" +
+	"sent_bytes\x18\x06 \x01(\x04H\x03R\tsentBytes\x88\x01\x01\x12*\n" +
+	"\x0ereceived_bytes\x18\a \x01(\x04H\x04R\rreceivedBytes\x88\x01\x01B\a\n" +
+	"\x05_lossB\t\n" +
+	"\a_metricB\t\n" +
+	"\a_weightB\r\n" +
+	"\v_sent_bytesB\x11\n" +
+	"\x0f_received_bytes\"\x81\x01\n" +
 	"\x15CreateContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12%\n" +
 	"\x05rules\x18\x02 \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x12%\n" +
@@ -14125,7 +14597,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\x10\x01 \x01\x12U\n" +
 	"\n" +
 	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse\"\f\x82\xce\x18\b\n" +
-	"\x02sl\x10\x01 \x012\xc8\x06\n" +
+	"\x02sl\x10\x01 \x012\xaa\a\n" +
 	"\x0fContractService\x12q\n" +
 	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\"\x1f\x82\xce\x18\x1b\n" +
 	"\x02sn\n" +
@@ -14137,6 +14609,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sn\n" +
 	"\x02sl\n" +
 	"\x04swop\n" +
+	"\x04swci\n" +
+	"\x05audit \x01\x12`\n" +
+	"\n" +
+	"GetHistory\x12\x1b.swarm.v1.GetHistoryRequest\x1a\x1c.swarm.v1.GetHistoryResponse\"\x17\x82\xce\x18\x13\n" +
+	"\x02sn\n" +
 	"\x04swci\n" +
 	"\x05audit \x01\x12a\n" +
 	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\"\f\x82\xce\x18\b\n" +
@@ -14279,7 +14756,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 183)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 188)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -14373,98 +14850,103 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ContractSummary)(nil),            // 89: swarm.v1.ContractSummary
 	(*GetContractStatusRequest)(nil),   // 90: swarm.v1.GetContractStatusRequest
 	(*GetContractStatusResponse)(nil),  // 91: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),      // 92: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),     // 93: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),         // 94: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),        // 95: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),          // 96: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 97: swarm.v1.ListModelsResponse
-	(*Model)(nil),                      // 98: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),          // 99: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),                // 100: swarm.v1.LedgerChunk
-	(*Rights)(nil),                     // 101: swarm.v1.Rights
-	(*GetRightsRequest)(nil),           // 102: swarm.v1.GetRightsRequest
-	(*GetRightsResponse)(nil),          // 103: swarm.v1.GetRightsResponse
-	(*SetRightsRequest)(nil),           // 104: swarm.v1.SetRightsRequest
-	(*SetRightsResponse)(nil),          // 105: swarm.v1.SetRightsResponse
-	(*ExplainRightRequest)(nil),        // 106: swarm.v1.ExplainRightRequest
-	(*ExplainRightResponse)(nil),       // 107: swarm.v1.ExplainRightResponse
-	(*CheckReaderRequest)(nil),         // 108: swarm.v1.CheckReaderRequest
-	(*CheckReaderResponse)(nil),        // 109: swarm.v1.CheckReaderResponse
-	(*CheckForwardRequest)(nil),        // 110: swarm.v1.CheckForwardRequest
-	(*CheckForwardResponse)(nil),       // 111: swarm.v1.CheckForwardResponse
-	(*ReadBackupRequest)(nil),          // 112: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 113: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 114: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 115: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 116: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 117: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 118: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 119: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 120: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 121: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 122: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 123: swarm.v1.EndContractResponse
-	(*Task)(nil),                       // 124: swarm.v1.Task
-	(*CreateTaskRequest)(nil),          // 125: swarm.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 126: swarm.v1.CreateTaskResponse
-	(*EditTaskRequest)(nil),            // 127: swarm.v1.EditTaskRequest
-	(*EditTaskResponse)(nil),           // 128: swarm.v1.EditTaskResponse
-	(*FinaliseTaskRequest)(nil),        // 129: swarm.v1.FinaliseTaskRequest
-	(*FinaliseTaskResponse)(nil),       // 130: swarm.v1.FinaliseTaskResponse
-	(*DeleteTaskRequest)(nil),          // 131: swarm.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),         // 132: swarm.v1.DeleteTaskResponse
-	(*GetTaskRequest)(nil),             // 133: swarm.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),            // 134: swarm.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),           // 135: swarm.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),          // 136: swarm.v1.ListTasksResponse
-	(*Taskrunner)(nil),                 // 137: swarm.v1.Taskrunner
-	(*CreateTaskrunnerRequest)(nil),    // 138: swarm.v1.CreateTaskrunnerRequest
-	(*CreateTaskrunnerResponse)(nil),   // 139: swarm.v1.CreateTaskrunnerResponse
-	(*DeleteTaskrunnerRequest)(nil),    // 140: swarm.v1.DeleteTaskrunnerRequest
-	(*DeleteTaskrunnerResponse)(nil),   // 141: swarm.v1.DeleteTaskrunnerResponse
-	(*ListTaskrunnersRequest)(nil),     // 142: swarm.v1.ListTaskrunnersRequest
-	(*ListTaskrunnersResponse)(nil),    // 143: swarm.v1.ListTaskrunnersResponse
-	(*GetTaskrunnerRequest)(nil),       // 144: swarm.v1.GetTaskrunnerRequest
-	(*GetTaskrunnerResponse)(nil),      // 145: swarm.v1.GetTaskrunnerResponse
-	(*ResetTaskrunnerRequest)(nil),     // 146: swarm.v1.ResetTaskrunnerRequest
-	(*ResetTaskrunnerResponse)(nil),    // 147: swarm.v1.ResetTaskrunnerResponse
-	(*TaskGroup)(nil),                  // 148: swarm.v1.TaskGroup
-	(*Needs)(nil),                      // 149: swarm.v1.Needs
-	(*AssignTaskRequest)(nil),          // 150: swarm.v1.AssignTaskRequest
-	(*AssignTaskResponse)(nil),         // 151: swarm.v1.AssignTaskResponse
-	(*CancelAssignmentRequest)(nil),    // 152: swarm.v1.CancelAssignmentRequest
-	(*CancelAssignmentResponse)(nil),   // 153: swarm.v1.CancelAssignmentResponse
-	(*PartOfHost)(nil),                 // 154: swarm.v1.PartOfHost
-	(*ApproveTaskRequest)(nil),         // 155: swarm.v1.ApproveTaskRequest
-	(*ApproveTaskResponse)(nil),        // 156: swarm.v1.ApproveTaskResponse
-	(*RefuseTaskRequest)(nil),          // 157: swarm.v1.RefuseTaskRequest
-	(*RefuseTaskResponse)(nil),         // 158: swarm.v1.RefuseTaskResponse
-	(*GetAssignmentRequest)(nil),       // 159: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 160: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 161: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 162: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 163: swarm.v1.Assignment
-	(*Approval)(nil),                   // 164: swarm.v1.Approval
-	(*AssignmentMember)(nil),           // 165: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 166: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 167: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 168: swarm.v1.HostedAssignment
-	(*HostedApproval)(nil),             // 169: swarm.v1.HostedApproval
-	(*HostedMember)(nil),               // 170: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 171: swarm.v1.MemberReport
-	(*LogPart)(nil),                    // 172: swarm.v1.LogPart
-	(*LogOrder)(nil),                   // 173: swarm.v1.LogOrder
-	(*ReadLogsRequest)(nil),            // 174: swarm.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),           // 175: swarm.v1.ReadLogsResponse
-	(*LogOpening)(nil),                 // 176: swarm.v1.LogOpening
-	(*LogChunk)(nil),                   // 177: swarm.v1.LogChunk
-	(*LogText)(nil),                    // 178: swarm.v1.LogText
-	(*LogLine)(nil),                    // 179: swarm.v1.LogLine
-	(*SendLogsRequest)(nil),            // 180: swarm.v1.SendLogsRequest
-	(*SendLogsResponse)(nil),           // 181: swarm.v1.SendLogsResponse
-	(*ErrorReason)(nil),                // 182: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 183: google.protobuf.MethodOptions
+	(*GetHistoryRequest)(nil),          // 92: swarm.v1.GetHistoryRequest
+	(*GetHistoryResponse)(nil),         // 93: swarm.v1.GetHistoryResponse
+	(*HistoryRound)(nil),               // 94: swarm.v1.HistoryRound
+	(*HistoryFailure)(nil),             // 95: swarm.v1.HistoryFailure
+	(*HistoryPeer)(nil),                // 96: swarm.v1.HistoryPeer
+	(*CreateContractRequest)(nil),      // 97: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 98: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 99: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 100: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 101: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 102: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 103: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 104: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 105: swarm.v1.LedgerChunk
+	(*Rights)(nil),                     // 106: swarm.v1.Rights
+	(*GetRightsRequest)(nil),           // 107: swarm.v1.GetRightsRequest
+	(*GetRightsResponse)(nil),          // 108: swarm.v1.GetRightsResponse
+	(*SetRightsRequest)(nil),           // 109: swarm.v1.SetRightsRequest
+	(*SetRightsResponse)(nil),          // 110: swarm.v1.SetRightsResponse
+	(*ExplainRightRequest)(nil),        // 111: swarm.v1.ExplainRightRequest
+	(*ExplainRightResponse)(nil),       // 112: swarm.v1.ExplainRightResponse
+	(*CheckReaderRequest)(nil),         // 113: swarm.v1.CheckReaderRequest
+	(*CheckReaderResponse)(nil),        // 114: swarm.v1.CheckReaderResponse
+	(*CheckForwardRequest)(nil),        // 115: swarm.v1.CheckForwardRequest
+	(*CheckForwardResponse)(nil),       // 116: swarm.v1.CheckForwardResponse
+	(*ReadBackupRequest)(nil),          // 117: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 118: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 119: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 120: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 121: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 122: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 123: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 124: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 125: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 126: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 127: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 128: swarm.v1.EndContractResponse
+	(*Task)(nil),                       // 129: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 130: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 131: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 132: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 133: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 134: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 135: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 136: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 137: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 138: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 139: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 140: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 141: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 142: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 143: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 144: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 145: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 146: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 147: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 148: swarm.v1.ListTaskrunnersResponse
+	(*GetTaskrunnerRequest)(nil),       // 149: swarm.v1.GetTaskrunnerRequest
+	(*GetTaskrunnerResponse)(nil),      // 150: swarm.v1.GetTaskrunnerResponse
+	(*ResetTaskrunnerRequest)(nil),     // 151: swarm.v1.ResetTaskrunnerRequest
+	(*ResetTaskrunnerResponse)(nil),    // 152: swarm.v1.ResetTaskrunnerResponse
+	(*TaskGroup)(nil),                  // 153: swarm.v1.TaskGroup
+	(*Needs)(nil),                      // 154: swarm.v1.Needs
+	(*AssignTaskRequest)(nil),          // 155: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 156: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 157: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 158: swarm.v1.CancelAssignmentResponse
+	(*PartOfHost)(nil),                 // 159: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 160: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 161: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 162: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 163: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 164: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 165: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 166: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 167: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 168: swarm.v1.Assignment
+	(*Approval)(nil),                   // 169: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 170: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 171: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 172: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 173: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 174: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 175: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 176: swarm.v1.MemberReport
+	(*LogPart)(nil),                    // 177: swarm.v1.LogPart
+	(*LogOrder)(nil),                   // 178: swarm.v1.LogOrder
+	(*ReadLogsRequest)(nil),            // 179: swarm.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),           // 180: swarm.v1.ReadLogsResponse
+	(*LogOpening)(nil),                 // 181: swarm.v1.LogOpening
+	(*LogChunk)(nil),                   // 182: swarm.v1.LogChunk
+	(*LogText)(nil),                    // 183: swarm.v1.LogText
+	(*LogLine)(nil),                    // 184: swarm.v1.LogLine
+	(*SendLogsRequest)(nil),            // 185: swarm.v1.SendLogsRequest
+	(*SendLogsResponse)(nil),           // 186: swarm.v1.SendLogsResponse
+	(*ErrorReason)(nil),                // 187: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 188: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	8,   // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -14495,12 +14977,12 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	5,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	54,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	171, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	176, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	56,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	44,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	52,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
 	10,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	173, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
+	178, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
 	45,  // 34: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
 	50,  // 35: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
 	51,  // 36: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
@@ -14543,193 +15025,198 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	79,  // 73: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
 	26,  // 74: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
 	45,  // 75: swarm.v1.GetContractStatusResponse.training_warnings:type_name -> swarm.v1.Warning
-	73,  // 76: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	14,  // 77: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 78: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	98,  // 79: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	78,  // 80: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	101, // 81: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
-	14,  // 82: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
-	101, // 83: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
-	172, // 84: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
-	14,  // 85: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 86: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	14,  // 87: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 88: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 89: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 90: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 91: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	69,  // 92: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	14,  // 93: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	124, // 94: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 95: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	124, // 96: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 97: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	124, // 98: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
-	14,  // 99: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	124, // 100: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	124, // 101: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
-	14,  // 102: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	137, // 103: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	14,  // 104: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	137, // 105: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	137, // 106: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	163, // 107: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	163, // 108: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	163, // 109: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
-	14,  // 110: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	137, // 111: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	149, // 112: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
-	148, // 113: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	14,  // 114: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	163, // 115: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	14,  // 116: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	163, // 117: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	154, // 118: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 119: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	163, // 120: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	154, // 121: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	14,  // 122: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	163, // 123: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	163, // 124: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	163, // 125: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	148, // 126: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	165, // 127: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	164, // 128: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	168, // 129: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	163, // 130: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	170, // 131: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	14,  // 132: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	169, // 133: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	14,  // 134: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	172, // 135: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
-	173, // 136: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
-	176, // 137: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
-	177, // 138: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
-	179, // 139: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
-	176, // 140: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
-	177, // 141: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
-	183, // 142: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 143: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 144: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 145: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	46,  // 146: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	48,  // 147: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	12,  // 148: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	15,  // 149: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	17,  // 150: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	24,  // 151: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	20,  // 152: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	22,  // 153: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	35,  // 154: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	37,  // 155: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	29,  // 156: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	31,  // 157: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	40,  // 158: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	42,  // 159: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	68,  // 160: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	83,  // 161: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	85,  // 162: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	87,  // 163: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	90,  // 164: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	92,  // 165: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	114, // 166: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	118, // 167: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	120, // 168: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	122, // 169: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	116, // 170: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	125, // 171: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	127, // 172: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	129, // 173: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	131, // 174: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	133, // 175: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	135, // 176: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	138, // 177: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	140, // 178: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	142, // 179: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	144, // 180: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	146, // 181: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	150, // 182: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	152, // 183: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	155, // 184: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	157, // 185: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	159, // 186: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	161, // 187: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	166, // 188: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	96,  // 189: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	94,  // 190: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	99,  // 191: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	174, // 192: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
-	174, // 193: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
-	180, // 194: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
-	102, // 195: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	104, // 196: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	106, // 197: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	108, // 198: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
-	110, // 199: swarm.v1.RightsService.CheckForward:input_type -> swarm.v1.CheckForwardRequest
-	112, // 200: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 201: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 202: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	47,  // 203: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	49,  // 204: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	13,  // 205: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	16,  // 206: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	18,  // 207: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	25,  // 208: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	21,  // 209: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	23,  // 210: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	36,  // 211: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	38,  // 212: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	30,  // 213: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	32,  // 214: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	41,  // 215: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	43,  // 216: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	69,  // 217: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	84,  // 218: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	86,  // 219: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	88,  // 220: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	91,  // 221: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	93,  // 222: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	115, // 223: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	119, // 224: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	121, // 225: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	123, // 226: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	117, // 227: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	126, // 228: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	128, // 229: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	130, // 230: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	132, // 231: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	134, // 232: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	136, // 233: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	139, // 234: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	141, // 235: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	143, // 236: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	145, // 237: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	147, // 238: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	151, // 239: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	153, // 240: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	156, // 241: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	158, // 242: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	160, // 243: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	162, // 244: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	167, // 245: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	97,  // 246: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	95,  // 247: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	100, // 248: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	175, // 249: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
-	175, // 250: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
-	181, // 251: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
-	103, // 252: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	105, // 253: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	107, // 254: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	109, // 255: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
-	111, // 256: swarm.v1.RightsService.CheckForward:output_type -> swarm.v1.CheckForwardResponse
-	113, // 257: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	201, // [201:258] is the sub-list for method output_type
-	144, // [144:201] is the sub-list for method input_type
-	143, // [143:144] is the sub-list for extension type_name
-	142, // [142:143] is the sub-list for extension extendee
-	0,   // [0:142] is the sub-list for field type_name
+	94,  // 76: swarm.v1.GetHistoryResponse.rounds:type_name -> swarm.v1.HistoryRound
+	95,  // 77: swarm.v1.HistoryRound.failed:type_name -> swarm.v1.HistoryFailure
+	96,  // 78: swarm.v1.HistoryRound.peers:type_name -> swarm.v1.HistoryPeer
+	73,  // 79: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	14,  // 80: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 81: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	103, // 82: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	78,  // 83: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	106, // 84: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
+	14,  // 85: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
+	106, // 86: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
+	177, // 87: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
+	14,  // 88: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 89: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	14,  // 90: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 91: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 92: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 93: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 94: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	69,  // 95: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	14,  // 96: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	129, // 97: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 98: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	129, // 99: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 100: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	129, // 101: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	14,  // 102: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	129, // 103: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	129, // 104: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	14,  // 105: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	142, // 106: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	14,  // 107: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	142, // 108: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	142, // 109: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	168, // 110: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	168, // 111: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	168, // 112: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
+	14,  // 113: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	142, // 114: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	154, // 115: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
+	153, // 116: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	14,  // 117: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	168, // 118: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	14,  // 119: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	168, // 120: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	159, // 121: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 122: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	168, // 123: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	159, // 124: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	14,  // 125: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	168, // 126: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	168, // 127: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	168, // 128: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	153, // 129: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	170, // 130: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	169, // 131: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	173, // 132: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	168, // 133: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	175, // 134: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	14,  // 135: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	174, // 136: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	14,  // 137: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	177, // 138: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	178, // 139: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	181, // 140: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	182, // 141: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	184, // 142: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	181, // 143: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	182, // 144: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	188, // 145: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 146: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 147: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 148: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	46,  // 149: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	48,  // 150: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	12,  // 151: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	15,  // 152: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	17,  // 153: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	24,  // 154: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	20,  // 155: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	22,  // 156: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	35,  // 157: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	37,  // 158: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	29,  // 159: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	31,  // 160: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	40,  // 161: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	42,  // 162: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	68,  // 163: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	83,  // 164: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	85,  // 165: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	87,  // 166: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	90,  // 167: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	92,  // 168: swarm.v1.ContractService.GetHistory:input_type -> swarm.v1.GetHistoryRequest
+	97,  // 169: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	119, // 170: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	123, // 171: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	125, // 172: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	127, // 173: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	121, // 174: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	130, // 175: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	132, // 176: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	134, // 177: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	136, // 178: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	138, // 179: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	140, // 180: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	143, // 181: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	145, // 182: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	147, // 183: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	149, // 184: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	151, // 185: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	155, // 186: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	157, // 187: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	160, // 188: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	162, // 189: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	164, // 190: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	166, // 191: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	171, // 192: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	101, // 193: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	99,  // 194: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	104, // 195: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	179, // 196: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	179, // 197: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	185, // 198: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	107, // 199: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	109, // 200: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	111, // 201: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	113, // 202: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
+	115, // 203: swarm.v1.RightsService.CheckForward:input_type -> swarm.v1.CheckForwardRequest
+	117, // 204: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 205: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 206: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	47,  // 207: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	49,  // 208: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	13,  // 209: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	16,  // 210: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	18,  // 211: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	25,  // 212: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	21,  // 213: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	23,  // 214: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	36,  // 215: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	38,  // 216: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	30,  // 217: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	32,  // 218: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	41,  // 219: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	43,  // 220: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	69,  // 221: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	84,  // 222: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	86,  // 223: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	88,  // 224: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	91,  // 225: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	93,  // 226: swarm.v1.ContractService.GetHistory:output_type -> swarm.v1.GetHistoryResponse
+	98,  // 227: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	120, // 228: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	124, // 229: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	126, // 230: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	128, // 231: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	122, // 232: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	131, // 233: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	133, // 234: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	135, // 235: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	137, // 236: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	139, // 237: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	141, // 238: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	144, // 239: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	146, // 240: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	148, // 241: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	150, // 242: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	152, // 243: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	156, // 244: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	158, // 245: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	161, // 246: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	163, // 247: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	165, // 248: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	167, // 249: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	172, // 250: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	102, // 251: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	100, // 252: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	105, // 253: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	180, // 254: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	180, // 255: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	186, // 256: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	108, // 257: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	110, // 258: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	112, // 259: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	114, // 260: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
+	116, // 261: swarm.v1.RightsService.CheckForward:output_type -> swarm.v1.CheckForwardResponse
+	118, // 262: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	205, // [205:263] is the sub-list for method output_type
+	147, // [147:205] is the sub-list for method input_type
+	146, // [146:147] is the sub-list for extension type_name
+	145, // [145:146] is the sub-list for extension extendee
+	0,   // [0:145] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -14739,13 +15226,15 @@ func file_api_swarm_v1_swarm_proto_init() {
 	}
 	file_api_swarm_v1_swarm_proto_msgTypes[72].OneofWrappers = []any{}
 	file_api_swarm_v1_swarm_proto_msgTypes[83].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[94].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[96].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   183,
+			NumMessages:   188,
 			NumExtensions: 1,
 			NumServices:   10,
 		},

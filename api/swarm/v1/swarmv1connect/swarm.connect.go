@@ -104,6 +104,9 @@ const (
 	// ContractServiceGetContractStatusProcedure is the fully-qualified name of the ContractService's
 	// GetContractStatus RPC.
 	ContractServiceGetContractStatusProcedure = "/swarm.v1.ContractService/GetContractStatus"
+	// ContractServiceGetHistoryProcedure is the fully-qualified name of the ContractService's
+	// GetHistory RPC.
+	ContractServiceGetHistoryProcedure = "/swarm.v1.ContractService/GetHistory"
 	// ContractServiceCreateContractProcedure is the fully-qualified name of the ContractService's
 	// CreateContract RPC.
 	ContractServiceCreateContractProcedure = "/swarm.v1.ContractService/CreateContract"
@@ -885,6 +888,9 @@ type ContractServiceClient interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
 	// GetContractStatus returns the contract with its sessions, progress and the reason why no round is running.
 	GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error)
+	// GetHistory returns what SNs have kept, beside the ledger, of the committed rounds of a contract's current run: what peers reported of
+	// each merged model, how long phases took, bytes, attempts that failed. Nothing of it is proof. The SN that leads answers.
+	GetHistory(context.Context, *connect.Request[v1.GetHistoryRequest]) (*connect.Response[v1.GetHistoryResponse], error)
 	// CreateContract fixes rules of a contract before its sessions come, or changes those of one that nobody takes part in
 	// now. Idempotent: the same rules again do no harm. Rules outlive ResetContract.
 	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
@@ -924,6 +930,12 @@ func NewContractServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+ContractServiceGetContractStatusProcedure,
 			connect.WithSchema(contractServiceMethods.ByName("GetContractStatus")),
+			connect.WithClientOptions(opts...),
+		),
+		getHistory: connect.NewClient[v1.GetHistoryRequest, v1.GetHistoryResponse](
+			httpClient,
+			baseURL+ContractServiceGetHistoryProcedure,
+			connect.WithSchema(contractServiceMethods.ByName("GetHistory")),
 			connect.WithClientOptions(opts...),
 		),
 		createContract: connect.NewClient[v1.CreateContractRequest, v1.CreateContractResponse](
@@ -969,6 +981,7 @@ func NewContractServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 type contractServiceClient struct {
 	listContracts     *connect.Client[v1.ListContractsRequest, v1.ListContractsResponse]
 	getContractStatus *connect.Client[v1.GetContractStatusRequest, v1.GetContractStatusResponse]
+	getHistory        *connect.Client[v1.GetHistoryRequest, v1.GetHistoryResponse]
 	createContract    *connect.Client[v1.CreateContractRequest, v1.CreateContractResponse]
 	resetContract     *connect.Client[v1.ResetContractRequest, v1.ResetContractResponse]
 	pauseContract     *connect.Client[v1.PauseContractRequest, v1.PauseContractResponse]
@@ -985,6 +998,11 @@ func (c *contractServiceClient) ListContracts(ctx context.Context, req *connect.
 // GetContractStatus calls swarm.v1.ContractService.GetContractStatus.
 func (c *contractServiceClient) GetContractStatus(ctx context.Context, req *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error) {
 	return c.getContractStatus.CallUnary(ctx, req)
+}
+
+// GetHistory calls swarm.v1.ContractService.GetHistory.
+func (c *contractServiceClient) GetHistory(ctx context.Context, req *connect.Request[v1.GetHistoryRequest]) (*connect.Response[v1.GetHistoryResponse], error) {
+	return c.getHistory.CallUnary(ctx, req)
 }
 
 // CreateContract calls swarm.v1.ContractService.CreateContract.
@@ -1022,6 +1040,9 @@ type ContractServiceHandler interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
 	// GetContractStatus returns the contract with its sessions, progress and the reason why no round is running.
 	GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error)
+	// GetHistory returns what SNs have kept, beside the ledger, of the committed rounds of a contract's current run: what peers reported of
+	// each merged model, how long phases took, bytes, attempts that failed. Nothing of it is proof. The SN that leads answers.
+	GetHistory(context.Context, *connect.Request[v1.GetHistoryRequest]) (*connect.Response[v1.GetHistoryResponse], error)
 	// CreateContract fixes rules of a contract before its sessions come, or changes those of one that nobody takes part in
 	// now. Idempotent: the same rules again do no harm. Rules outlive ResetContract.
 	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
@@ -1057,6 +1078,12 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 		ContractServiceGetContractStatusProcedure,
 		svc.GetContractStatus,
 		connect.WithSchema(contractServiceMethods.ByName("GetContractStatus")),
+		connect.WithHandlerOptions(opts...),
+	)
+	contractServiceGetHistoryHandler := connect.NewUnaryHandler(
+		ContractServiceGetHistoryProcedure,
+		svc.GetHistory,
+		connect.WithSchema(contractServiceMethods.ByName("GetHistory")),
 		connect.WithHandlerOptions(opts...),
 	)
 	contractServiceCreateContractHandler := connect.NewUnaryHandler(
@@ -1101,6 +1128,8 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 			contractServiceListContractsHandler.ServeHTTP(w, r)
 		case ContractServiceGetContractStatusProcedure:
 			contractServiceGetContractStatusHandler.ServeHTTP(w, r)
+		case ContractServiceGetHistoryProcedure:
+			contractServiceGetHistoryHandler.ServeHTTP(w, r)
 		case ContractServiceCreateContractProcedure:
 			contractServiceCreateContractHandler.ServeHTTP(w, r)
 		case ContractServiceResetContractProcedure:
@@ -1128,6 +1157,10 @@ func (UnimplementedContractServiceHandler) ListContracts(context.Context, *conne
 
 func (UnimplementedContractServiceHandler) GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.GetContractStatus is not implemented"))
+}
+
+func (UnimplementedContractServiceHandler) GetHistory(context.Context, *connect.Request[v1.GetHistoryRequest]) (*connect.Response[v1.GetHistoryResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.GetHistory is not implemented"))
 }
 
 func (UnimplementedContractServiceHandler) CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error) {

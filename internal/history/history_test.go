@@ -1,0 +1,305 @@
+package history_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/planner/reports"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/history"
+	"github.com/swarmd/swarmd/internal/round"
+)
+
+func open(t *testing.T, dir string, limits history.Limits) (*history.Store, *bytes.Buffer) {
+	t.Helper()
+	var said bytes.Buffer
+	s, err := history.Open(dir, limits, slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, &said
+}
+
+func put(t *testing.T, s *history.Store, contract string, run uint64, rounds ...uint64) {
+	t.Helper()
+	for _, n := range rounds {
+		loss := float64(n)
+		if err := s.Put(contract, run, &history.Round{Round: n, Digest: fmt.Sprint("d", n), Peers: []history.Peer{{Node: "sl-0", Loss: &loss}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func rounds(t *testing.T, s *history.Store, contract string, q history.Query) (found []uint64, part history.Part) {
+	t.Helper()
+	part, err := s.Read(contract, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range part.Rounds {
+		found = append(found, r.Round)
+	}
+	return found, part
+}
+
+func upTo(n uint64) (all []uint64) {
+	for i := uint64(1); i <= n; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestStoreSurvivesRestart, and what a crash has cut short of its end is cut off and said; what stands before it stays.
+func TestStoreSurvivesRestart(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir, history.Limits{})
+	put(t, s, "a.b", 3, 1, 2, 3, 2)
+	s.Close()
+	path := filepath.Join(dir, "a.b.3.history")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tail := range []string{"", "1234", "00000000 {}\n", string(whole[:20]), strings.Repeat("x", 300<<10)} {
+		if err := os.WriteFile(path, append(bytes.Clone(whole), tail...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, said := open(t, dir, history.Limits{})
+		if got, part := rounds(t, s, "a.b", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3}) || part.Run != 3 || part.Thinned != 0 {
+			t.Errorf("behind %.20q: %v %+v", tail, got, part)
+		}
+		if damaged := strings.Contains(said.String(), "was damaged and is cut off"); damaged != (tail != "") {
+			t.Errorf("behind %.20q: said %s", tail, said)
+		}
+		put(t, s, "a.b", 3, 4)
+		s.Close()
+		s, said = open(t, dir, history.Limits{})
+		if got, _ := rounds(t, s, "a.b", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3, 4}) || said.Len() > 0 {
+			t.Errorf("after that: %v, %s", got, said)
+		}
+		s.Close()
+	}
+}
+
+// TestRunsAndContracts: a reset contract begins anew, what is late of the run before is dropped, a deleted one is gone.
+func TestRunsAndContracts(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir, history.Limits{})
+	put(t, s, "a", 1, 1, 2, 3)
+	put(t, s, "b", 1, 1)
+	put(t, s, "a", 2, 1)
+	put(t, s, "a", 1, 4)
+	if got, part := rounds(t, s, "a", history.Query{}); !cmp.Equal(got, []uint64{1}) || part.Run != 2 {
+		t.Errorf("after a reset: %v of run %d", got, part.Run)
+	}
+	s.Remove("b")
+	s.Remove("none")
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 || files[0].Name() != "a.2.history" {
+		t.Errorf("%v, left are %v", err, files)
+	}
+	if got, part := rounds(t, s, "b", history.Query{}); got != nil || part.Run != 0 {
+		t.Errorf("of a deleted contract: %v", got)
+	}
+}
+
+func TestRead(t *testing.T) {
+	s, _ := open(t, t.TempDir(), history.Limits{})
+	put(t, s, "a", 1, upTo(100)...)
+	for _, test := range []struct {
+		q       history.Query
+		want    []uint64
+		thinned uint64
+	}{
+		{history.Query{Most: 3}, []uint64{1, 2, 3}, 97},
+		{history.Query{After: 97}, []uint64{98, 99, 100}, 0},
+		{history.Query{Most: 4, Spread: true}, []uint64{25, 50, 75, 100}, 96},
+		{history.Query{After: 98, Most: 4, Spread: true}, []uint64{99, 100}, 0},
+		{history.Query{After: 100}, nil, 0},
+		{history.Query{After: 1 << 63}, nil, 0},
+	} {
+		if got, part := rounds(t, s, "a", test.q); !cmp.Equal(got, test.want) || part.Thinned != test.thinned {
+			t.Errorf("%+v: %v, %d thinned", test.q, got, part.Thinned)
+		}
+	}
+}
+
+// TestLimits: older rounds are thinned, the newer half stays whole, and the files stay within both limits.
+func TestLimits(t *testing.T) {
+	dir := t.TempDir()
+	limits := history.Limits{Contract: 20 << 10, All: 50 << 10}
+	s, _ := open(t, dir, limits)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		put(t, s, name, 1, upTo(1000)...)
+	}
+	all := int64(0)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		info, err := os.Stat(filepath.Join(dir, name+".1.history"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all += info.Size(); info.Size() > limits.Contract+1024 {
+			t.Errorf("%s has %d bytes", name, info.Size())
+		}
+	}
+	if all > limits.All {
+		t.Errorf("all have %d bytes", all)
+	}
+	got, part := rounds(t, s, "d", history.Query{})
+	if n := len(got); n < 10 || got[n-1] != 1000 || got[n-2] != 999 || got[0] > 100 || part.Thinned != 1000-uint64(n) {
+		t.Errorf("left are %v, %d thinned", got, part.Thinned)
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add([]byte("00000000 {}\n"))
+	f.Add([]byte("3f3f3f3f {\"round\":1,\"attempt\":1}\nx"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "a.1.history"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := open(t, dir, history.Limits{})
+		before, _ := rounds(t, s, "a", history.Query{})
+		put(t, s, "a", 1, 7)
+		after, _ := rounds(t, s, "a", history.Query{})
+		if len(after) < len(before) || len(after) > len(before)+1 {
+			t.Errorf("%v, then %v", before, after)
+		}
+	})
+}
+
+// sn is an SN's copy of the state in a test.
+type sn struct {
+	mu      sync.Mutex
+	view    *state.State
+	changed chan struct{}
+}
+
+func newSN() *sn {
+	return &sn{view: &state.State{SwarmID: "s"}, changed: make(chan struct{})}
+}
+
+func (s *sn) View() *state.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
+
+func (s *sn) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// show shows another contract "c", none for nil.
+func (s *sn) show(c *state.Contract) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view = &state.State{SwarmID: "s", Contracts: map[string]*state.Contract{}}
+	if c != nil {
+		s.view.Contracts["c"] = c
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func ms(d time.Duration) *uint64 {
+	n := uint64(d / time.Millisecond)
+	return &n
+}
+
+// TestRecorder: a leader writes what it sees and hears of a round, another SN takes it over, and goes on by itself as the leader is gone.
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newSN(), newSN()
+		store1, _ := open(t, t.TempDir(), history.Limits{})
+		store2, _ := open(t, t.TempDir(), history.Limits{})
+		log := slog.New(slog.DiscardHandler)
+		leads := history.NewRecorder(store1, first, func(context.Context, string, history.Query) (history.Part, bool, error) {
+			return history.Part{}, false, nil
+		}, log)
+		gone := false
+		follows := history.NewRecorder(store2, second, func(_ context.Context, contract string, q history.Query) (history.Part, bool, error) {
+			if gone {
+				return history.Part{}, false, nil
+			}
+			part, err := store1.Read(contract, q)
+			return part, true, err
+		}, log)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = leads.Run(ctx) })
+		running.Go(func() { _ = follows.Run(ctx) })
+		defer running.Wait()
+		defer stop()
+		both := func(c *state.Contract) {
+			first.show(c)
+			second.show(c)
+			synctest.Wait()
+		}
+		c := &state.Contract{Name: "c", Run: 2}
+		both(c)
+		say := func(to *history.Recorder, r reports.Report) {
+			r.Contract, r.Run, r.Session, r.Node = "c", 2, "s0", "sl-0"
+			to.Observe(r)
+		}
+		merge := func(to *history.Recorder, n uint64) {
+			say(to, reports.Report{Ready: &round.Ready{}, Progress: &round.Progress{SentBytes: 100 * (n - 1), ReceivedBytes: 10 * (n - 1)}})
+			time.Sleep(2 * time.Second)
+			planned := time.Now().UnixMilli()
+			planning := *c
+			planning.Plan = &state.Plan{Run: 2, Round: n, Attempt: 2, PlannedMS: planned, Participants: []state.Participant{{Node: "sl-1", Weight: 7}, {Node: "sl-0"}}}
+			both(&planning)
+			say(to, reports.Report{Failed: &round.Failed{Round: n, Attempt: 1, Blamed: "sl-1", Reason: "it\nhangs"}})
+			time.Sleep(3 * time.Second)
+			say(to, reports.Report{Done: &round.Done{Round: n, Attempt: 2}})
+			time.Sleep(time.Second)
+			committed := *c
+			committed.Committed = &state.CommittedRound{Round: n, Attempt: 2, Digest: "d", Participants: []string{"sl-1", "sl-0"}, PlannedMS: planned, CommittedMS: time.Now().UnixMilli()}
+			c = &committed
+			both(c)
+			say(to, reports.Report{Progress: &round.Progress{Round: n, Loss: 0.5, HasLoss: true, SentBytes: 100 * n, ReceivedBytes: 10 * n}})
+			time.Sleep(5 * time.Second)
+		}
+		merge(leads, 1)
+		merge(leads, 2)
+		loss, seven, none, sent, received := 0.5, uint32(7), uint32(0), uint64(100), uint64(10)
+		for name, s := range map[string]*history.Store{"the leader": store1, "the other": store2} {
+			got := s.Get("c", 2, 2)
+			if got == nil || len(got.Failed) != 1 || got.CommittedMS == 0 || got.Failed[0].AtMS == 0 {
+				t.Fatalf("%s has %+v", name, got)
+			}
+			got.CommittedMS, got.PlannedMS, got.Failed[0].AtMS = 0, 0, 0
+			want := &history.Round{
+				Round: 2, Attempt: 2, Digest: "d", Waiting: ms(2 * time.Second), Training: ms(5 * time.Second), Exchange: ms(3 * time.Second), Commit: ms(time.Second),
+				Failed: []history.Failed{{Attempt: 1, Blamed: "sl-1", Reason: got.Failed[0].Reason}},
+				Peers:  []history.Peer{{Node: "sl-0", Loss: &loss, Weight: &none, Sent: &sent, Received: &received}, {Node: "sl-1", Weight: &seven, Contributed: true}},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		gone = true
+		merge(follows, 3)
+		if got, part := rounds(t, store2, "c", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3}) || part.Rounds[2].Peers[0].Loss == nil {
+			t.Errorf("after the leader is gone: %v %+v", got, part)
+		}
+		both(nil)
+		if left := store2.Contracts(); len(left) != 0 {
+			t.Errorf("of a deleted contract is left %v", left)
+		}
+	})
+}

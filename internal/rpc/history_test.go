@@ -1,0 +1,71 @@
+package rpc_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/history"
+	"github.com/swarmd/swarmd/internal/history/keeper"
+	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+)
+
+// TestGetHistory: operators, auditors and SNs see what the SN that leads has kept of the current run; SLs do not.
+func TestGetHistory(t *testing.T) {
+	loss, ms, weight := 0.5, uint64(7), uint32(3)
+	want := &history.Round{
+		Round: 1, Attempt: 2, PlannedMS: 5, CommittedMS: 6, Digest: "d", Waiting: &ms, Exchange: &ms,
+		Failed: []history.Failed{{Attempt: 1, Blamed: "sl-b", Reason: "gone", AtMS: 4}}, Peers: []history.Peer{{Node: "sl-a", Loss: &loss, Weight: &weight, Contributed: true, Sent: &ms}},
+	}
+	s := startSwarm(t, rpc.Config{BodyTime: time.Second}, func(c *rpc.Config) {
+		dir := t.TempDir()
+		past := must(history.Open(filepath.Join(dir, history.Dir), history.Limits{}, c.Log))(t)
+		for _, r := range []*history.Round{want, {Round: 2}, {Round: 3}, {Round: 4}} {
+			if err := past.Put("study", 1, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := past.Put(state.DefaultContract, 9, want); err != nil {
+			t.Fatal(err)
+		}
+		past.Close()
+		c.History = must(keeper.Open(dir, c.Core.(*rpctest.SN), c.Log))(t)
+	})
+	must(s.core.Propose(t.Context(), state.RecordBundle{TrustDomain: "hospital.example", Certificates: [][]byte{{1}}, AtMS: 1}))(t)
+	admin := s.as("/swarm/swci/admin")
+	must(create(t, admin, &swarmv1.Rules{MinPeers: 1}))(t)
+	get := func(p *peer, q *swarmv1.GetHistoryRequest) (*swarmv1.GetHistoryResponse, error) {
+		res, err := p.contracts().GetHistory(t.Context(), with(p, q))
+		if err != nil {
+			return nil, err
+		}
+		return res.Msg, nil
+	}
+	for _, who := range []string{"/swarm/swci/admin", "/swarm/audit", "/swarm/sn"} {
+		part := keeper.FromPart(must(get(s.as(who), &swarmv1.GetHistoryRequest{Contract: "study"}))(t))
+		if len(part.Rounds) != 4 || part.Run != 1 || part.Last != 4 {
+			t.Fatalf("%s got %+v", who, part)
+		}
+		if diff := cmp.Diff(want, part.Rounds[0]); diff != "" {
+			t.Errorf("%s (-kept +got):\n%s", who, diff)
+		}
+	}
+	if got := must(get(admin, &swarmv1.GetHistoryRequest{Contract: "study", Most: 2, Spread: true}))(t); len(got.GetRounds()) != 2 || got.GetRounds()[1].GetRound() != 4 || got.GetThinned() != 2 {
+		t.Errorf("two of all: %v", got)
+	}
+	if got, err := get(admin, &swarmv1.GetHistoryRequest{Contract: state.DefaultContract}); err == nil && len(got.GetRounds()) != 0 {
+		t.Errorf("of another run: %v", got)
+	}
+	for _, name := range []string{"none", "no such?", ""} {
+		_, err := get(admin, &swarmv1.GetHistoryRequest{Contract: name})
+		wantReason(t, "of no contract", err, "CONTRACT_UNKNOWN")
+	}
+	sl, _ := newLearner(t, s, "sl-a")
+	_, err := get(sl, &swarmv1.GetHistoryRequest{Contract: "study"})
+	wantReason(t, "by an SL", err, "ROLE_DENIED")
+}

@@ -1,0 +1,159 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// maxPoints bounds the rounds that can be asked for, and pagePoints are those of the dashboard's curves.
+const (
+	maxPoints  = 10_000
+	pagePoints = 500
+)
+
+func historyCommands() []*Command {
+	return []*Command{{
+		Pattern: "get contract history NAME", Group: "Contracts", Shell: true,
+		Summary: "Show how the rounds of a training went",
+		Details: "Prints the committed rounds of the contract's current run, oldest first: when each was committed, how long its phases took, the loss and the metric of the merged model, which are the mean of what the peers' programs have reported of it by their weights, the bytes that the peers have sent, and how many attempts failed. -o json has the same of each peer.\n\n" +
+			"SNs keep this beside the ledger, at most 64 MiB of a contract: of older rounds of a long training some are left out. Round, digest and participants can be proven by the ledger (\"verify ledger\"); all else is what nodes have reported, and no proof. A reset begins it anew, and with the contract it is deleted.",
+		Example: "get contract history defaultbb.cqdb.sml.hpe",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "points", Value: pagePoints, Usage: "`N` rounds at most, evenly of all, with the newest"},
+		},
+		JSON: historyJSON{},
+		Run:  getHistory,
+	}}
+}
+
+func getHistory(ctx context.Context, s *Session, args Args) error {
+	name, points := args.Value("NAME"), args.Opts.Int("points")
+	if points < 1 || points > maxPoints {
+		return exit.New(exit.Usage, "give --points 500", "--points is 1 to %d", maxPoints)
+	}
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		h, err := api.GetHistory(ctx, name, 0, uint32(points))
+		if err != nil {
+			return fmt.Errorf("get contract history of %q: %w", name, err)
+		}
+		out := historyToJSON(name, h)
+		return s.show(out, func() error {
+			t := table{header: []string{"ROUND", "COMMITTED", "TRAINING", "WAITING", "EXCHANGE", "COMMIT", "LOSS", "METRIC", "SENT", "FAILED", "PEERS"}}
+			for i, r := range out.Rounds {
+				d := r.Durations
+				t.add(utoa(r.Round), clockTime(h.GetRounds()[i].GetCommittedUnixMs()), phaseTime(d.Training), phaseTime(d.Waiting), phaseTime(d.Exchange), phaseTime(d.Commit),
+					number(r.Loss), number(r.Metric), byteCount(r.BytesSent), utoa(uint64(len(r.Failed))), strings.Join(contributors(r), ", "))
+			}
+			if err := t.print(s.Env.Stdout); err != nil {
+				return err
+			}
+			if out.Thinned > 0 {
+				s.say(fmt.Sprintf("%s between them are left out", many(int(out.Thinned), "round"))) //nolint:gosec // rounds were counted one by one
+			}
+			return nil
+		})
+	})
+}
+
+func phaseTime(ms *uint64) string {
+	if ms == nil {
+		return ""
+	}
+	return (time.Duration(*ms) * time.Millisecond).String() //nolint:gosec // a phase is no longer than a training
+}
+
+func byteCount(n *uint64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatUint(*n, 10)
+}
+
+func contributors(r historyRoundJSON) (names []string) {
+	for _, p := range r.Peers {
+		if p.Contributed {
+			names = append(names, p.Node)
+		}
+	}
+	return names
+}
+
+func historyToJSON(name string, h *swarmv1.GetHistoryResponse) historyJSON {
+	out := historyJSON{
+		Contract: name, Run: h.GetRun(), Rounds: []historyRoundJSON{}, Thinned: h.GetThinned(),
+		Proven: []string{"round", "attempt", "digest", "peers.contributed", "planned", "committed"}, Reported: []string{"durations_ms", "bytes_sent", "bytes_received", "failed", "peers", "loss", "metric"},
+	}
+	for _, r := range h.GetRounds() {
+		out.Rounds = append(out.Rounds, historyRoundToJSON(r))
+	}
+	return out
+}
+
+func historyRoundToJSON(r *swarmv1.HistoryRound) historyRoundJSON {
+	out := historyRoundJSON{
+		Round: r.GetRound(), Attempt: r.GetAttempt(), Planned: stamp(r.GetPlannedUnixMs()), Committed: stamp(r.GetCommittedUnixMs()), Digest: r.GetDigest(),
+		Durations: phasesJSON{r.WaitingMs, r.TrainingMs, r.ExchangeMs, r.CommitMs}, Failed: []failedJSON{}, Peers: []historyPeerJSON{},
+	}
+	for _, f := range r.GetFailed() {
+		out.Failed = append(out.Failed, failedJSON{f.GetAttempt(), f.GetBlamed(), f.GetReason(), stamp(f.GetAtUnixMs())})
+	}
+	loss, metric := mean{}, mean{}
+	for _, p := range r.GetPeers() {
+		x := historyPeerJSON{Node: p.GetNode(), Weight: p.Weight, Contributed: p.GetContributed(), Sent: p.SentBytes, Received: p.ReceivedBytes}
+		if p.Loss != nil {
+			x.Loss = finite(p.GetLoss())
+		}
+		if p.Metric != nil {
+			x.Metric = finite(p.GetMetric())
+		}
+		loss.add(x.Loss, p.Weight)
+		metric.add(x.Metric, p.Weight)
+		out.BytesSent, out.BytesReceived = totalOf(out.BytesSent, p.SentBytes), totalOf(out.BytesReceived, p.ReceivedBytes)
+		out.Peers = append(out.Peers, x)
+	}
+	out.Loss, out.Metric = loss.value(), metric.value()
+	return out
+}
+
+// mean is a mean by weights; values of nodes whose weights nobody knows count alike where none is known.
+type mean struct{ sum, weights, plain, count float64 }
+
+func (m *mean) add(value *float64, weight *uint32) {
+	if value == nil {
+		return
+	}
+	m.plain, m.count = m.plain+*value, m.count+1
+	if weight != nil {
+		m.sum, m.weights = m.sum+*value*float64(*weight), m.weights+float64(*weight)
+	}
+}
+
+func (m *mean) value() *float64 {
+	switch {
+	case m.weights > 0:
+		return finite(m.sum / m.weights)
+	case m.count > 0:
+		return finite(m.plain / m.count)
+	}
+	return nil
+}
+
+func totalOf(have, more *uint64) *uint64 {
+	if more == nil {
+		return have
+	}
+	sum := *more
+	if have != nil {
+		sum += *have
+	}
+	return &sum
+}

@@ -1,0 +1,66 @@
+package swci_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// pastAPI is a swarm that has kept a history.
+type pastAPI struct{ fakeAPI }
+
+// GetHistory returns the two newest of three rounds.
+func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResponse {
+	if r.GetContract() != "c" || !r.GetSpread() {
+		return &swarmv1.GetHistoryResponse{}
+	}
+	ms, low, high, one, three, sent := uint64(1500), 0.2, 0.6, uint32(1), uint32(3), uint64(40)
+	return &swarmv1.GetHistoryResponse{Run: 2, Last: 3, Thinned: 1, Rounds: []*swarmv1.HistoryRound{
+		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa"},
+		{
+			Round: 3, Attempt: 2, PlannedUnixMs: 2500, CommittedUnixMs: 4000, Digest: "bb", TrainingMs: &ms,
+			Failed: []*swarmv1.HistoryFailure{{Attempt: 1, Blamed: "sl-1", Reason: "it hangs", AtUnixMs: 3000}},
+			Peers: []*swarmv1.HistoryPeer{
+				{Node: "sl-0", Loss: &low, Weight: &three, Contributed: true, SentBytes: &sent}, {Node: "sl-1", Loss: &high, Weight: &one, Contributed: true, SentBytes: &sent}, {Node: "sl-2"},
+			},
+		},
+	}}
+}
+
+// TestContractHistory as a table and as JSON: what nobody has told is absent, and the loss is the peers' by their weights.
+func TestContractHistory(t *testing.T) {
+	out, beside, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--sn=h")
+	want := `ROUND  COMMITTED            TRAINING  WAITING  EXCHANGE  COMMIT  LOSS    METRIC  SENT  FAILED  PEERS
+2      1970-01-01 00:00:02  -         -        -         -       -       -       -     0       -
+3      1970-01-01 00:00:04  1.5s      -        -         -       0.3000  -       80    1       sl-0, sl-1
+`
+	if err != nil || out != want || !strings.Contains(beside, "1 round between them are left out") {
+		t.Errorf("%v, beside %q, got\n%s", err, beside, out)
+	}
+	out, _, err = on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--sn=h", "-o", "json")
+	var got struct {
+		Run     int
+		Thinned int
+		Rounds  []struct {
+			Loss        *float64
+			DurationsMS map[string]*int `json:"durations_ms"`
+			BytesSent   *int            `json:"bytes_sent"`
+			Failed      []struct{ Blamed, At string }
+			Peers       []struct{ Loss, Weight *float64 }
+		}
+		Proven, Reported []string
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || got.Run != 2 || got.Thinned != 1 || len(got.Rounds) != 2 || got.Rounds[0].Loss != nil || got.Rounds[0].BytesSent != nil || *got.Rounds[1].BytesSent != 80 ||
+		*got.Rounds[1].DurationsMS["training"] != 1500 || got.Rounds[1].Failed[0].Blamed != "sl-1" || len(got.Rounds[1].Peers) != 3 || got.Rounds[1].Peers[2].Loss != nil || len(got.Proven) == 0 || len(got.Reported) == 0 {
+		t.Errorf("%v, got %s", err, out)
+	}
+	if _, _, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--points=0", "--sn=h"); exit.Code(err) != exit.Usage {
+		t.Errorf("--points=0: %v", err)
+	}
+}
