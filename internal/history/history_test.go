@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/history"
@@ -186,6 +187,17 @@ type sn struct {
 	mu      sync.Mutex
 	view    *state.State
 	changed chan struct{}
+	ledger  [][]byte
+}
+
+// LedgerAfter returns one record at a time.
+func (s *sn) LedgerAfter(n uint64) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n >= uint64(len(s.ledger)) {
+		return nil, nil
+	}
+	return s.ledger[n], nil
 }
 
 func newSN() *sn {
@@ -214,6 +226,20 @@ func (s *sn) show(c *state.Contract) {
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// records are lines of a ledger.
+func records(t *testing.T, bodies ...ledger.Body) (lines [][]byte) {
+	t.Helper()
+	var head ledger.Head
+	for _, b := range bodies {
+		line, next, err := ledger.Append(head, 77, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, head = append(lines, line), next
+	}
+	return lines
 }
 
 func ms(d time.Duration) *uint64 {
@@ -296,6 +322,14 @@ func TestRecorder(t *testing.T) {
 		merge(follows, 3)
 		if got, part := rounds(t, store2, "c", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3}) || part.Rounds[2].Peers[0].Loss == nil {
 			t.Errorf("after the leader is gone: %v %+v", got, part)
+		}
+		second.ledger = records(t, ledger.Over{}, ledger.Round{Contract: "c", Run: 2, Round: 4, Attempt: 1, Model: "dd", Participants: []ledger.Participant{{Node: "sl-1", Weight: 3}}}, ledger.Round{Contract: "c", Run: 2, Round: 5})
+		caught := *c
+		caught.Committed = &state.CommittedRound{Round: 5, Attempt: 1, Participants: []string{"sl-0"}}
+		both(&caught)
+		time.Sleep(time.Second)
+		if got := store2.Get("c", 2, 4); got == nil || got.Digest != "dd" || *got.Peers[0].Weight != 3 || got.CommittedMS != 77 {
+			t.Errorf("a round that was committed between two looks: %+v", got)
 		}
 		both(nil)
 		if left := store2.Contracts(); len(left) != 0 {

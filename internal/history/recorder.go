@@ -9,22 +9,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
-// Swarm is an SN's copy of the state.
+// Swarm is an SN's copy of the state and of the ledger.
 type Swarm interface {
 	View() *state.State
 	Changed() <-chan struct{}
+	// LedgerAfter returns whole records of the ledger behind the first n; none at its end.
+	LedgerAfter(n uint64) ([]byte, error)
 }
 
 const (
 	// flush is how long what is told of a round gathers before it is written.
-	flush = time.Second
+	flush = 500 * time.Millisecond
 	// pull is how often an SN that does not lead asks for what it lacks.
-	pull = 2 * time.Second
+	pull = time.Second
 	// page bounds the rounds of one question.
 	page = 500
 	// settle is how long after a commit the leader may be told more of it.
@@ -45,9 +48,15 @@ type Recorder struct {
 	ask   Ask
 	log   *slog.Logger
 
+	records uint64 // of the ledger that were read, for rounds that were not seen; Run alone uses it
+
 	mu   sync.Mutex
 	seen map[string]*training
+	gaps map[string]gap // by contract
 }
+
+// gap are rounds that were committed between two looks at the state, as when an SN catches up.
+type gap struct{ run, after, before uint64 }
 
 // training is what this SN has seen of a contract's run.
 type training struct {
@@ -74,7 +83,7 @@ type failure struct {
 
 // NewRecorder makes a recorder; Run runs it.
 func NewRecorder(store *Store, swarm Swarm, ask Ask, log *slog.Logger) *Recorder {
-	return &Recorder{store: store, swarm: swarm, ask: ask, log: log, seen: map[string]*training{}}
+	return &Recorder{store: store, swarm: swarm, ask: ask, log: log, seen: map[string]*training{}, gaps: map[string]gap{}}
 }
 
 // Run records until ctx ends.
@@ -87,6 +96,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		changed := r.swarm.Changed()
 		r.look()
+		r.fill()
 		select {
 		case <-ctx.Done():
 			r.write()
@@ -152,6 +162,9 @@ func (r *Recorder) trainingLocked(contract string, run uint64) *training {
 // commitLocked begins the record of a round that was committed, or goes on with that which is kept.
 func (r *Recorder) commitLocked(contract string, t *training, c *state.CommittedRound) {
 	before := t.committed
+	if before != nil && before.Round+1 < c.Round {
+		r.gaps[contract] = gap{t.run, before.Round, c.Round}
+	}
 	t.committed, t.fresh = c, time.Now()
 	out := r.store.Get(contract, t.run, c.Round)
 	if out == nil {
@@ -190,6 +203,53 @@ func (r *Recorder) commitLocked(contract string, t *training, c *state.Committed
 		if round <= c.Round {
 			delete(t.done, round)
 		}
+	}
+}
+
+// fill begins records of rounds in gaps, by what the ledger says of them.
+func (r *Recorder) fill() {
+	r.mu.Lock()
+	gaps := r.gaps
+	r.gaps = map[string]gap{}
+	r.mu.Unlock()
+	for len(gaps) > 0 {
+		data, err := r.swarm.LedgerAfter(r.records)
+		if err != nil || len(data) == 0 { // what is missing here comes from the SN that leads
+			return
+		}
+		for len(data) > 0 {
+			line, rest, ok := ledger.CutLine(data)
+			if !ok {
+				return
+			}
+			record, body, err := ledger.Parse(line)
+			if err != nil {
+				return
+			}
+			if of, ok := body.(ledger.Round); ok {
+				if g := gaps[of.Contract]; g.run == of.Run && g.after < of.Round && of.Round < g.before {
+					r.proven(record.AtMS, of)
+				}
+			}
+			r.records++
+			data = rest
+		}
+	}
+}
+
+// proven begins the record of a round that the ledger has.
+func (r *Recorder) proven(atMS int64, of ledger.Round) {
+	out := &Round{Round: of.Round, Attempt: of.Attempt, CommittedMS: atMS, Digest: of.Model}
+	for _, x := range of.Participants {
+		if p := out.peer(x.Node); p != nil {
+			p.Weight, p.Contributed = &x.Weight, x.Weight > 0
+		}
+	}
+	slices.SortFunc(out.Peers, func(a, b Peer) int { return strings.Compare(a.Node, b.Node) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.seen[of.Contract]; t != nil && t.run == of.Run && r.store.Get(of.Contract, of.Run, of.Round) == nil {
+		t.open[of.Round], t.dirty[of.Round] = out, true
 	}
 }
 
@@ -327,7 +387,7 @@ func (r *Recorder) unwritten() (out []unwritten) {
 
 // pull asks the leader for what this SN lacks.
 func (r *Recorder) pull(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 4*pull)
+	ctx, cancel := context.WithTimeout(ctx, 8*pull)
 	defer cancel()
 	for contract, after := range r.lacks() {
 		for {

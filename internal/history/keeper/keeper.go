@@ -90,6 +90,7 @@ func (k *Keeper) Answer(q *swarmv1.GetHistoryRequest, run uint64) (*swarmv1.GetH
 type Group interface {
 	View() *state.State
 	Changed() <-chan struct{}
+	LedgerAfter(n uint64) ([]byte, error)
 	Leader() (name, address string, ok bool)
 	// WithLeader calls try with a way to the API of the SN that leads, nil if that is this one.
 	WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error
