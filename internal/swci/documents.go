@@ -84,7 +84,7 @@ type eventJSON struct {
 type historyJSON struct {
 	Contract string             `json:"contract" doc:"its name"`
 	Run      uint64             `json:"run" doc:"number of the run, from 1"`
-	After    *uint64            `json:"after,omitempty" doc:"on the dashboard's stream: these rounds replace those behind that one, which the reader has; absent: they are all"`
+	After    *uint64            `json:"after,omitempty" doc:"on the dashboard's stream: the rounds are those behind this one, to be merged by their numbers into those that the page has; absent: they are all"`
 	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
 	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
 	Proven   []string           `json:"proven" doc:"keys of a round that the ledger proves"`

@@ -799,7 +799,7 @@ export interface History {
   contract: string;
   /** number of the run, from 1 */
   run: number;
-  /** on the dashboard's stream: these rounds replace those behind that one, which the reader has; absent: they are all */
+  /** on the dashboard's stream: the rounds are those behind this one, to be merged by their numbers into those that the page has; absent: they are all */
   after?: number | null;
   /** oldest first */
   rounds: HistoryRound[];

@@ -33,6 +33,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	out.write("retry: 2000\n\n")
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	has := map[string]reached{}
 	for out.err == nil {
 		select {
 		case <-r.Context().Done():
@@ -45,6 +46,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 				out.event("link", link)
 			}
 			for _, d := range docs {
+				d, has[d.Name] = increment(d, has[d.Name])
 				out.event("doc", d)
 			}
 		}

@@ -1,0 +1,51 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// repeated is how many of the rounds that a page has are told again: more may have become known of them.
+const repeated = 8
+
+// reached is how far a page knows the rounds of a contract's run.
+type reached struct{ run, round uint64 }
+
+// increment returns of a history the rounds that a page does not have, with the newest of those that it has; of another run all. What is
+// no history stays as it is.
+func increment(d Document, has reached) (Document, reached) {
+	var keys map[string]json.RawMessage
+	var rounds []json.RawMessage
+	now := reached{}
+	if !strings.HasPrefix(d.Name, "history/") || json.Unmarshal(d.Value, &keys) != nil || json.Unmarshal(keys["rounds"], &rounds) != nil || json.Unmarshal(keys["run"], &now.run) != nil {
+		return d, has
+	}
+	after := has.round - min(has.round, repeated)
+	var news []json.RawMessage
+	for _, raw := range rounds {
+		var r struct{ Round uint64 }
+		if json.Unmarshal(raw, &r) != nil {
+			return d, reached{}
+		}
+		if now.round = max(now.round, r.Round); r.Round > after {
+			news = append(news, raw)
+		}
+	}
+	if has.run != now.run || has.round == 0 || len(news) == len(rounds) {
+		return d, now
+	}
+	value, err := json.Marshal(struct {
+		Contract json.RawMessage   `json:"contract"`
+		Run      uint64            `json:"run"`
+		After    uint64            `json:"after"`
+		Rounds   []json.RawMessage `json:"rounds"`
+		Thinned  json.RawMessage   `json:"thinned"`
+		Proven   json.RawMessage   `json:"proven"`
+		Reported json.RawMessage   `json:"reported"`
+	}{keys["contract"], now.run, after, news, keys["thinned"], keys["proven"], keys["reported"]})
+	if err != nil {
+		return d, reached{}
+	}
+	d.Value = value
+	return d, now
+}
