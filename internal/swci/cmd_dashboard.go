@@ -5,16 +5,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
+
+// dashboardAddress is where a dashboard is served unless told otherwise.
+const dashboardAddress = "127.0.0.1:30309"
 
 func dashboardCommands() []*Command {
 	return []*Command{{
@@ -25,7 +28,7 @@ func dashboardCommands() []*Command {
 			"On another address than loopback, --listen needs --page-cert and --page-key, and --actions is refused.",
 		Example: "dashboard",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:30309", Usage: "`ADDRESS:PORT` of this machine"},
+			&cli.StringFlag{Name: "listen", Value: dashboardAddress, Usage: "`ADDRESS:PORT` of this machine"},
 			&cli.StringFlag{Name: "page-cert", Usage: "PEM `FILE` with the certificate that browsers are shown, with those that signed it"},
 			&cli.StringFlag{Name: "page-key", Usage: "PEM `FILE` with its key"},
 			&cli.BoolFlag{Name: "actions", Usage: "let the page approve and refuse tasks, in your name"},
@@ -51,6 +54,13 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 		return err
 	}
 	defer func() { _ = ln.Close() }() // Serve has closed it, if it came to that
+	cfg.Invite = func(address string) { fmt.Fprintf(s.Env.Stdout, "dashboard: %s\n", address) }
+	s.say("each address lets one browser in, once; until Ctrl-C")
+	return serveDashboard(ctx, s, target, cfg, ln)
+}
+
+// serveDashboard serves a swarm's dashboard on ln until ctx ends.
+func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboard.Config, ln net.Listener) error {
 	if s.own != nil {
 		defer s.own.keep()() // one identity serves the client and what the page says of it
 	}
@@ -67,15 +77,38 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 			return err
 		}
 		defer func() { _ = source.Close() }()
-		docs.identity = func() identity.Status { return source.Status() }
+		docs.identity = source.Status
 	}
 	cfg.Documents, cfg.Now, cfg.Hosts = docs, s.Env.Now, append([]string{ln.Addr().String()}, cfg.Hosts...)
 	if _, port, err := net.SplitHostPort(ln.Addr().String()); err == nil && cfg.Certificate == nil {
 		cfg.Hosts = append(cfg.Hosts, "localhost:"+port)
 	}
-	cfg.Invite = func(address string) { fmt.Fprintf(s.Env.Stdout, "dashboard: %s\n", address) }
-	s.say("each address lets one browser in, once; until Ctrl-C")
 	return dashboard.New(cfg).Serve(ctx, ln)
+}
+
+// besideRun serves the dashboard of a swarm that `local run` has started, and tells its addresses, until stop. It is on the usual port, or
+// on a free one if that is taken.
+func besideRun(ctx context.Context, s *Session, sns []string, identity string, say func(string)) (stop func(), err error) {
+	var config net.ListenConfig
+	ln, err := config.Listen(ctx, "tcp", dashboardAddress)
+	if err != nil {
+		if ln, err = config.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+			return nil, exit.New(exit.Failed, "leave out --dashboard", "dashboard: %w", err)
+		}
+	}
+	one := *s
+	one.Env.Stderr = io.Discard // the board has the terminal
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cfg := dashboard.Config{Invite: func(address string) { say("dashboard: " + address + " lets one browser in, once") }}
+		if err := serveDashboard(ctx, &one, Context{SNs: sns, Identity: identity}, cfg, ln); err != nil && ctx.Err() == nil {
+			say("WARNING: the dashboard has ended: " + err.Error())
+		}
+		_ = ln.Close() // it is closed, if it came to that
+	}()
+	return func() { cancel(); <-ended }, nil
 }
 
 // pageConfig is what options say of the page, and where it is to be served.

@@ -178,3 +178,34 @@ func TestDashboardBadInput(t *testing.T) {
 		}
 	}
 }
+
+// TestDashboardBesideARun is there while it trains, whether the usual port is taken or not, and gone afterwards.
+func TestDashboardBesideARun(t *testing.T) {
+	api := answering(t, &fakeAPI{})
+	env := swci.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }, Now: time.Now, IsTerminal: func(io.Writer) bool { return false }}
+	connect := func(context.Context, swci.Context) (client.Operator, func(), error) { return api, func() {}, nil }
+	s := &swci.Session{Env: env, Connect: connect, Grammar: grammar(t)}
+	var stops []func()
+	for range 2 {
+		said := make(chan string, 2)
+		stop, err := swci.BesideRun(t.Context(), s, []string{"10.0.0.1:30304"}, "/run/agent.sock", func(line string) { said <- line })
+		if err != nil {
+			t.Fatal(err)
+		}
+		stops = append(stops, stop)
+		address, _, _ := strings.Cut(strings.TrimPrefix(<-said, "dashboard: "), " ")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, address, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil || res.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %v, %v", address, err, res)
+		} else {
+			_ = res.Body.Close()
+		}
+	}
+	for _, stop := range stops {
+		stop()
+	}
+}

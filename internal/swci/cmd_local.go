@@ -62,6 +62,7 @@ func localCommands() []*Command {
 				&cli.BoolFlag{Name: "containers", Usage: "with --runtime docker: run SNs and SLs in containers too"},
 				&cli.StringFlag{Name: "ml-image", Usage: "image `NAME` of the programs' containers; that of the platform if not given"},
 				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
+				&cli.BoolFlag{Name: "dashboard", Usage: "show the swarm in a browser while it trains: prints the address, as swarmctl dashboard does"},
 				&cli.BoolFlag{Name: "strict", Usage: "warnings are errors"},
 				&cli.BoolFlag{Name: "keep", Usage: "leave the temporary folder with the nodes' state"},
 				&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show the programs' output"},
@@ -115,7 +116,7 @@ func localRun(ctx context.Context, s *Session, args Args) error {
 		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),
 		Python: o.String("python"), Runtime: o.String("runtime"), Image: o.String("ml-image"), Nodes: o.Bool("containers"), Swarmd: o.String("swarmd"), Package: pythonPackage(),
 		Baseline: o.Bool("baseline"), Keep: o.Bool("keep"), Quiet: o.Bool("quiet"), Verbose: o.Bool("verbose"),
-		JSON: s.JSON, Strict: o.Bool("strict"), Timeout: o.Duration("timeout"),
+		JSON: s.JSON, Dashboard: o.Bool("dashboard"), Strict: o.Bool("strict"), Timeout: o.Duration("timeout"),
 	}, s.localHost())
 }
 
@@ -157,6 +158,9 @@ func (s *Session) localHost() local.Host {
 		TTY: s.Env.IsTerminal(s.Env.Stderr), Width: s.width,
 		Connect: func(ctx context.Context, sns []string, identity string) (local.API, func(), error) {
 			return s.Connect(ctx, Context{SNs: sns, Identity: identity})
+		},
+		Dashboard: func(ctx context.Context, sns []string, identity string, say func(string)) (stop func(), err error) {
+			return besideRun(ctx, s, sns, identity, say)
 		},
 	}
 }

@@ -69,3 +69,8 @@ func WebRunner(ctx context.Context, s *Session, args ...string) (web.Runner, fun
 	}
 	return newWebClients(s, p), done, p.shell.Begin(ctx)
 }
+
+// BesideRun serves the dashboard of a swarm that `local run` has started.
+func BesideRun(ctx context.Context, s *Session, sns []string, identity string, say func(string)) (stop func(), err error) {
+	return besideRun(ctx, s, sns, identity, say)
+}

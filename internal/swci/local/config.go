@@ -51,35 +51,38 @@ type Host struct {
 	TTY     bool       // Stderr is a terminal
 	Width   func() int // of the terminal
 	Connect Connect
+	// Dashboard serves the swarm's dashboard until stop, and tells its addresses; a run without --dashboard needs none.
+	Dashboard func(ctx context.Context, sns []string, identity string, say func(string)) (stop func(), err error)
 }
 
 // RunConfig is what `local run` was asked for.
 type RunConfig struct {
-	Peers    int
-	MinPeers int // 0 means all
-	SNs      int
-	Spire    bool   // identities come from SPIRE
-	Platform string // a key of platforms
-	ModelDir string
-	Program  string   // relative to ModelDir
-	Args     []string // of Program, with placeholders
-	DataDir  string   // with placeholders; empty: none
-	Out      string
-	Env      []string // K=V, V with placeholders
-	Checkin  string   // check-in mode of programs that choose none; empty: none
-	Python   string   // interpreter; empty: find one
-	Runtime  string   // of the programs: "process", also if empty, or "docker"
-	Image    string   // of the programs' containers; empty: that of the platform
-	Swarmd   string   // binary; empty: find it
-	Nodes    bool     // SNs and SLs are containers too
-	Baseline bool
-	Keep     bool
-	Quiet    bool
-	Verbose  bool
-	JSON     bool
-	Strict   bool          // what would be a warning is an error
-	Timeout  time.Duration // 0: none
-	Package  fs.FS         // the swarmlearning package, for baselines whose Python has none; nil: never needed
+	Peers     int
+	MinPeers  int // 0 means all
+	SNs       int
+	Spire     bool   // identities come from SPIRE
+	Platform  string // a key of platforms
+	ModelDir  string
+	Program   string   // relative to ModelDir
+	Args      []string // of Program, with placeholders
+	DataDir   string   // with placeholders; empty: none
+	Out       string
+	Env       []string // K=V, V with placeholders
+	Checkin   string   // check-in mode of programs that choose none; empty: none
+	Python    string   // interpreter; empty: find one
+	Runtime   string   // of the programs: "process", also if empty, or "docker"
+	Image     string   // of the programs' containers; empty: that of the platform
+	Swarmd    string   // binary; empty: find it
+	Nodes     bool     // SNs and SLs are containers too
+	Baseline  bool
+	Keep      bool
+	Quiet     bool
+	Verbose   bool
+	JSON      bool
+	Dashboard bool          // it is served while peers train
+	Strict    bool          // what would be a warning is an error
+	Timeout   time.Duration // 0: none
+	Package   fs.FS         // the swarmlearning package, for baselines whose Python has none; nil: never needed
 }
 
 // check fills defaults, makes paths absolute and returns every problem that shows before anything is started, each in

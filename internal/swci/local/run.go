@@ -121,6 +121,13 @@ func (r *run) swarm(ctx context.Context) error {
 		r.board.Log("WARNING: " + w.Text)
 	}
 	r.board.Log(fmt.Sprintf("swarm is up: %d SN, API https://%s; starting %d peers", r.cfg.SNs, r.cluster.APIs()[0], r.cfg.Peers))
+	if r.cfg.Dashboard {
+		stop, err := r.host.Dashboard(ctx, r.cluster.APIs(), r.cluster.Identity(), r.board.Log)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{
 			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program, Args: start.Words(r.cfg.programArgs(i)).String(),
