@@ -19,14 +19,43 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
-// dashboardOf runs `swarmctl dashboard` on a free port, and returns what gets its documents.
+// dashboardOf runs `swarmctl dashboard`, and returns what gets its documents.
 func dashboardOf(t *testing.T, swarm fake) (get func(path string) string) {
+	t.Helper()
+	base, c := openDashboard(t, swarm)
+	return func(path string) string {
+		return askDashboard(t, c, http.MethodGet, base+path, "")
+	}
+}
+
+// askDashboard has the page's requests answered.
+func askDashboard(t *testing.T, c *http.Client, method, url, body string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Swarm-Page", "1")
+	res, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// openDashboard runs `swarmctl dashboard` on a free port, and returns where it is and a browser that it has let in.
+func openDashboard(t *testing.T, swarm fake, options ...string) (base string, c *http.Client) {
 	t.Helper()
 	out, in := io.Pipe()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- dashboardTo(ctx, t, swarm, in, "--listen", "127.0.0.1:0")
+		ended <- dashboardTo(ctx, t, swarm, in, append([]string{"--listen", "127.0.0.1:0"}, options...)...)
 		_ = in.Close()
 	}()
 	t.Cleanup(func() {
@@ -53,26 +82,10 @@ func dashboardOf(t *testing.T, swarm fake) (get func(path string) string) {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &http.Client{Jar: jar, Transport: transport}
-	base, _, _ := strings.Cut(address, "?")
-	get = func(path string) string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := c.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		data, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	get(strings.TrimPrefix(address, base))
-	return get
+	c = &http.Client{Jar: jar, Transport: transport}
+	base, _, _ = strings.Cut(address, "?")
+	askDashboard(t, c, http.MethodGet, address, "")
+	return base, c
 }
 
 // dashboardTo runs `swarmctl dashboard`, which prints to out.
@@ -148,6 +161,36 @@ func TestDashboardEvents(t *testing.T) {
 	v := doc.Value
 	if !v.Good || v.Records != 4 || len(v.Events) != 2 || v.Events[0].Kind != "contract" || v.Events[0].About != "study" || v.Events[1].About != "sl-0" || v.Events[1].What != "banned" || v.Events[1].Who != "spiffe://a.example/swarm/swci/ann" {
 		t.Errorf("events %s", said)
+	}
+}
+
+// TestDashboardActs: with --actions a page approves and refuses what it has shown, by its digest, in the operator's name, and nothing else.
+func TestDashboardActs(t *testing.T) {
+	api := approvals(t)
+	base, c := openDashboard(t, api, "--actions")
+	act := func(do, task, host, digest string) string {
+		body, err := json.Marshal(map[string]string{"do": do, "task": task, "host": host, "digest": digest, "reason": "not today"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return askDashboard(t, c, http.MethodPost, base+"api/act", string(body))
+	}
+	good := api.digest("pull")
+	for _, bad := range [][]string{
+		{"approve", "pull", "h-0", ""}, {"approve", "pull", "h-0", strings.Repeat("0", 64)}, {"approve", "pull", "h-9", good}, {"delete", "pull", "h-0", good}, {"approve", "--help", "h-0", good},
+	} {
+		if said := act(bad[0], bad[1], bad[2], bad[3]); !strings.Contains(said, `"error":"`) || strings.Contains(said, `"said"`) {
+			t.Errorf("%q: %s", bad, said)
+		}
+	}
+	if len(api.said) != 0 {
+		t.Fatalf("signed: %q", api.said)
+	}
+	if said := act("approve", "pull", "h-0", good); said != `{"said":"task pull is approved on h-0"}` || len(api.said) != 2 { // of both assignments that wait there
+		t.Errorf("approve: %s, signed %q", said, api.said)
+	}
+	if said := act("refuse", "run", "h-1", api.digest("run")); said != `{"said":"task run is refused on h-1"}` || len(api.said) != 3 || !strings.Contains(api.said[2], "not today") {
+		t.Errorf("refuse: %s, signed %q", said, api.said)
 	}
 }
 

@@ -1,0 +1,33 @@
+package swci
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// TestExpiredIdentityIsSaid: a dashboard whose identity expires while the page is open says so, and goes on once it is renewed.
+func TestExpiredIdentityIsSaid(t *testing.T) {
+	c, err := client.New(client.Config{SNs: []string{"10.0.0.1:30304"}, Transport: &http.Transport{}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	status := identity.Status{Origin: "Workload API at /run/agent.sock", NotAfter: now.Add(-time.Minute), Problem: "the agent\x1b does not answer"}
+	d := newDocuments(&Session{Env: Env{Now: func() time.Time { return now }}}, Context{}, client.Operator{Client: c}, false)
+	d.identity = func() identity.Status { return status }
+	_, err = d.Link()
+	if exit.Code(err) != exit.Denied || !strings.Contains(err.Error(), "expired at ") || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(exit.Hint(err), "/run/agent.sock") {
+		t.Errorf("%v, %q", err, exit.Hint(err))
+	}
+	status.NotAfter = now.Add(time.Minute)
+	if sn, err := d.Link(); err != nil || sn != "10.0.0.1:30304" {
+		t.Errorf("%q, %v", sn, err)
+	}
+}
