@@ -6,7 +6,7 @@ export GOTOOLCHAIN := local
 TOOLS := $(SWARM_CACHE)/tools/$(shell cat scripts/tools/go.mod scripts/tools/go.sum | sha256sum | cut -c1-16)
 
 .DEFAULT_GOAL := build
-.PHONY: build spire image demo test check bench wheel test-go test-python test-long chaos walks fuzz fmt lint meta generate drift tools tools-dir clean help
+.PHONY: build spire image demo test check bench wheel web test-go test-python test-long chaos walks fuzz fmt lint meta generate drift tools tools-dir clean help
 
 build: ## build bin/swarmd and bin/swarmctl (the default); SIMD=0: without vector kernels, SIMD=1: never without
 	SIMD=$(SIMD) scripts/build bin
@@ -31,6 +31,9 @@ bench: build ## time merges of a synthetic model through the real path
 
 wheel: ## build the Python package into dist/
 	"$$(python/tools/env.sh dev)" -m build --wheel --no-isolation --outdir dist python
+
+web: ## build the page of swarmctl dashboard, which is committed: internal/swci/dashboard/page
+	scripts/web build
 
 test-go: build ## run the Go tests only
 	scripts/test go

@@ -1,0 +1,153 @@
+// The frame around all pages.
+import { useEffect, useRef } from "preact/hooks";
+import { sentence } from "./format";
+import { Problem, Time, TimesButton } from "./parts";
+import { path, useRoute } from "./route";
+import { useContact, useDoc } from "./store";
+import { ContractPage } from "./pages/contract";
+import { ContractsPage } from "./pages/contracts";
+import { EventsPage } from "./pages/events";
+import { JobPage } from "./pages/job";
+import { ModelsPage } from "./pages/models";
+import { NodePage } from "./pages/node";
+import { SwarmPage } from "./pages/swarm";
+import { TasksPage } from "./pages/tasks";
+
+const links: [name: string, to: string, also: string[]][] = [
+  ["Swarm", "", ["", "node"]],
+  ["Contracts", "contracts", ["contracts", "contract", "models"]],
+  ["Tasks and jobs", "tasks", ["tasks", "job"]],
+  ["Events", "events", ["events"]],
+];
+
+export function App() {
+  const route = useRoute();
+  const [page = "", name = ""] = route;
+  const main = useRef<HTMLElement>(null);
+  const first = useRef(true);
+  const here = route.join("/");
+  useEffect(() => {
+    document.title = `${name || links.find(([, to]) => to === page)?.[0] || "swarm"} – swarm`;
+    if (!first.current) {
+      scrollTo(0, 0);
+      main.current?.focus({ preventScroll: true });
+    }
+    first.current = false;
+  }, [here]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(e) => (e.preventDefault(), main.current?.focus())}>
+        to the page
+      </a>
+      <Top page={page} />
+      <Contact />
+      <main id="main" ref={main} tabIndex={-1} key={here}>
+        <Page page={page} name={name} />
+      </main>
+    </>
+  );
+}
+
+function Page({ page, name }: { page: string; name: string }) {
+  switch (page) {
+    case "":
+      return <SwarmPage />;
+    case "contracts":
+      return <ContractsPage />;
+    case "contract":
+      return <ContractPage name={name} />;
+    case "models":
+      return <ModelsPage name={name} />;
+    case "tasks":
+      return <TasksPage />;
+    case "job":
+      return <JobPage name={name} />;
+    case "node":
+      return <NodePage name={name} />;
+    case "events":
+      return <EventsPage />;
+  }
+  return (
+    <>
+      <header class="title">
+        <h1>There is no such page</h1>
+      </header>
+      <p>
+        <a href={path()}>The swarm</a>
+      </p>
+    </>
+  );
+}
+
+function Top({ page }: { page: string }) {
+  const contact = useContact();
+  const swarm = useDoc("swarm")?.value;
+  const waiting = useDoc("approvals")?.value?.approvals.length ?? 0;
+  const words = { connecting: "connecting", live: "live", stale: "stale", lost: "no answer", out: "shut out" }[contact.state];
+  return (
+    <header class="top">
+      <nav aria-label="pages">
+        <a class="brand" href={path()} aria-label="swarm">
+          <svg viewBox="0 0 16 16" aria-hidden="true">
+            <path d="M8 3.2 3.4 11.6h9.2z" />
+            <circle cx="8" cy="3.4" r="2.3" />
+            <circle cx="3.4" cy="11.8" r="2.3" />
+            <circle cx="12.6" cy="11.8" r="2.3" />
+          </svg>
+        </a>
+        {links.map(([text, to, also]) => (
+          <a key={to} href={path(...(to ? [to] : []))} aria-current={also.includes(page) ? "page" : undefined}>
+            {text}
+            {to === "tasks" && waiting > 0 && (
+              <span class="badge" title={`${waiting} wait for approval`}>
+                {waiting}
+                <span class="hidden"> wait for approval</span>
+              </span>
+            )}
+          </a>
+        ))}
+      </nav>
+      <div class="contact">
+        <TimesButton />
+        <span class={`live ${contact.state}`} role="status" title={swarm ? `swarm ${swarm.swarm_id}` : undefined}>
+          <i aria-hidden="true" />
+          {words}
+          {contact.sn && <span class="soft sn"> {contact.sn}</span>}
+        </span>
+      </div>
+    </header>
+  );
+}
+
+/** Says why what is shown may be old, and what to do. */
+function Contact() {
+  const { state, since, problem, remedy } = useContact();
+  const expiry = useDoc("swarm")?.value?.rights ?? [];
+  const old = state === "stale" || state === "lost" || state === "out";
+  return (
+    <div class="banner" role={old ? "alert" : undefined}>
+      {old && (
+        <Problem
+          tone={state === "stale" ? "warn" : "bad"}
+          error={`This page is stale: what it shows is what was known ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
+          remedy={remedy}
+        />
+      )}
+      {old && (
+        <p class="hidden">
+          stale since <Time at={new Date(since).toISOString()} />
+        </p>
+      )}
+      {expiry.length > 0 && state === "live" && (
+        <details class="problem warn">
+          <summary>Some of the swarm is not shown to you: {expiry.map((r) => r.document).join(", ")}</summary>
+          {expiry.map((r) => (
+            <p key={r.document}>
+              <b>{r.document}</b>: {r.error}. {r.remedy}
+            </p>
+          ))}
+        </details>
+      )}
+    </div>
+  );
+}

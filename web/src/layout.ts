@@ -1,0 +1,46 @@
+// Where nodes stand on the map: SNs in the middle, the others around them.
+import type { Node } from "./documents.gen";
+
+export interface Place {
+  node: Node;
+  x: number;
+  y: number;
+  /** outward, in radians */
+  angle: number;
+}
+
+export interface Layout {
+  width: number;
+  height: number;
+  places: Place[];
+  /** how names are written: beside the node, along the ray on which it stands, or not at all */
+  names: "beside" | "rays" | "none";
+}
+
+const order: Record<string, number> = { sl: 0, swop: 1 };
+
+/** Places nodes on a map of a width. */
+export function layout(nodes: Node[], width: number): Layout {
+  const inner = nodes.filter((n) => n.role === "sn");
+  const outer = nodes.filter((n) => n.role !== "sn").sort((a, b) => (order[a.role] ?? 2) - (order[b.role] ?? 2) || a.name.localeCompare(b.name, "en", { numeric: true }));
+  const narrow = width < 520;
+  const names = nodes.length <= (narrow ? 9 : 26) ? "beside" : narrow ? "none" : "rays";
+  const height = names === "beside" ? Math.round(Math.max(300, Math.min(width * 0.5, narrow ? 340 : 300 + 8 * outer.length))) : Math.min(width, 720);
+  const margin = names === "beside" ? { x: narrow ? 70 : 120, y: 48 } : names === "rays" ? { x: 110, y: 110 } : { x: 16, y: 16 };
+  const rx = names === "beside" ? Math.min(width / 2 - margin.x, height * 0.86) : Math.min(width, height) / 2 - margin.x;
+  const ry = height / 2 - margin.y;
+  const share = names === "beside" ? 0.46 : 0.42;
+  return {
+    width,
+    height,
+    names,
+    places: [...ring(outer, width / 2, height / 2, rx, ry), ...ring(inner, width / 2, height / 2, inner.length > 1 ? rx * share : 0, inner.length > 1 ? ry * share : 0)],
+  };
+}
+
+function ring(nodes: Node[], x: number, y: number, rx: number, ry: number): Place[] {
+  return nodes.map((node, i) => {
+    const angle = -Math.PI / 2 + (2 * Math.PI * i) / nodes.length + (nodes.length === 2 ? Math.PI / 2 : 0);
+    return { node, angle, x: x + rx * Math.cos(angle), y: y + ry * Math.sin(angle) };
+  });
+}

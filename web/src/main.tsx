@@ -1,0 +1,7 @@
+import { render } from "preact";
+import { App } from "./app";
+import "./style.css";
+
+const root = document.getElementById("app")!;
+root.textContent = "";
+render(<App />, root);

@@ -1,0 +1,328 @@
+// One contract: how far its training is, curves, rounds, contributions, rules.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Chart, hues, type Series } from "../chart";
+import type { Explain, History, Rules, Session, Status } from "../documents.gen";
+import { count, many, measure, percent, rough, span } from "../format";
+import { Bar, Digest, Empty, Facts, Quorum, Section, Shown, Source, State, Table, Time, useFirst, useNow, Words } from "../parts";
+import { path } from "../route";
+import { contributions, Contributions, Rounds, took } from "../rounds";
+import { useDoc } from "../store";
+import { phaseTone } from "../words";
+
+export function ContractPage({ name }: { name: string }) {
+  const status = useDoc(`contract/${name}`);
+  const explain = useDoc(`explain/${name}`);
+  const history = useDoc(`history/${name}`);
+  const s = status?.value;
+  const peers = useMemo(() => peersOf(s, history?.value), [s, history?.value]);
+  const hue = (node: string) => (peers.length <= hues ? peers.indexOf(node) : undefined);
+  return (
+    <>
+      <ContractHead name={name} status={s} here="training" />
+      <Reset status={s} />
+      <Shown doc={status} what={`contract ${name}`}>
+        {(s) => (
+          <>
+            <Quorum of={s.no_quorum} />
+            <Section title={s.over ? "How it ended" : s.waiting ? "What it waits for" : "Where it is"}>
+              <Shown doc={explain} what="an explanation">
+                {(e) => <Explanation of={e} status={s} />}
+              </Shown>
+            </Section>
+          </>
+        )}
+      </Shown>
+      {s && (
+        <>
+          <Section title="Curves" aside={<Source proven={false} />}>
+            <Shown doc={history} what="curves">
+              {(h) => <Curves of={h} peers={peers} hue={hue} />}
+            </Shown>
+          </Section>
+          <Section title="Peers" aside={<Source proven={false} />}>
+            <Peers of={s} history={history?.value} hue={hue} />
+          </Section>
+          <Section
+            title="Rounds"
+            aside={
+              <>
+                digest, members, commit: <Source proven /> times, bytes, loss, metric: <Source proven={false} />
+              </>
+            }
+          >
+            <Shown doc={history} what="rounds">
+              {(h) =>
+                h.rounds.length === 0 ? (
+                  <Empty title="No round was committed yet.">
+                    <p>The first one begins when enough peers are ready.</p>
+                  </Empty>
+                ) : (
+                  <Rounds of={h} />
+                )
+              }
+            </Shown>
+          </Section>
+          {history?.value && history.value.rounds.length > 0 && (
+            <Section
+              title="Who contributed"
+              aside={
+                <>
+                  members, weights: <Source proven /> bytes: <Source proven={false} />
+                </>
+              }
+            >
+              <Contributions of={history.value} hue={hue} />
+            </Section>
+          )}
+          <Section title="Rules and terms">
+            <Terms of={s} />
+          </Section>
+        </>
+      )}
+    </>
+  );
+}
+
+/** The head of a contract's two pages. */
+export function ContractHead({ name, status: s, here }: { name: string; status: Status | undefined; here: "training" | "models" }) {
+  return (
+    <header class="title">
+      <p class="crumbs">
+        <a href={path("contracts")}>Contracts</a>
+      </p>
+      <h1>{name}</h1>
+      {s && (
+        <p class="lead">
+          <State tone={phaseTone(s.phase, !!s.waiting)}>{s.phase}</State>
+          {s.committed ? (
+            <>
+              {" "}
+              round {count(s.committed.round)} of run {s.run}, committed <Time at={s.committed.committed} />
+            </>
+          ) : (
+            <> no round yet in run {s.run}</>
+          )}
+        </p>
+      )}
+      <nav class="tabs" aria-label={`pages of ${name}`}>
+        <a href={path("contract", name)} aria-current={here === "training" ? "page" : undefined}>
+          Training
+        </a>
+        <a href={path("models", name)} aria-current={here === "models" ? "page" : undefined}>
+          Models
+        </a>
+      </nav>
+    </header>
+  );
+}
+
+/** Says that the contract began anew while it was shown. */
+function Reset({ status }: { status: Status | undefined }) {
+  const first = useRef<number | undefined>(undefined);
+  const [from, setFrom] = useState<number>();
+  useEffect(() => {
+    if (!status) return;
+    if (first.current !== undefined && status.run > first.current) setFrom(first.current);
+    first.current = status.run;
+  }, [status?.run]);
+  if (!from || !status) return null;
+  return (
+    <div class="problem warn" role="status">
+      <p>
+        The contract was reset while you looked at it: this is run {status.run}, that was run {from}. Its ledger records stay.
+      </p>
+    </div>
+  );
+}
+
+function Explanation({ of, status }: { of: Explain; status: Status }) {
+  const todo = of.explanation.filter((l) => l.startsWith("to do: "));
+  const said = of.explanation.filter((l) => !l.startsWith("to do: "));
+  const warned = new Set(of.training_warnings.map((w) => w.text));
+  return (
+    <div class={`explain ${status.waiting ? "warn" : ""}`}>
+      <ul>
+        {said.filter((l) => !warned.has(l)).map((l) => (
+          <li key={l}>{l}</li>
+        ))}
+      </ul>
+      {of.training_warnings.map((w) => (
+        <p key={w.reason + w.node}>
+          <State tone={w.advice ? "off" : "warn"}>{w.advice ? "advice" : "warning"}</State> {w.text}
+        </p>
+      ))}
+      {todo.map((l) => (
+        <p key={l}>
+          <b>To do:</b> <Words text={l.slice(7)} />
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function peersOf(s: Status | undefined, h: History | undefined): string[] {
+  const all = new Set(s?.sessions.map((x) => x.node));
+  for (const r of h?.rounds ?? []) for (const p of r.peers) all.add(p.node);
+  return [...all].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+}
+
+function Peers({ of: s, history, hue }: { of: Status; history: History | undefined; hue: (node: string) => number | undefined }) {
+  const now = useNow();
+  const began = Date.parse(history?.rounds[0]?.planned ?? s.rounds[0]?.planned ?? "");
+  const gave = useMemo(() => new Map(history ? contributions(history).map((c) => [c.node, c]) : []), [history]);
+  const [shown, more] = useFirst(s.sessions);
+  if (s.sessions.length === 0) {
+    return (
+      <Empty title="No program takes part yet.">
+        <p>Start the program beside each SL; each opens a session, and the first round begins when {s.min_peers ? many(s.min_peers, "peer") : "enough peers"} are ready.</p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+    <Table
+      class="peers"
+      caption="Peers of this contract"
+      head={
+        <>
+          <th>peer</th>
+          <th>state</th>
+          <th class="n">round</th>
+          <th>epochs</th>
+          <th class="n">time left</th>
+          <th class="n">loss</th>
+          <th class="n">metric</th>
+          <th class="n">weight</th>
+          <th class="n">contributed to</th>
+          <th>isolation</th>
+          <th>note</th>
+        </>
+      }
+    >
+      {shown.map((x) => {
+        const h = hue(x.node);
+        return (
+          <tr key={x.id}>
+            <th scope="row">
+              <i class={h === undefined ? "swatch" : `swatch hue${h}`} aria-hidden="true" />
+              <a href={path("node", x.node)}>{x.node}</a>
+            </th>
+            <td>
+              <SessionState of={x} />
+            </td>
+            <td class="n">{count(x.round)}</td>
+            <td>
+              <Epochs of={x} />
+            </td>
+            <td class="n">{left(x, s, began, now)}</td>
+            <td class="n">{measure(x.loss)}</td>
+            <td class="n">{measure(x.metric)}</td>
+            <td class="n">{count(x.weight)}</td>
+            <td class="n">{gave.has(x.node) && !earlier(x, s.sessions) ? many(gave.get(x.node)!.rounds, "round") : "–"}</td>
+            <td>{x.isolation || "–"}</td>
+            <td>{note(x, s.sessions)}</td>
+          </tr>
+        );
+      })}
+    </Table>
+    {more}
+    </>
+  );
+}
+
+function SessionState({ of: x }: { of: Session }) {
+  if (x.state === "ended") {
+    const good = x.end_reason === "finished";
+    return <State tone={good ? "good" : x.end_reason === "left" ? "off" : "bad"}>{x.end_reason || "ended"}</State>;
+  }
+  if (!x.live) return <State tone="bad">node is dead</State>;
+  return <State tone={x.state === "closed" ? "good" : "busy"}>{x.state === "closed" ? "waits for the final model" : x.phase || x.state}</State>;
+}
+
+function Epochs({ of: x }: { of: Session }) {
+  if (!x.total_epochs) return <>{x.epochs_done ? `${count(x.epochs_done)} done` : "–"}</>;
+  return (
+    <span class="epochs">
+      <Bar share={x.epochs_done / x.total_epochs} label={`${x.epochs_done} of ${x.total_epochs} epochs`} />
+      <span>
+        {count(x.epochs_done)} <span class="soft">of {count(x.total_epochs)}</span>
+      </span>
+    </span>
+  );
+}
+
+/** How long a program still needs, at its pace so far. */
+function left(x: Session, s: Status, began: number, now: number) {
+  if (x.state !== "open" || !x.live || s.waiting || s.halt || !x.total_epochs || !x.epochs_done || Number.isNaN(began) || now <= began) return <span class="soft">–</span>;
+  const share = x.epochs_done / x.total_epochs;
+  return <span title={`at its pace since round 1: ${percent(share)} took ${rough(now - began)}`}>{share >= 1 ? "–" : `about ${rough(((now - began) * (1 - share)) / share)}`}</span>;
+}
+
+/** Whether a node has a later session than this one. */
+const earlier = (x: Session, all: Session[]) => x.state === "ended" && all.some((y) => y.node === x.node && y !== x && (y.state !== "ended" || y.round > x.round));
+
+function note(x: Session, all: Session[]): string {
+  return [earlier(x, all) && "an earlier session", x.ranks > 0 && many(x.ranks, "rank"), x.no_shard && "owns no part of a merge", x.state === "ended" && x.exit_code !== 0 && `exit code ${x.exit_code}`].filter(Boolean).join(", ") || "–";
+}
+
+function Curves({ of: h, peers, hue }: { of: History; peers: string[]; hue: (node: string) => number | undefined }) {
+  const { rounds, loss, metric, times } = useMemo(() => {
+    const rounds = h.rounds.map((r) => r.round);
+    const by = h.rounds.map((r) => new Map(r.peers.map((p) => [p.node, p])));
+    const of = (what: "loss" | "metric"): Series[] => [
+      ...peers.map((node) => ({ name: node, hue: hue(node), values: by.map((r) => r.get(node)?.[what] ?? null) })).filter((s) => s.values.some((v) => v != null)),
+      { name: "merged model", main: true, values: h.rounds.map((r) => r[what]) }, // above the others
+    ];
+    return { rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "round", main: true, values: h.rounds.map(took) }] as Series[] };
+  }, [h, peers]);
+  const none = h.rounds.length === 0 ? "The curve begins with the first round." : "The programs have reported none. A callback that is given validation data measures the merged model.";
+  return (
+    <div class="charts">
+      <Chart title="Loss" rounds={rounds} series={loss} format={measure} empty={none} />
+      <Chart title="Metric" rounds={rounds} series={metric} format={measure} empty={none} />
+      <Chart title="Time of a round" rounds={rounds} series={times} format={span} log ticks={span} empty="The curve begins with the first round." />
+    </div>
+  );
+}
+
+function Terms({ of: s }: { of: Status }) {
+  const r: Partial<Rules> = s.rules ?? {};
+  const list = (all: string[] | undefined) => (all?.length ? all.join(", ") : null);
+  return (
+    <>
+      {!s.rules && <p class="soft">No rules were set: the first program's terms hold for all. {!s.over && <code>swarmctl create contract {s.name} …</code>}</p>}
+      <Facts
+        of={[
+          ["merge method", r.method ? `${r.method} (rule)` : s.method || "that of the first program"],
+          ["least peers of a round", r.min_peers ? `${r.min_peers} (rule)` : s.min_peers || null],
+          ["expected peers", r.expected_peers ? `${r.expected_peers} (rule)` : s.expected_peers || null],
+          ["required peers", list(r.required)],
+          ["who may take part", s.rules ? (list(r.allow) ?? "every SL") : null],
+          ["who owns parts of the model", list(r.owners)],
+          ["witnesses of each part", r.witnesses || null],
+          ["least share of weight", r.min_weight_share ? percent(r.min_weight_share) : null],
+          ["most weight of a peer", r.weight_cap ? percent(r.weight_cap) : null],
+          ["models may leave the swarm", s.rules ? (r.export ? "yes, by swarmctl get model" : "no") : null],
+          ["values that are no numbers", r.non_finite || null],
+          ["after a program's end", r.checkin_default || null],
+          ["waits for the rest of a round", r.quorum_wait ? `${r.quorum_wait} s` : null],
+          ["repeats a stalled merge for", r.stall_grace ? `${r.stall_grace} s` : null],
+          ["waits for least peers", r.min_peers_timeout ? `${r.min_peers_timeout} s` : null],
+          ["model's layout", s.layout_digest ? <Digest of={s.layout_digest} /> : null],
+          ["leader that says this", s.leader],
+          ["rounds given up", s.skips ? `${s.skips.count}, the last one round ${s.skips.round}: ${s.skips.reason}` : null],
+          ["lost model", s.lost_model ? `of round ${s.lost_model.round}; training went back to round ${s.lost_model.resumed_round}` : null],
+          ["adopted model", s.adopted_round ? `of round ${s.adopted_round.proven_round}, which ${s.adopted_round.signed} nodes have signed` : null],
+          [
+            "operator",
+            s.halt && (
+              <>
+                {s.halt.by} {s.halt.ends ? "ends" : "has paused"} the training, <Time at={s.halt.at} />
+              </>
+            ),
+          ],
+        ]}
+      />
+    </>
+  );
+}

@@ -1,0 +1,117 @@
+// What happened in the swarm, newest first, from the ledger.
+import { useMemo, useState } from "preact/hooks";
+import type { Event } from "../documents.gen";
+import { count, many } from "../format";
+import { Empty, Problem, Shown, Source, Table, Time } from "../parts";
+import { path } from "../route";
+import { useDoc } from "../store";
+
+const page = 100;
+
+export function EventsPage() {
+  const events = useDoc("events");
+  return (
+    <>
+      <header class="title">
+        <h1>Events</h1>
+        <p class="lead">
+          What somebody did, as the ledger has it, newest first. <Source proven />
+        </p>
+      </header>
+      <Shown doc={events} what="events">
+        {(e) => (
+          <>
+            {!e.good && <Problem error={`Something is wrong with the ledger: ${e.problem}`} remedy="swarmctl get ledger, then swarmctl verify ledger" />}
+            <List of={e.events} older={e.older} />
+          </>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+function List({ of, older }: { of: Event[]; older: number }) {
+  const [text, setText] = useState("");
+  const [kind, setKind] = useState("");
+  const [most, setMost] = useState(page);
+  const kinds = useMemo(() => [...new Set(of.map((e) => e.kind))].filter(Boolean).sort(), [of]);
+  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = of.filter((e) => (!kind || e.kind === kind) && wanted.every((w) => `${e.who} ${e.what} ${e.kind} ${e.about} ${e.text}`.toLowerCase().includes(w)));
+  if (of.length === 0) return <Empty title="Nothing has happened yet." />;
+  return (
+    <>
+      <form class="bar-tools" role="search" onSubmit={(e) => e.preventDefault()}>
+        <label>
+          with <input type="search" value={text} placeholder="sl-1 banned" onInput={(e) => (setText(e.currentTarget.value), setMost(page))} />
+        </label>
+        <label>
+          about{" "}
+          <select value={kind} onChange={(e) => (setKind(e.currentTarget.value), setMost(page))}>
+            <option value="">everything</option>
+            {kinds.map((k) => (
+              <option key={k} value={k}>
+                {k === "rights" ? k : `${k}s`}
+              </option>
+            ))}
+          </select>
+        </label>
+        <span class="soft small" role="status">
+          {found.length === of.length ? many(of.length, "event") : `${count(found.length)} of ${many(of.length, "event")}`}
+        </span>
+      </form>
+      {found.length === 0 ? (
+        <Empty title="No event is like that." />
+      ) : (
+        <Table
+          class="events"
+          caption="Events, newest first"
+          head={
+            <>
+              <th>when</th>
+              <th>what</th>
+              <th>about</th>
+              <th>in words</th>
+              <th>who</th>
+              <th class="n">record</th>
+            </>
+          }
+        >
+          {found.slice(0, most).map((e) => (
+            <tr key={e.record}>
+              <td>
+                <Time at={e.time} />
+              </td>
+              <th scope="row">{e.what}</th>
+              <td>
+                <About of={e} />
+              </td>
+              <td class="words">{e.text || "–"}</td>
+              <td class="words">{e.who || "the SNs"}</td>
+              <td class="n">{count(e.record)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {found.length > most && (
+        <button type="button" onClick={() => setMost(most + page)}>
+          show older ones
+        </button>
+      )}
+      {older > 0 && (
+        <p class="soft small">
+          {many(older, "older event")} left out: <code>swarmctl audit</code> has all.
+        </p>
+      )}
+    </>
+  );
+}
+
+function About({ of: e }: { of: Event }) {
+  const to = { node: "node", contract: "contract", model: "models" }[e.kind];
+  if (!e.about) return <span class="soft">{e.kind || "–"}</span>;
+  return (
+    <span class="nowrap">
+      <span class="soft">{e.kind}</span> {to ? <a href={path(to, e.about)}>{e.about}</a> : e.about}
+    </span>
+  );
+}

@@ -1,0 +1,88 @@
+// One job and its members.
+import { Digest, Empty, Facts, Section, Shown, State, Table, Time } from "../parts";
+import { path } from "../route";
+import { useDoc } from "../store";
+import { memberTone, verdictTone } from "../words";
+
+export function JobPage({ name }: { name: string }) {
+  const job = useDoc(`job/${name}`);
+  return (
+    <>
+      <header class="title">
+        <p class="crumbs">
+          <a href={path("tasks")}>Tasks and jobs</a>
+        </p>
+        <h1>{name}</h1>
+      </header>
+      <Shown doc={job} what={`job ${name}`}>
+        {({ run: r, hosts, members }) => {
+          const v = verdictTone(r.phase, r.verdict);
+          return (
+            <>
+              <p class="lead">
+                <State tone={v.tone}>{v.word}</State> {r.verdict ? [r.end, r.reason].filter(Boolean).join(": ") : r.wants}
+              </p>
+              <Section title="Members">
+                {members.length === 0 ? (
+                  <Empty title="No member was placed yet.">
+                    <p>{r.wants || "The SNs place members when hosts have room."}</p>
+                  </Empty>
+                ) : (
+                  <Table
+                    caption={`Members of ${name}`}
+                    head={
+                      <>
+                        <th>member</th>
+                        <th>host</th>
+                        <th>state</th>
+                        <th class="n">exit code</th>
+                        <th>what its host says</th>
+                        <th>cleaned</th>
+                        <th>changed</th>
+                      </>
+                    }
+                  >
+                    {members.map((m) => (
+                      <tr key={m.rank}>
+                        <th scope="row">
+                          {m.group}/{m.rank}
+                        </th>
+                        <td>
+                          <a href={path("node", m.host)}>{m.host}</a>
+                        </td>
+                        <td>
+                          <State tone={memberTone(m.state, m.exit_code)}>{m.state}</State>
+                        </td>
+                        <td class="n">{m.exit_code ?? "–"}</td>
+                        <td class="words">{m.text || "–"}</td>
+                        <td>{m.cleaned ? "yes" : "not yet"}</td>
+                        <td>
+                          <Time at={m.changed} />
+                        </td>
+                      </tr>
+                    ))}
+                  </Table>
+                )}
+              </Section>
+              <Section title="About this run">
+                <Facts
+                  of={[
+                    ["asked for by", r.by],
+                    ["asked for", <Time at={r.created} />],
+                    ["ended", r.ended ? <Time at={r.ended} /> : null],
+                    ["hosts that may have members", hosts.join(", ")],
+                    ["rank 0 runs beside", r.beside],
+                    ["starts", `${r.epoch} of at most ${r.restarts + 1}`],
+                    ["task", r.task],
+                    ["digest of the task", <Digest of={r.digest} />],
+                    ["logs", <code>swarmctl get logs {name}</code>],
+                  ]}
+                />
+              </Section>
+            </>
+          );
+        }}
+      </Shown>
+    </>
+  );
+}

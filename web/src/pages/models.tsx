@@ -1,0 +1,230 @@
+// The models of a contract: who made each, and that the ledger proves it.
+import { Fragment } from "preact";
+import { useState } from "preact/hooks";
+import type { HistoryRound, Model, Models, Status } from "../documents.gen";
+import { count, many, measure, names } from "../format";
+import { Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
+import { Pager } from "../rounds";
+import { ask, useDoc, type Doc } from "../store";
+import type { Proof } from "../proof";
+import { ContractHead } from "./contract";
+
+const page = 25;
+
+export function ModelsPage({ name }: { name: string }) {
+  const status = useDoc(`contract/${name}`);
+  const models = useDoc(`models/${name}`);
+  const history = useDoc(`history/${name}`);
+  return (
+    <>
+      <ContractHead name={name} status={status?.value} here="models" />
+      <Shown doc={models} what="models">
+        {(m) => (
+          <>
+            <Leaving of={m} name={name} />
+            {m.note && <p class="note">{m.note}</p>}
+            <Section title="Committed models" note="newest first; the ledger has each with who made it" aside={<Source proven />}>
+              <Shown doc={history} what="rounds">
+                {(h) => <List name={name} models={m} rounds={h.rounds} thinned={h.thinned} status={status?.value} />}
+              </Shown>
+            </Section>
+          </>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+function Leaving({ of: m, name }: { of: Models; name: string }) {
+  return (
+    <p class="note">
+      {m.export ? (
+        <>
+          The contract lets models leave the swarm: <code>swarmctl get model {name}</code> fetches the newest one as safetensors, and the ledger records who has done so.
+        </>
+      ) : (
+        <>
+          The contract lets no model leave the swarm. Its rules say so: <code>swarmctl create contract {name} --export</code> would allow it, while no program is open.
+        </>
+      )}
+    </p>
+  );
+}
+
+function List({ name, models, rounds, thinned, status }: { name: string; models: Models; rounds: HistoryRound[]; thinned: number; status: Status | undefined }) {
+  const [from, setFrom] = useState(0);
+  const [open, setOpen] = useState<number | null>(null);
+  if (rounds.length === 0 && models.models.length === 0) {
+    return (
+      <Empty title="There is no model yet.">
+        <p>Each round that is committed makes one.</p>
+      </Empty>
+    );
+  }
+  const held = new Map(models.models.map((m) => [m.round, m]));
+  const known = new Set(rounds.map((r) => r.round));
+  const all = [...rounds, ...models.models.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
+  const shown = all.slice(from, from + page);
+  const finalRound = status?.over ? status.committed?.round : undefined;
+  return (
+    <div class="rounds">
+      <div class="bar-tools">
+        <p class="soft small">
+          {many(all.length, "model")}, {held.size} of them still held by nodes{thinned > 0 && `; ${count(thinned)} more are in the ledger, and not listed`}
+        </p>
+        <div class="pager">
+          <Pager first={from} shown={shown.length} all={all.length} go={setFrom} />
+        </div>
+      </div>
+      <Table
+        caption="Models, newest first"
+        head={
+          <>
+            <th class="n">round</th>
+            <th>digest</th>
+            <th>made by</th>
+            <th class="n">loss</th>
+            <th class="n">metric</th>
+            <th>committed</th>
+            <th>held by</th>
+            <th>proof</th>
+          </>
+        }
+      >
+        {shown.map((r) => {
+          const m = held.get(r.round);
+          const isOpen = open === r.round;
+          return (
+            <Fragment key={r.round}>
+              <tr class={isOpen ? "open" : undefined}>
+                <th scope="row" class="n">
+                  {count(r.round)}
+                </th>
+                <td class="nowrap">
+                  <Digest of={r.digest} /> {(m?.final || r.round === finalRound) && <State tone="good">final</State>}
+                </td>
+                <td class="nowrap">{r.peers.length ? names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3) : "–"}</td>
+                <td class="n">{measure(r.loss)}</td>
+                <td class="n">{measure(r.metric)}</td>
+                <td>
+                  <Time at={r.committed} />
+                </td>
+                <td class="nowrap">{m ? names(m.holders, 3) : <span class="soft">no node</span>}</td>
+                <td>
+                  <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`${isOpen ? "close" : "verify"} round ${r.round}`} onClick={() => setOpen(isOpen ? null : r.round)}>
+                    {isOpen ? "close" : "verify"}
+                  </button>
+                </td>
+              </tr>
+              {isOpen && (
+                <tr class="detail">
+                  <td colSpan={8}>
+                    <ProofOf contract={name} round={r} model={m} status={status} />
+                  </td>
+                </tr>
+              )}
+            </Fragment>
+          );
+        })}
+      </Table>
+    </div>
+  );
+}
+
+const unknown = (m: Model): HistoryRound => ({
+  round: m.round, attempt: 0, planned: null, committed: m.committed, durations_ms: { waiting: null, training: null, exchange: null, commit: null },
+  bytes_sent: null, bytes_received: null, failed: [], peers: [], loss: null, metric: null, digest: m.digest,
+});
+
+/** Has swarmctl read the ledger, and shows what it proves of a model. */
+function ProofOf({ contract, round, model, status }: { contract: string; round: HistoryRound; model: Model | undefined; status: Status | undefined }) {
+  const [proof, set] = useState<Doc<Proof> | "asking" | undefined>();
+  const verify = async () => {
+    set("asking");
+    set(await ask<Proof>(`proof/${contract}/${round.round}`));
+  };
+  return (
+    <div class="proof">
+      <Facts
+        of={[
+          ["digest (BLAKE3)", <Digest of={round.digest} whole />],
+          ["optimiser's state", model?.state_digest ? <Digest of={model.state_digest} whole /> : null],
+          ["merge method", status?.method],
+          ["attempt", round.attempt || null],
+        ]}
+      />
+      {!proof && (
+        <p>
+          <button type="button" onClick={() => void verify()}>
+            Verify now
+          </button>{" "}
+          <span class="soft">swarmctl reads the ledger, checks its chain and all signatures of this round, as swarmctl verify ledger does.</span>
+        </p>
+      )}
+      {proof === "asking" && (
+        <p class="awaited" role="status">
+          Reading the ledger and checking signatures…
+        </p>
+      )}
+      {proof && proof !== "asking" && (proof.value ? <Verified of={proof.value} digest={round.digest} /> : <Problem error={proof.error ?? "there is no proof"} remedy={proof.remedy} />)}
+    </div>
+  );
+}
+
+function Verified({ of: p, digest }: { of: Proof; digest: string }) {
+  const same = p.digest === digest;
+  const good = p.good && same;
+  return (
+    <div role="status">
+      <p>
+        <State tone={good ? "good" : "bad"}>{good ? "verified" : "not proven"}</State>{" "}
+        {good
+          ? `The ledger proves this model: ${many(p.participants.filter((x) => x.signed).length, "node")} received and signed it, and the chain of ${many(p.records, "record")} is whole.`
+          : same
+            ? "The ledger does not prove this model."
+            : "The ledger has another model of this round than this page shows."}
+      </p>
+      {p.problems.map((x) => (
+        <Problem key={x} error={x} />
+      ))}
+      <Table
+        caption={`Who made the model of round ${p.round}`}
+        head={
+          <>
+            <th>node</th>
+            <th>signature</th>
+            <th class="n">weight</th>
+            <th class="n">share</th>
+            <th>SPIFFE ID</th>
+            <th>node key</th>
+          </>
+        }
+      >
+        {p.participants.map((x) => (
+          <tr key={x.node}>
+            <th scope="row">{x.node}</th>
+            <td>
+              <State tone={x.signed ? "good" : "bad"}>{x.signed ? "good" : x.problem || "missing"}</State>
+            </td>
+            <td class="n">{count(x.weight)}</td>
+            <td class="n">{(100 * x.share).toFixed(1)} %</td>
+            <td>{x.spiffe_id}</td>
+            <td>
+              <Digest of={x.peer_id} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+      <Facts
+        of={[
+          ["ledger record", `${count(p.record)} of ${count(p.records)}`],
+          ["hash of the record", <Digest of={p.record_hash} />],
+          ["head of the ledger", <Digest of={p.head} />],
+          ["method", p.method],
+          ["CA certificates", p.bundle || "none were given: signatures were not checked"],
+          ["committed", <Time at={p.at} />],
+        ]}
+      />
+    </div>
+  );
+}

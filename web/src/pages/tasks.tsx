@@ -1,0 +1,283 @@
+// Tasks and jobs: what waits for a word, what hosts carry out, what was written.
+import { useState } from "preact/hooks";
+import type { Approval } from "../documents.gen";
+import { count, many } from "../format";
+import { Digest, Empty, Problem, Section, Shown, State, Table, Time } from "../parts";
+import { path } from "../route";
+import { act, useDoc } from "../store";
+import { verdictTone } from "../words";
+
+export function TasksPage() {
+  const swarm = useDoc("swarm");
+  const approvals = useDoc("approvals");
+  const jobs = useDoc("jobs");
+  const assignments = useDoc("assignments");
+  const tasks = useDoc("tasks");
+  return (
+    <>
+      <header class="title">
+        <h1>Tasks and jobs</h1>
+        <p class="lead">What operators have hosts carry out, and what hosts ask before.</p>
+      </header>
+      <Section title="Waits for approval">
+        <Shown doc={approvals} what="approvals">
+          {(a) =>
+            a.approvals.length === 0 ? (
+              <Empty title="No host waits for a word." />
+            ) : (
+              <ul class="cards">
+                {a.approvals.map((x) => (
+                  <Word key={x.assignment + x.host} of={x} may={!!swarm?.value?.actions} own={swarm?.value?.identity?.spiffe_id ?? ""} />
+                ))}
+              </ul>
+            )
+          }
+        </Shown>
+      </Section>
+      <Section title="Jobs">
+        <Shown doc={jobs} what="jobs">
+          {(j) =>
+            j.runs.length === 0 ? (
+              <Empty title="No job has run.">
+                <p>
+                  A first one: <code>swarmctl init job my-job --framework pytorch</code>, then <code>swarmctl run job my-job/job.yaml</code>
+                </p>
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  caption="Jobs, newest first"
+                  head={
+                    <>
+                      <th>job</th>
+                      <th>state</th>
+                      <th class="n">members</th>
+                      <th class="n">starts</th>
+                      <th>waits for, or why it ended</th>
+                      <th>by</th>
+                      <th>begun</th>
+                      <th>changed</th>
+                    </>
+                  }
+                >
+                  {[...j.runs].reverse().map((r) => {
+                    const v = verdictTone(r.phase, r.verdict);
+                    return (
+                      <tr key={r.assignment}>
+                        <th scope="row">
+                          <a href={path("job", r.job)}>{r.job}</a>
+                        </th>
+                        <td>
+                          <State tone={v.tone}>{v.word}</State>
+                        </td>
+                        <td class="n">{count(r.members)}</td>
+                        <td class="n">{r.epoch}</td>
+                        <td class="words">{r.verdict ? [r.end, r.reason].filter(Boolean).join(": ") : r.wants || "–"}</td>
+                        <td class="words">{r.by}</td>
+                        <td>
+                          <Time at={r.created} />
+                        </td>
+                        <td>
+                          <Time at={r.ended ?? r.changed} />
+                        </td>
+                      </tr>
+                    );
+                  })}
+                </Table>
+                <LeftOut n={j.left_out} />
+              </>
+            )
+          }
+        </Shown>
+      </Section>
+      <Section title="Assignments">
+        <Shown doc={assignments} what="assignments">
+          {(a) =>
+            a.assignments.length === 0 ? (
+              <Empty title="No task was handed to hosts.">
+                <p>
+                  <code>swarmctl assign task TASK to TASKRUNNER with all peers</code>
+                </p>
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  caption="Assignments, newest first"
+                  head={
+                    <>
+                      <th>task</th>
+                      <th>type</th>
+                      <th>state</th>
+                      <th class="n">hosts</th>
+                      <th>waits for, or why it ended</th>
+                      <th>taskrunner</th>
+                      <th>by</th>
+                      <th>assigned</th>
+                      <th>changed</th>
+                    </>
+                  }
+                >
+                  {[...a.assignments].reverse().map((r) => {
+                    const v = verdictTone(r.phase, r.verdict);
+                    return (
+                      <tr key={r.id}>
+                        <th scope="row">{r.task}</th>
+                        <td class="nowrap">{r.task_type || "deleted"}</td>
+                        <td>
+                          <State tone={v.tone}>{v.word}</State>
+                        </td>
+                        <td class="n">{count(r.members)}</td>
+                        <td class="words">{(r.verdict ? r.reason : r.wants) || "–"}</td>
+                        <td>{r.taskrunner || "–"}</td>
+                        <td class="words">{r.by}</td>
+                        <td>
+                          <Time at={r.created} />
+                        </td>
+                        <td>
+                          <Time at={r.ended ?? r.changed} />
+                        </td>
+                      </tr>
+                    );
+                  })}
+                </Table>
+                <LeftOut n={a.left_out} />
+              </>
+            )
+          }
+        </Shown>
+      </Section>
+      <Section title="Tasks">
+        <Shown doc={tasks} what="tasks">
+          {(t) => (
+            <Table
+              caption="Tasks"
+              head={
+                <>
+                  <th>task</th>
+                  <th>type</th>
+                  <th>state</th>
+                  <th>digest</th>
+                  <th>after</th>
+                  <th>makes</th>
+                  <th>by</th>
+                  <th>made</th>
+                </>
+              }
+            >
+              {t.tasks.map((x) => (
+                <tr key={x.name}>
+                  <th scope="row">{x.name}</th>
+                  <td class="nowrap">{x.type}</td>
+                  <td>
+                    <State tone={x.status === "FINALIZED" ? "good" : "off"}>{x.status === "FINALIZED" ? "final" : "can be changed"}</State>
+                  </td>
+                  <td>
+                    <Digest of={x.digest} />
+                  </td>
+                  <td>{x.prereq || "–"}</td>
+                  <td>{x.outcome || "–"}</td>
+                  <td class="words">{x.by || "–"}</td>
+                  <td>
+                    <Time at={x.created} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )}
+        </Shown>
+      </Section>
+    </>
+  );
+}
+
+function LeftOut({ n }: { n: number }) {
+  return n > 0 ? <p class="soft small">{many(n, "older one")} left out, for which the SN's answer has no room. The ledger has all.</p> : null;
+}
+
+/** What waits for an operator's word, and the means to give it. */
+function Word({ of: a, may, own }: { of: Approval; may: boolean; own: string }) {
+  const [mode, setMode] = useState<"" | "approve" | "refuse" | "busy">("");
+  const [reason, setReason] = useState("");
+  const [said, setSaid] = useState<{ said?: string; error?: string; remedy?: string }>();
+  const give = async (word: "approve" | "refuse") => {
+    setMode("busy");
+    setSaid(await act({ do: word, task: a.task, host: a.host, digest: a.digest, reason: word === "refuse" ? reason : "" }));
+    setMode("");
+  };
+  const tooLong = new TextEncoder().encode(reason).length > 256;
+  return (
+    <li class="card">
+      <p>
+        <b>{a.host}</b> asks before it carries out task <b>{a.task}</b> ({a.task_type || "deleted"}), digest <Digest of={a.digest} />
+      </p>
+      <p class="soft">
+        asked for by {a.by}
+        {a.beside && `, beside ${a.beside}`}; waits <Time at={a.since} words="since" />, may begin {a.expires ? <Time at={a.expires} words="until" /> : "at any time"}
+      </p>
+      {a.text && <p class="soft">{a.host} says: {a.text}</p>}
+      {!may && (
+        <p>
+          Read it: <code>swarmctl get task body {a.task}</code>, then <code>swarmctl approve task {a.task} on {a.host}</code>. To decide on this page, start it with <code>--actions</code>.
+        </p>
+      )}
+      {may && a.by === own && <p class="soft">You have asked for this task yourself: the host goes by the word of somebody else.</p>}
+      {may && mode === "" && !said?.said && (
+        <p class="buttons">
+          <button type="button" onClick={() => setMode("approve")}>
+            Approve…
+          </button>
+          <button type="button" onClick={() => setMode("refuse")}>
+            Refuse…
+          </button>
+          <span class="soft small">
+            Read the task before: <code>swarmctl get task body {a.task}</code>
+          </span>
+        </p>
+      )}
+      {mode === "approve" && (
+        <p class="buttons">
+          <span>
+            You sign as {own} that {a.host} may carry out {a.task}, digest {a.digest.slice(0, 12)}.
+          </span>
+          <button type="button" class="main" onClick={() => void give("approve")}>
+            Sign the approval
+          </button>
+          <button type="button" class="quiet" onClick={() => setMode("")}>
+            not now
+          </button>
+        </p>
+      )}
+      {mode === "refuse" && (
+        <form
+          class="buttons"
+          onSubmit={(e) => {
+            e.preventDefault();
+            if (!tooLong) void give("refuse");
+          }}
+        >
+          <label>
+            because <input type="text" value={reason} onInput={(e) => setReason(e.currentTarget.value)} placeholder="one line, which all see" aria-invalid={tooLong} />
+          </label>
+          <button type="submit" class="main" disabled={tooLong}>
+            Sign the refusal
+          </button>
+          <button type="button" class="quiet" onClick={() => setMode("")}>
+            not now
+          </button>
+          {tooLong && <span role="alert">A reason has at most 256 bytes.</span>}
+        </form>
+      )}
+      {mode === "busy" && (
+        <p class="awaited" role="status">
+          Signing…
+        </p>
+      )}
+      {said?.said && (
+        <p role="status">
+          <State tone="good">done</State> {said.said}
+        </p>
+      )}
+      {said?.error && <Problem error={said.error} remedy={said.remedy} />}
+    </li>
+  );
+}

@@ -1,0 +1,242 @@
+// Rounds as a timeline: how long each part took, attempts and why one failed, and who contributed.
+import { useState } from "preact/hooks";
+import type { History, HistoryRound } from "./documents.gen";
+import { count, many, measure, names, size, span } from "./format";
+import { Digest, Table, Time } from "./parts";
+
+const page = 25;
+export const phases = ["waiting", "training", "exchange", "commit"] as const;
+const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
+
+/** How long a round took, of what is known. */
+export const took = (r: HistoryRound) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
+
+export function Rounds({ of }: { of: History }) {
+  const [from, setFrom] = useState(0); // rounds that are newer than those shown
+  const [failedOnly, setFailed] = useState(false);
+  const all = failedOnly ? of.rounds.filter((r) => r.failed.length > 0) : of.rounds;
+  const failed = of.rounds.filter((r) => r.failed.length > 0).length;
+  const first = Math.min(from, Math.max(0, all.length - 1));
+  const shown = all.slice(Math.max(0, all.length - first - page), all.length - first).reverse();
+  const full = scale(shown);
+  return (
+    <div class="rounds">
+      <div class="bar-tools">
+        <p class="key small soft">
+          {drawn.map((p) => (
+            <span key={p}>
+              <i class={`swatch phase ${p}`} aria-hidden="true" />
+              {p}
+            </span>
+          ))}
+        </p>
+        <div class="pager">
+          {failed > 0 && (
+            <button type="button" class="quiet" aria-pressed={failedOnly} onClick={() => (setFailed(!failedOnly), setFrom(0))}>
+              with failed attempts ({count(failed)})
+            </button>
+          )}
+          <Pager first={first} shown={shown.length} all={all.length} go={setFrom} />
+        </div>
+      </div>
+      <Table
+        caption="Rounds, newest first"
+        head={
+          <>
+            <th class="n">round</th>
+            <th class="wide">time by phase</th>
+            <th class="n">took</th>
+            <th class="n">loss</th>
+            <th class="n">metric</th>
+            <th class="n">sent</th>
+            <th>merged models of</th>
+            <th>model</th>
+            <th>committed</th>
+          </>
+        }
+      >
+        {shown.map((r) => (
+          <tr key={r.round}>
+            <th scope="row" class="n">
+              {count(r.round)}
+            </th>
+            <td class="wide">
+              <Phases of={r} full={full} />
+              {r.failed.map((f) => (
+                <p class="failed small" key={f.attempt}>
+                  attempt {f.attempt} failed{f.blamed && ` by ${f.blamed}`}: {f.reason}
+                </p>
+              ))}
+            </td>
+            <td class="n">{span(took(r))}</td>
+            <td class="n">{measure(r.loss)}</td>
+            <td class="n">{measure(r.metric)}</td>
+            <td class="n">{size(r.bytes_sent)}</td>
+            <td class="nowrap" title={members(r).join(", ")}>
+              {names(members(r), 3)}
+            </td>
+            <td>
+              <Digest of={r.digest} />
+            </td>
+            <td>
+              <Time at={r.committed} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {of.thinned > 0 && <p class="soft small">{many(of.thinned, "older round")} left out between those shown: SNs keep a bounded record. The ledger has all.</p>}
+    </div>
+  );
+}
+
+const members = (r: HistoryRound) => r.peers.filter((p) => p.contributed).map((p) => p.node);
+
+export function Pager({ first, shown, all, go }: { first: number; shown: number; all: number; go: (first: number) => void }) {
+  return (
+    <>
+      <span class="soft small" role="status">
+        {all === 0 ? "none" : `${count(first + 1)} to ${count(first + shown)} of ${count(all)}`}
+      </span>
+      <button type="button" class="quiet" disabled={first === 0} onClick={() => go(Math.max(0, first - page))}>
+        newer
+      </button>
+      <button type="button" class="quiet" disabled={first + shown >= all} onClick={() => go(first + page)}>
+        older
+      </button>
+    </>
+  );
+}
+
+/** The length of a whole bar: longer than most, so that one long wait does not hide all others. */
+function scale(rounds: HistoryRound[]): number {
+  const all = rounds.map(took).sort((a, b) => a - b);
+  const most = all[Math.floor(0.88 * (all.length - 1))] ?? 1;
+  const max = all.at(-1) ?? 1;
+  return Math.max(1, max <= 2 * most ? max : 1.25 * most);
+}
+
+function Phases({ of, full }: { of: HistoryRound; full: number }) {
+  let x = 0;
+  const words = drawn.map((p) => `${p} ${span(of.durations_ms[p])}`).join(", ");
+  const total = took(of);
+  return (
+    <svg class="phases" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label={words}>
+      <title>{words}</title>
+      {drawn.map((p) => {
+        const from = x;
+        x += (1000 * (of.durations_ms[p] ?? 0)) / Math.max(full, total > full ? total : 0);
+        return <rect key={p} class={`phase ${p}`} x={from} width={Math.max(0, x - from)} height="10" />;
+      })}
+      {total > full && <path class="cut" d="M955 -1L945 11H957L967 -1Z" />}
+    </svg>
+  );
+}
+
+/** Who contributed to which round, and with what share. */
+export function Contributions({ of, hue }: { of: History; hue: (node: string) => number | undefined }) {
+  const [all, setAll] = useState(false);
+  const rows = contributions(of);
+  const shown = all ? rows : rows.slice(0, 24);
+  const n = of.rounds.length;
+  return (
+    <>
+      <Table
+        class="contributions"
+        caption="What each peer contributed"
+        head={
+          <>
+            <th>peer</th>
+            <th class="wide">
+              share of the merged model, rounds {count(of.rounds[0]?.round ?? 0)} to {count(of.rounds[n - 1]?.round ?? 0)}
+            </th>
+            <th class="n">rounds</th>
+            <th class="n">weight</th>
+            <th class="n">share of weight</th>
+            <th class="n">sent</th>
+            <th class="n">received</th>
+          </>
+        }
+      >
+        {shown.map((r) => (
+          <tr key={r.node}>
+            <th scope="row">{r.node}</th>
+            <td class="wide">
+              <svg class={`strip hue${hue(r.node) ?? ""}`} viewBox={`0 0 ${n} 1`} preserveAspectRatio="none" role="img" aria-label={`contributed to ${r.rounds} of ${n} rounds`}>
+                <rect class="track" width={n} height="1" />
+                <path d={r.path} />
+              </svg>
+            </td>
+            <td class="n">
+              {count(r.rounds)} <span class="soft">of {count(n)}</span>
+            </td>
+            <td class="n">{r.weight == null ? "–" : count(r.weight)}</td>
+            <td class="n">{(100 * r.share).toFixed(1)} %</td>
+            <td class="n">{size(r.sent)}</td>
+            <td class="n">{size(r.received)}</td>
+          </tr>
+        ))}
+      </Table>
+      {rows.length > shown.length && (
+        <button type="button" onClick={() => setAll(true)}>
+          show all {rows.length} peers
+        </button>
+      )}
+    </>
+  );
+}
+
+export interface Contribution {
+  node: string;
+  rounds: number;
+  weight: number | null;
+  share: number;
+  sent: number;
+  received: number;
+  path: string;
+}
+
+const summed = new WeakMap<History, Contribution[]>();
+
+/** Sums up who contributed. */
+export function contributions(of: History): Contribution[] {
+  let all = summed.get(of);
+  if (!all) summed.set(of, (all = sum(of)));
+  return all;
+}
+
+/** The path draws spans of rounds with the same share as one. */
+function sum(of: History): Contribution[] {
+  const rows = new Map<string, Contribution & { from: number; at: number; height: number }>();
+  let weights = 0;
+  const sumOf = (round: HistoryRound) => round.peers.reduce((all, p) => all + (p.contributed ? (p.weight ?? 1) : 0), 0) || 1;
+  const largest = Math.max(...of.rounds.map((round) => Math.max(0, ...round.peers.filter((p) => p.contributed).map((p) => p.weight ?? 1)) / sumOf(round)), 1e-9);
+  const close = (r: { path: string; from: number; at: number; height: number }) => {
+    if (r.at > r.from) r.path += `M${r.from} 1V${(1 - r.height).toFixed(3)}H${r.at}V1Z`;
+  };
+  for (const [i, round] of of.rounds.entries()) {
+    const whole = sumOf(round);
+    weights += whole;
+    for (const p of round.peers) {
+      let row = rows.get(p.node);
+      if (!row) rows.set(p.node, (row = { node: p.node, rounds: 0, weight: null, share: 0, sent: 0, received: 0, path: "", from: 0, at: 0, height: 0 }));
+      row.sent += p.sent ?? 0;
+      row.received += p.received ?? 0;
+      if (!p.contributed) continue;
+      row.rounds++;
+      row.weight = p.weight;
+      row.share += p.weight ?? 1;
+      const height = (p.weight ?? 1) / whole / largest;
+      if (row.at !== i || height !== row.height) {
+        close(row);
+        row.from = i;
+        row.height = height;
+      }
+      row.at = i + 1;
+    }
+  }
+  for (const row of rows.values()) {
+    close(row);
+    row.share /= weights || 1;
+  }
+  return [...rows.values()].sort((a, b) => a.node.localeCompare(b.node, "en", { numeric: true }));
+}

@@ -1,0 +1,227 @@
+// The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
+import { useEffect, useReducer, useState } from "preact/hooks";
+import type { Document, DocumentValues, History, Link } from "./documents.gen";
+
+export type Doc<T> = Omit<Document, "value"> & { value?: T };
+
+/** How the page stands with the swarm. */
+export interface Contact {
+  /** connecting: nothing came yet; live; stale: swarmctl has no SN; lost: swarmctl does not answer; out: it refuses this page */
+  state: "connecting" | "live" | "stale" | "lost" | "out";
+  sn: string;
+  since: number;
+  problem: string;
+  remedy: string;
+}
+
+const silence = 25_000; // ms without an event
+const retry = 2_000;
+const points = 1200; // of a history that grows while it is shown; older rounds are thinned then
+const kept = 80; // documents of pages that were left
+
+class Store {
+  contact: Contact = { state: "connecting", sn: "", since: Date.now(), problem: "", remedy: "" };
+
+  private docs = new Map<string, Doc<unknown>>();
+  private watchers = new Map<string, Set<() => void>>();
+  private onContact = new Set<() => void>();
+  private source: EventSource | undefined;
+  private open = new Set<string>(); // what the stream watches
+  private due: number | undefined;
+  private heard = 0;
+
+  constructor() {
+    setInterval(() => void this.listen(), 5_000);
+    addEventListener("online", () => this.reopen());
+  }
+
+  get(name: string): Doc<unknown> | undefined {
+    return this.docs.get(name);
+  }
+
+  /** Keeps a document fresh until the function that it returns is called. */
+  watch(name: string, changed: () => void): () => void {
+    const all = this.watchers.get(name) ?? new Set();
+    this.watchers.set(name, all.add(changed));
+    if (!this.open.has(name)) this.reopen();
+    return () => {
+      all.delete(changed);
+      if (all.size === 0) this.watchers.delete(name);
+    };
+  }
+
+  /** Calls back when the contact changes. */
+  watchContact(changed: () => void): () => void {
+    this.onContact.add(changed);
+    return () => this.onContact.delete(changed);
+  }
+
+  /** Takes a document that came, whole or as rounds to add. */
+  take(doc: Doc<unknown>): void {
+    if (doc.name.startsWith("history/") && doc.value) {
+      doc = { ...doc, value: merged(this.docs.get(doc.name)?.value as History | undefined, doc.value as History) };
+    }
+    this.docs.delete(doc.name); // the newest are the last
+    this.docs.set(doc.name, doc);
+    for (const name of this.docs.keys()) {
+      if (this.docs.size <= kept) break;
+      if (!this.watchers.has(name)) this.docs.delete(name);
+    }
+    for (const changed of this.watchers.get(doc.name) ?? []) changed();
+  }
+
+  private reopen(delay = 20): void {
+    clearTimeout(this.due);
+    this.due = setTimeout(() => this.connect(), delay);
+  }
+
+  private connect(): void {
+    this.source?.close();
+    const names = [...this.watchers.keys()].sort();
+    if (names.length === 0) return;
+    this.open = new Set(names);
+    const source = new EventSource(`/api/stream?watch=${names.map(encodeName).join(",")}&points=600`);
+    this.source = source;
+    this.heard = Date.now();
+    const on = (event: string, take: (data: string) => void) =>
+      source.addEventListener(event, (e) => {
+        this.heard = Date.now();
+        if (this.contact.state === "lost" || this.contact.state === "connecting" || this.contact.state === "out") {
+          this.meet({ state: "live", sn: this.contact.sn, since: Date.now(), problem: "", remedy: "" });
+        }
+        take((e as MessageEvent<string>).data);
+      });
+    on("doc", (data) => this.take(JSON.parse(data) as Doc<unknown>));
+    on("link", (data) => {
+      const link = JSON.parse(data) as Link;
+      const state = link.state === "live" ? "live" : "stale";
+      this.meet({ state, sn: link.sn, since: Date.parse(link.since) || Date.now(), problem: link.problem, remedy: link.remedy });
+    });
+    source.onerror = () => void this.failed(source);
+  }
+
+  private async failed(source: EventSource): Promise<void> {
+    if (source !== this.source) return;
+    const why = await reason(source.url);
+    if (source !== this.source || source.readyState === EventSource.OPEN) return;
+    if (why) this.meet({ state: "out", sn: "", since: this.heard, problem: why.error, remedy: why.remedy });
+    else this.lose();
+    if (source.readyState === EventSource.CLOSED) this.reopen(retry);
+  }
+
+  private lose(): void {
+    if (this.contact.state === "lost") return;
+    this.meet({ state: "lost", sn: this.contact.sn, since: this.heard || Date.now(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended; this page goes on by itself when it is back on the same port" });
+  }
+
+  /** Where nothing changes nothing comes: then swarmctl is asked whether it is there. */
+  private async listen(): Promise<void> {
+    if (!this.source || this.contact.state !== "live" || Date.now() - this.heard < silence) return;
+    if ((await ask("swarm")).unanswered) {
+      this.lose();
+      this.reopen();
+    } else {
+      this.heard = Date.now();
+    }
+  }
+
+  private meet(contact: Contact): void {
+    this.contact = contact;
+    for (const changed of this.onContact) changed();
+  }
+}
+
+/** Adds rounds that follow to those that are there; another run begins anew. */
+export function merged(had: History | undefined, came: History): History {
+  if (came.after == null || !had || had.run !== came.run) return came;
+  const after = came.after;
+  const all = [...had.rounds.filter((r) => r.round <= after), ...came.rounds];
+  const old = all.length - points / 2;
+  const rounds = all.length > points ? all.filter((r, i) => i >= old || i % 2 === 0 || r.failed.length > 0) : all;
+  return { ...came, thinned: had.thinned + came.thinned + all.length - rounds.length, rounds };
+}
+
+const encodeName = (name: string) => name.split("/").map(encodeURIComponent).join("/");
+
+export const store = new Store();
+
+/** The document of a name, kept fresh while the caller is on the page; undefined: it has not come yet. */
+export function useDoc<K extends keyof DocumentValues>(name: K): Doc<DocumentValues[K]> | undefined;
+export function useDoc<T>(name: string): Doc<T> | undefined;
+export function useDoc<T>(name: string): Doc<T> | undefined {
+  const [, changed] = useReducer((n: number) => n + 1, 0);
+  useEffect(() => (name ? store.watch(name, () => changed(undefined)) : undefined), [name]);
+  return store.get(name) as Doc<T> | undefined;
+}
+
+/** How the page stands with the swarm. */
+export function useContact(): Contact {
+  const [, changed] = useReducer((n: number) => n + 1, 0);
+  useEffect(() => store.watchContact(() => changed(undefined)), []);
+  return store.contact;
+}
+
+/** Asks for a document once. */
+export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: boolean; missing?: boolean }> {
+  const at = new Date().toISOString();
+  try {
+    const answer = await fetch(`/api/doc/${encodeName(name)}`);
+    if (answer.ok) return (await answer.json()) as Doc<T>;
+    return { name, at, missing: answer.status === 404, ...(await refusal(answer)) };
+  } catch {
+    return { name, at, unanswered: true, error: "swarmctl dashboard does not answer", remedy: "start it again" };
+  }
+}
+
+/** Why a stream is refused, in swarmctl's words; undefined: it is not, or nobody answers. */
+async function reason(url: string): Promise<{ error: string; remedy: string } | undefined> {
+  const stop = new AbortController();
+  try {
+    const answer = await fetch(url, { signal: stop.signal });
+    return answer.ok ? undefined : await refusal(answer);
+  } catch {
+    return undefined;
+  } finally {
+    stop.abort();
+  }
+}
+
+async function refusal(answer: Response): Promise<{ error: string; remedy: string }> {
+  const said = (await answer.json().catch(() => ({}))) as { error?: string; remedy?: string };
+  return { error: said.error || `swarmctl answers with status ${answer.status}`, remedy: said.remedy ?? "" };
+}
+
+/** A document that no stream has, asked for again every few seconds while the caller is on the page. */
+export function useAsked<T>(name: string, seconds = 5): (Doc<T> & { missing?: boolean }) | undefined {
+  const [doc, set] = useState<Doc<T> & { missing?: boolean }>();
+  useEffect(() => {
+    let left = false;
+    let due: number;
+    const go = async () => {
+      if (!document.hidden) {
+        const came = await ask<T>(name);
+        if (left) return;
+        set(came);
+        if (came.missing) return;
+      }
+      due = setTimeout(() => void go(), 1000 * seconds);
+    };
+    void go();
+    return () => {
+      left = true;
+      clearTimeout(due);
+    };
+  }, [name]);
+  return doc;
+}
+
+/** Has swarmctl do something in the name of its own identity. */
+export async function act(what: Record<string, string>): Promise<{ said?: string; error?: string; remedy?: string }> {
+  try {
+    const answer = await fetch("/api/act", { method: "POST", headers: { "Content-Type": "application/json", "X-Swarm-Page": "1" }, body: JSON.stringify(what) });
+    const said = (await answer.json().catch(() => ({}))) as { said?: string; error?: string; remedy?: string };
+    return said.said || said.error ? said : { error: `swarmctl answers with status ${answer.status}`, remedy: "" };
+  } catch {
+    return { error: "swarmctl dashboard does not answer", remedy: "start it again" };
+  }
+}
