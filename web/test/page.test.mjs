@@ -1,0 +1,290 @@
+// The page in a browser: what it shows is what the documents say, in every state that a swarm can be in.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import axe from "axe-core";
+import { launch, open, there } from "./browser.mjs";
+import { contract, empty, history, large, moment, proof, recorded, withJob } from "./documents.mjs";
+import { serve } from "./server.mjs";
+
+describe("page", { skip: !there && "Chromium is missing", concurrency: false }, () => {
+  let browser;
+  before(async () => (browser = await launch()));
+  after(() => browser?.close());
+
+  /** Opens a page with documents, and sees to it that the browser has nothing to complain of. */
+  async function on(docs, { stage = "trouble", ...options }, check) {
+    const server = await serve(docs, { at: moment[stage], proofs: (round) => proof(stage, round) });
+    const { page, complaints, close } = await open(browser, server.url, { at: moment[stage], ...options });
+    try {
+      await check(page, server);
+      assert.deepEqual(complaints.filter((c) => !options.expect?.test(c)), []);
+    } finally {
+      await close();
+      await server.close();
+    }
+  }
+
+  const text = async (page, selector) => (await page.locator(selector).allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
+  const rows = (page, caption) => text(page, `[role=region][aria-label^="${caption}"] tbody tr`);
+
+  test("swarm: nodes, what is waited for, and each node on the map", async () => {
+    const docs = recorded("trouble");
+    await on(docs, {}, async (page) => {
+      await page.waitForSelector(".swarm");
+      const shown = await rows(page, "Nodes");
+      assert.equal(shown.length, docs.nodes.nodes.length);
+      for (const n of docs.nodes.nodes) {
+        const row = shown.find((r) => r.startsWith(`${n.name} `));
+        assert.match(row, new RegExp(n.banned ? "banned" : n.live ? "healthy" : "dead"), n.name);
+        assert.equal(row.includes("leader"), n.leader, n.name);
+        assert.equal(row.includes("Sentinel"), n.sentinel, n.name);
+        assert.equal(await page.locator(`.swarm a[href="#/node/${n.name}"]`).count(), 1, n.name);
+      }
+      const waits = await text(page, ".waits li");
+      assert.ok(waits.some((w) => w.includes(docs[`explain/${contract}`].waiting)), waits.join("\n"));
+      assert.ok(waits.some((w) => w.includes("start sl-2 again")));
+      assert.ok(waits.some((w) => w.startsWith("banned sl-1") && w.includes("laptop was stolen")));
+      assert.ok(waits.some((w) => w.startsWith("approval swop-1 asks")));
+    });
+  });
+
+  test("contract: peers, rounds, a failed attempt and rules", async () => {
+    const docs = recorded("trouble");
+    const status = docs[`contract/${contract}`];
+    await on(docs, { hash: `contract/${contract}` }, async (page) => {
+      await page.waitForSelector(".plot canvas");
+      const peers = await rows(page, "Peers");
+      assert.equal(peers.length, status.sessions.length);
+      for (const s of status.sessions) {
+        const row = peers.find((r) => r.startsWith(s.node));
+        assert.ok(row.includes(`${s.epochs_done} of ${s.total_epochs}`), row);
+        assert.ok(row.includes(s.loss.toFixed(4)) && row.includes(s.metric.toFixed(4)), row);
+      }
+      const all = docs[`history/${contract}`].rounds;
+      const shown = await rows(page, "Rounds");
+      assert.equal(shown.length, 25);
+      assert.ok(shown[0].startsWith(`${all.at(-1).round} `) && shown[0].includes(all.at(-1).digest.slice(0, 12)), shown[0]);
+      await page.getByRole("button", { name: "with failed attempts" }).click();
+      const failed = await rows(page, "Rounds");
+      assert.deepEqual(failed.length, 1);
+      assert.match(failed[0], /attempt 1 failed by sl-2: sl-2 sent no more of its part/);
+      const said = (await text(page, ".explain li")).join("\n");
+      for (const line of docs[`explain/${contract}`].explanation.filter((l) => !l.startsWith("to do"))) assert.ok(said.includes(line), line);
+      assert.match(await page.locator(".facts").last().innerText(), /required peers\s+sl-0/);
+    });
+  });
+
+  test("contract: values of a round by keyboard, and a log scale", async () => {
+    const docs = recorded("trouble");
+    await on(docs, { hash: `contract/${contract}` }, async (page) => {
+      const plot = page.locator(".plot").first();
+      await plot.focus();
+      await page.keyboard.press("Home");
+      const first = docs[`history/${contract}`].rounds[0];
+      const readout = page.locator(".readout").first();
+      await page.waitForFunction(() => document.querySelector(".readout .at").textContent === "round 1");
+      assert.ok((await readout.innerText()).includes(first.loss.toFixed(4)), await readout.innerText());
+      await page.keyboard.press("ArrowRight");
+      await page.waitForFunction(() => document.querySelector(".readout .at").textContent === "round 2");
+      const log = page.locator(".chart").first().getByRole("button", { name: "log scale" });
+      await log.click();
+      assert.equal(await log.getAttribute("aria-pressed"), "true");
+      assert.equal(await page.locator(".chart").first().locator("canvas").count(), 1);
+    });
+  });
+
+  test("contract: rounds that follow are added, and a reset is said", async () => {
+    const docs = recorded("training");
+    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
+      await page.waitForSelector(".plot canvas");
+      const had = docs[`history/${contract}`];
+      const next = { ...had.rounds.at(-1), round: 36, digest: "5".repeat(64) };
+      server.push(`history/${contract}`, { ...had, after: 35, rounds: [next], thinned: 0 });
+      await page.getByText("1 to 25 of 36").waitFor();
+      assert.ok((await rows(page, "Rounds"))[0].includes("555555555555"));
+      const status = docs[`contract/${contract}`];
+      server.set(`contract/${contract}`, { ...status, run: 2, phase: "enrolling", committed: null, sessions: [], rounds: [] });
+      server.push(`history/${contract}`, { ...had, run: 2, rounds: [], thinned: 0 });
+      await page.getByText("The contract was reset while you looked at it").waitFor();
+      await page.getByText("No round was committed yet.").waitFor();
+      await page.getByText("No program takes part yet.").waitFor();
+    });
+  });
+
+  test("models: each committed one, and its proof in front of the reader", async () => {
+    const docs = recorded("trouble");
+    await on(docs, { hash: `models/${contract}`, expect: /500/ }, async (page, server) => {
+      await page.getByRole("button", { name: "verify round 61" }).click();
+      await page.getByRole("button", { name: "Verify now" }).click();
+      await page.getByText("The ledger proves this model: 3 nodes received and signed it").waitFor();
+      await page.getByRole("button", { name: "close round 61" }).click();
+      const held = docs[`models/${contract}`].models.map((m) => m.round);
+      for (const row of await rows(page, "Models")) {
+        assert.equal(row.includes("no node"), !held.includes(Number(row.split(" ")[0])), row);
+      }
+      server.refuse(500);
+      await page.getByRole("button", { name: "verify round 60" }).click();
+      await page.getByRole("button", { name: "Verify now" }).click();
+      await page.getByText("swarmctl answers with status 500").waitFor();
+    });
+  });
+
+  test("approvals: read-only without --actions, signed with it", async () => {
+    await on(withJob("trouble"), { hash: "tasks" }, async (page) => {
+      await page.getByText("swarmctl approve task train on swop-1", { exact: true }).waitFor();
+      assert.equal(await page.getByRole("button", { name: "Approve…" }).count(), 0);
+    });
+    const docs = withJob("trouble");
+    docs.swarm.actions = true;
+    await on(docs, { hash: "tasks" }, async (page, server) => {
+      await page.getByRole("button", { name: "Refuse…" }).click();
+      await page.getByLabel("because").fill("ü".repeat(200));
+      assert.ok(await page.getByRole("button", { name: "Sign the refusal" }).isDisabled());
+      await page.getByLabel("because").fill("the image is unknown here");
+      server.answer({ error: "refuse task train on swop-1: nothing waits", remedy: "swarmctl list approvals" });
+      await page.getByRole("button", { name: "Sign the refusal" }).click();
+      await page.getByText("nothing waits").waitFor();
+      server.answer({ said: "approved on swop-1" });
+      await page.getByRole("button", { name: "Approve…" }).click();
+      await page.getByRole("button", { name: "Sign the approval" }).click();
+      await page.getByText("approved on swop-1").waitFor();
+      const part = { task: "train", host: "swop-1", digest: docs.approvals.approvals[0].digest, header: "1" };
+      assert.deepEqual(server.acts, [{ do: "refuse", reason: "the image is unknown here", ...part }, { do: "approve", reason: "", ...part }]);
+    });
+  });
+
+  test("job and events", async () => {
+    await on(withJob("trouble"), { hash: "job/mnist-ddp" }, async (page) => {
+      const members = await rows(page, "Members");
+      assert.equal(members.length, 3);
+      assert.match(members[2], /worker\/2 .*exited 1 OutOfMemoryError/);
+    });
+    const docs = recorded("done");
+    await on(docs, { stage: "done", hash: "events" }, async (page) => {
+      assert.equal((await rows(page, "Events")).length, docs.events.events.length);
+      await page.getByLabel("with").fill("sl-1 banned");
+      const found = await rows(page, "Events");
+      assert.equal(found.length, 1);
+      assert.match(found[0], /laptop was stolen/);
+      await page.getByLabel("with").fill("nothing of the kind");
+      await page.getByText("No event is like that.").waitFor();
+    });
+  });
+
+  test("node: identity, ban, connections, log", async () => {
+    await on(recorded("trouble"), { hash: "node/sl-1", expect: /404/ }, async (page) => {
+      await page.getByText("Its node key is banned: “laptop was stolen”").waitFor();
+      await page.getByText("swarmctl get logs sl-1").waitFor();
+    });
+    await on(recorded("trouble"), { hash: "node/sl-0" }, async (page) => {
+      await page.getByText("session opened at sl-0").waitFor();
+      await page.getByText("It has a connection with 1 of 1 node that it needs.").waitFor();
+    });
+    await on(recorded("trouble"), { hash: "node/nobody" }, async (page) => {
+      await page.getByText("No node of the name nobody is registered.").waitFor();
+    });
+  });
+
+  test("an empty swarm, documents that are refused, and documents that do not come", async () => {
+    await on(empty(), { stage: "waiting" }, async (page) => {
+      await page.getByText("There is no contract yet: the first program that starts makes one.").waitFor();
+      for (const [to, words] of [["contracts", "There is no contract yet."], ["tasks", "No host waits for a word."], ["events", "Nothing has happened yet."]]) {
+        await page.goto(`${page.url().split("#")[0]}#/${to}`);
+        await page.getByText(words).waitFor();
+      }
+    });
+    const docs = recorded("trouble");
+    docs.tasks = { error: "list tasks: not allowed to read tasks", remedy: "ask an operator for the right" };
+    docs.jobs = null; // it does not come
+    await on(docs, { hash: "tasks" }, async (page) => {
+      await page.getByText("list tasks: not allowed to read tasks").waitFor();
+      await page.getByText("ask an operator for the right").waitFor();
+      await page.getByText("Asking the swarm for jobs…").waitFor();
+    });
+  });
+
+  test("a stale page says so, and goes on by itself", async () => {
+    await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
+      await page.waitForSelector(".live.live");
+      server.link({ state: "stale", sn: "127.0.41.1:30304", since: moment.trouble, problem: "no SN answers", remedy: "start one of sn-1, sn-2, sn-3" });
+      await page.getByText("This page is stale: what it shows is what was known 01:36:28 UTC. No SN answers.").waitFor();
+      await page.getByText("start one of sn-1, sn-2, sn-3").waitFor();
+      server.link({ state: "live", sn: "127.0.41.2:30304", since: moment.trouble, problem: "", remedy: "" });
+      await page.getByText("127.0.41.2:30304").first().waitFor();
+      assert.equal(await page.getByText("This page is stale").count(), 0);
+      server.refuse(401);
+      server.drop();
+      await page.getByText("open the address that swarmctl dashboard printed last").waitFor();
+      server.refuse(0);
+      await page.getByText("This page is stale").waitFor({ state: "detached", timeout: 10_000 });
+    });
+  });
+
+  test("100 nodes and 10,000 rounds", async () => {
+    const docs = large(100, 10_000);
+    await on(docs, { stage: "training" }, async (page) => {
+      await page.waitForSelector(".swarm");
+      assert.equal(await page.locator(".swarm a").count(), 100);
+      assert.equal((await rows(page, "Nodes")).length, 25);
+      await page.getByRole("button", { name: "show all 100" }).click();
+      assert.equal((await rows(page, "Nodes")).length, 100);
+    });
+    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
+      await page.waitForSelector(".plot canvas");
+      // A round that comes is drawn in the time of a few frames, also on a slow machine.
+      const last = docs[`history/${contract}`].rounds.at(-1);
+      const ms = await page.evaluate(() => (window.slowest = 0));
+      await page.evaluate(() => new PerformanceObserver((l) => l.getEntries().forEach((e) => (window.slowest = Math.max(window.slowest, e.duration)))).observe({ type: "longtask" }));
+      server.push(`history/${contract}`, { ...docs[`history/${contract}`], after: last.round, rounds: [{ ...last, round: last.round + 1 }], thinned: 0 });
+      await page.getByText("of 590").first().waitFor();
+      const slowest = await page.evaluate(() => window.slowest);
+      assert.ok(slowest < 1500, `a round that came held the page up for ${slowest} ms, from ${ms}`);
+    });
+    assert.equal(history(["a"], 10, 100).rounds.length, 10);
+  });
+
+  const every = [["swarm", ""], ["contracts", "contracts"], ["contract", `contract/${contract}`], ["models", `models/${contract}`], ["tasks", "tasks"], ["job", "job/mnist-ddp"], ["node", "node/sl-1"], ["events", "events"], ["no page", "nothing"]];
+
+  test("axe finds nothing serious on any page, light and dark; no page is wider than a phone", async () => {
+    const docs = withJob("trouble");
+    docs.swarm.actions = true;
+    const server = await serve(docs, { at: moment.trouble });
+    try {
+      for (const dark of [false, true]) {
+        const { page, complaints, close } = await open(browser, server.url, { at: moment.trouble, dark, width: dark ? 1280 : 390, height: 844 });
+        for (const [name, hash] of every) {
+          await page.goto(`${server.url}#/${hash}`);
+          await page.waitForTimeout(150);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          assert.ok(wide <= 0, `${name} is ${wide} px too wide`);
+          await page.evaluate(axe.source);
+          const found = await page.evaluate((only) => window.axe.run(document, { resultTypes: ["violations"], ...(only && { runOnly: only }) }), dark ? ["color-contrast"] : null);
+          const bad = found.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" ")}`);
+          assert.deepEqual(bad, [], `${name}, ${dark ? "dark" : "light, phone"}`);
+        }
+        assert.deepEqual(complaints.filter((c) => !/404/.test(c)), []); // a node without a log
+        await close();
+      }
+    } finally {
+      await server.close();
+    }
+  });
+
+  test("all pages by keyboard, and print", async () => {
+    await on(recorded("trouble"), {}, async (page) => {
+      await page.keyboard.press("Tab");
+      assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+      await page.keyboard.press("Enter");
+      assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+      await page.getByRole("link", { name: "Contracts" }).focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "Contracts" }).waitFor();
+      assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+      assert.equal(await page.title(), "Contracts – swarm");
+      await page.getByRole("button", { name: "UTC times" }).click();
+      await page.getByText("2026-11-28 01:35:46 UTC").first().waitFor();
+      await page.emulateMedia({ media: "print" });
+      assert.equal(await page.locator(".top").isVisible(), false);
+    });
+  });
+});
