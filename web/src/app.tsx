@@ -13,10 +13,10 @@ import { NodePage } from "./pages/node";
 import { SwarmPage } from "./pages/swarm";
 import { TasksPage } from "./pages/tasks";
 
-const links: [name: string, to: string, also: string[]][] = [
+const links: [name: string, to: string, also: string[], rest?: string][] = [
   ["Swarm", "", ["", "node"]],
   ["Contracts", "contracts", ["contracts", "contract", "models"]],
-  ["Tasks and jobs", "tasks", ["tasks", "job"]],
+  ["Tasks", "tasks", ["tasks", "job"], "and jobs"],
   ["Events", "events", ["events"]],
 ];
 
@@ -95,9 +95,10 @@ function Top({ page }: { page: string }) {
             <circle cx="12.6" cy="11.8" r="2.3" />
           </svg>
         </a>
-        {links.map(([text, to, also]) => (
+        {links.map(([short, to, also, rest]) => (
           <a key={to} href={path(...(to ? [to] : []))} aria-current={also.includes(page) ? "page" : undefined}>
-            {text}
+            {short}
+            {rest && <span class="rest">&nbsp;{rest}</span>}
             {to === "tasks" && waiting > 0 && (
               <span class="badge" title={`${waiting} wait for approval`}>
                 {waiting}

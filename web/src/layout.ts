@@ -34,13 +34,14 @@ export function layout(nodes: Node[], width: number): Layout {
     width,
     height,
     names,
-    places: [...ring(outer, width / 2, height / 2, rx, ry), ...ring(inner, width / 2, height / 2, inner.length > 1 ? rx * share : 0, inner.length > 1 ? ry * share : 0)],
+    places: [...ring(outer, width / 2, height / 2, rx, ry, inner.length > 0 ? 0.5 : 0), ...ring(inner, width / 2, height / 2, inner.length > 1 ? rx * share : 0, inner.length > 1 ? ry * share : 0)],
   };
 }
 
-function ring(nodes: Node[], x: number, y: number, rx: number, ry: number): Place[] {
+/** Nodes on an ellipse, from the top on, or a share of a step behind it: between those of another one. */
+function ring(nodes: Node[], x: number, y: number, rx: number, ry: number, share = 0): Place[] {
   return nodes.map((node, i) => {
-    const angle = -Math.PI / 2 + (2 * Math.PI * i) / nodes.length + (nodes.length === 2 ? Math.PI / 2 : 0);
+    const angle = -Math.PI / 2 + (2 * Math.PI * (i + share)) / nodes.length;
     return { node, angle, x: x + rx * Math.cos(angle), y: y + ry * Math.sin(angle) };
   });
 }

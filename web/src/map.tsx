@@ -25,7 +25,7 @@ export function SwarmMap({ nodes, health }: { nodes: Node[]; health: Health | un
       {width > 0 && <Drawing of={layout(nodes, width)} health={health} />}
       <figcaption class="key small soft">
         <Key name="SN" shape="sn" />
-        <Key name="SL" shape="sl" />
+        {nodes.some((n) => n.role === "sl") && <Key name="SL" shape="sl" />}
         {nodes.some((n) => n.role === "swop") && <Key name="SWOP" shape="swop" />}
         <Line name="connected" class="link models" />
         {!!health?.pairs.some((p) => p.state === "none") && <Line name="no connection" class="link none" />}
@@ -135,7 +135,6 @@ function Dot({ at, layout, r, health }: { at: Place; layout: Layout; r: number; 
   const notes = marks(n);
   const second = [...notes, ...(tone === "good" ? [] : [word])].join(", ");
   const all = [[n.name, second].filter(Boolean).join(" "), roles[n.role] ?? n.role, word, health?.reason].filter(Boolean).join(", ");
-  const show = layout.names !== "none" || tone === "bad" || tone === "warn";
   return (
     <g transform={`translate(${at.x.toFixed(1)} ${at.y.toFixed(1)})`}>
       <title>{all}</title>
@@ -144,7 +143,7 @@ function Dot({ at, layout, r, health }: { at: Place; layout: Layout; r: number; 
       {n.leader && <Shape role={n.role} r={r + 4} />}
       <Shape role={n.role} r={r} />
       {(tone === "bad" || tone === "warn") && <path class="cross" d={tone === "bad" ? `M${-r * 0.45} ${-r * 0.45}L${r * 0.45} ${r * 0.45}M${r * 0.45} ${-r * 0.45}L${-r * 0.45} ${r * 0.45}` : `M0 ${-r * 0.5}V${r * 0.15}M0 ${r * 0.45}V${r * 0.5}`} />}
-      {show && <Name at={at} layout={layout} r={r} name={n.name} second={second} />}
+      {layout.names !== "none" && <Name at={at} layout={layout} r={r} name={n.name} second={second} />}
       </a>
     </g>
   );

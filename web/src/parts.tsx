@@ -141,16 +141,19 @@ export function Problem({ error, remedy, tone = "bad" }: { error: string; remedy
   );
 }
 
+/** What has been asked for and has not come. */
+export function Awaited({ what }: { what: string }) {
+  return (
+    <p class="awaited" role="status">
+      Asking the swarm for {what}…
+    </p>
+  );
+}
+
 /** A document's value in what is given, or in its place that it is awaited or why it is not there. */
 export function Shown<T>({ doc, what, instead, children }: { doc: Doc<T> | undefined; what: string; instead?: ComponentChildren; children: (value: T) => ComponentChildren }) {
   if (instead) return <>{instead}</>;
-  if (!doc) {
-    return (
-      <p class="awaited" role="status">
-        Asking the swarm for {what}…
-      </p>
-    );
-  }
+  if (!doc) return <Awaited what={what} />;
   if (doc.value === undefined) return <Problem error={doc.error ?? `there is no answer about ${what}`} remedy={doc.remedy} />;
   return <>{children(doc.value)}</>;
 }

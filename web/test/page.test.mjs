@@ -111,6 +111,20 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("without a history: what the leader remembers, and why it is no more", async () => {
+    const docs = recorded("trouble");
+    docs[`history/${contract}`] = { error: "the SN is too old to have a history", remedy: "install a newer swarmd on the SNs" };
+    await on(docs, { hash: `contract/${contract}` }, async (page) => {
+      await page.getByText("the SN is too old to have a history").waitFor();
+      await page.getByText("install a newer swarmd on the SNs").waitFor();
+      const last = docs[`contract/${contract}`].rounds.at(-1);
+      assert.ok((await rows(page, "Rounds"))[0].startsWith(`${last.round} `));
+      await page.getByText("The programs have reported none.").first().waitFor();
+      await page.getByRole("link", { name: "Models" }).click();
+      await page.getByRole("button", { name: `verify round ${last.round}` }).waitFor();
+    });
+  });
+
   test("models: each committed one, and its proof in front of the reader", async () => {
     const docs = recorded("trouble");
     await on(docs, { hash: `models/${contract}`, expect: /500/ }, async (page, server) => {

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Records documents of a real swarm for the tests of the page: three SNs, three SLs and a SWOP on loopback addresses.
-# An SN is killed, an SL is killed, another is banned, a host asks for approval. Run it in the root of the repository after make build.
+# Records documents of a real swarm for the tests of the page: three SNs, three SLs and a SWOP on loopback addresses. One SL
+# is killed, another banned, and a host asks for approval. Run it after make build; it takes a minute. The clock of the
+# tests (moment in documents.mjs) and the last rounds of the stages are to be set by hand afterwards.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD work=$(mktemp -d) out=$PWD/web/test/fixtures
 export HOME=$work XDG_CONFIG_HOME=$work/config PATH=$root/bin:$PATH
 python=$(scripts/demo-python)
-trap 'kill $(jobs -p) 2>/dev/null || true; cp -r "$work" ${KEEP:-/dev/null} 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 "$python" examples/digits-pyt/split.py --peers 3 --out "$work/shards" >/dev/null
 id() { echo "embedded=$work/authority${1:+/$1}"; }
 swarmd run-authority --dir "$work/authority" >"$work/authority.log" 2>&1 &
@@ -14,7 +15,7 @@ sleep 1
 sn() { swarmd run-sn --name "sn-$1" --host-ip "127.0.41.$1" --identity "$(id)" --state-dir "$work/sn-$1" "${@:2}" >"$work/sn-$1.log" 2>&1 & }
 sl() {
   cp -r examples/digits-pyt "$work/model-$1"
-  MAX_EPOCHS=${EPOCHS:-60} swarmd run-sl --name "sl-$1" --host-ip "127.0.41.2$1" --sn-ip 127.0.41.1 --sn-ip 127.0.41.2 --sn-ip 127.0.41.3 --identity "$(id)" --state-dir "$work/sl-$1" \
+  swarmd run-sl --name "sl-$1" --host-ip "127.0.41.2$1" --sn-ip 127.0.41.1 --sn-ip 127.0.41.2 --sn-ip 127.0.41.3 --identity "$(id)" --state-dir "$work/sl-$1" \
     --sl-platform PYT --python "$python" -e MAX_EPOCHS="${EPOCHS:-60}" -e MIN_PEERS=2 -e PYTHONPATH="$root/python" --data-dir "$work/shards/$1" --model-dir "$work/model-$1" --model-program train.py >"$work/sl-$1.log" 2>&1 &
   echo $! >"$work/sl-$1.pid"
 }
@@ -100,10 +101,10 @@ Body:
 T
 ctl create task from "$work/train.yaml" && ctl finalize task train && ctl assign task train to defaulttaskbb.taskdb.sml.hpe with all peers || true
 for i in $(seq 200); do # how losses change while it trains, for curves
-  ctl get contract status $contract -o json 2>/dev/null | tr -d '\n' >>"$out/polled.jsonl" && echo >>"$out/polled.jsonl"
-  round=$(tail -n 1 "$out/polled.jsonl" | "$python" -c 'import json,sys;d=json.load(sys.stdin);print((d["committed"] or {"round":0})["round"], d["phase"])')
+  ctl get contract status $contract -o json 2>/dev/null | tr -d '\n' >>"$work/polled.jsonl" && echo >>"$work/polled.jsonl"
+  round=$(tail -n 1 "$work/polled.jsonl" | "$python" -c 'import json,sys;d=json.load(sys.stdin);print((d["committed"] or {"round":0})["round"], d["phase"])')
   set -- $round
-  [ "$1" -ge 25 ] && [ ! -e "$out/training" ] && record training
+  [ "$1" -ge 25 ] && [ ! -e "$work/recorded" ] && touch "$work/recorded" && record training
   if [ "$1" -ge 60 ] && [ ! -e "$work/killed" ]; then
     touch "$work/killed"
     kill -9 "$(cat "$work/sl-2.pid")"
@@ -118,3 +119,5 @@ for i in $(seq 200); do # how losses change while it trains, for curves
 done
 sleep 2
 record done
+node web/test/history.mjs "$work/polled.jsonl" >"$out/history.json"
+"$python" -c 'import json, sys; json.dump([{"host": "sl-0", "from": "", "text": l} for l in sys.stdin.read().splitlines()[-60:]], sys.stdout, indent=0)' <"$work/sl-0.log" >"$out/log.json"

@@ -3,18 +3,20 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Chart, hues, type Series } from "../chart";
 import type { Explain, History, Rules, Session, Status } from "../documents.gen";
 import { count, many, measure, percent, rough, span } from "../format";
-import { Bar, Digest, Empty, Facts, Quorum, Section, Shown, Source, State, Table, Time, useFirst, useNow, Words } from "../parts";
+import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, useNow, Words } from "../parts";
 import { path } from "../route";
+import { historyOr } from "../remembered";
 import { contributions, Contributions, Rounds, took } from "../rounds";
 import { useDoc } from "../store";
-import { phaseTone } from "../words";
+import { phaseTone, stuck } from "../words";
 
 export function ContractPage({ name }: { name: string }) {
   const status = useDoc(`contract/${name}`);
   const explain = useDoc(`explain/${name}`);
   const history = useDoc(`history/${name}`);
   const s = status?.value;
-  const peers = useMemo(() => peersOf(s, history?.value), [s, history?.value]);
+  const { history: h, lacks } = historyOr(history, s);
+  const peers = useMemo(() => peersOf(s, h), [s, h]);
   const hue = (node: string) => (peers.length <= hues ? peers.indexOf(node) : undefined);
   return (
     <>
@@ -24,7 +26,7 @@ export function ContractPage({ name }: { name: string }) {
         {(s) => (
           <>
             <Quorum of={s.no_quorum} />
-            <Section title={s.over ? "How it ended" : s.waiting ? "What it waits for" : "Where it is"}>
+            <Section title={s.over ? "How it ended" : stuck(s.waiting) ? "What it waits for" : "Where it is"}>
               <Shown doc={explain} what="an explanation">
                 {(e) => <Explanation of={e} status={s} />}
               </Shown>
@@ -35,12 +37,11 @@ export function ContractPage({ name }: { name: string }) {
       {s && (
         <>
           <Section title="Curves" aside={<Source proven={false} />}>
-            <Shown doc={history} what="curves">
-              {(h) => <Curves of={h} peers={peers} hue={hue} />}
-            </Shown>
+            {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
+            {h ? <Curves of={h} peers={peers} hue={hue} /> : <Awaited what="curves" />}
           </Section>
           <Section title="Peers" aside={<Source proven={false} />}>
-            <Peers of={s} history={history?.value} hue={hue} />
+            <Peers of={s} history={h} hue={hue} />
           </Section>
           <Section
             title="Rounds"
@@ -50,19 +51,17 @@ export function ContractPage({ name }: { name: string }) {
               </>
             }
           >
-            <Shown doc={history} what="rounds">
-              {(h) =>
-                h.rounds.length === 0 ? (
-                  <Empty title="No round was committed yet.">
-                    <p>The first one begins when enough peers are ready.</p>
-                  </Empty>
-                ) : (
-                  <Rounds of={h} />
-                )
-              }
-            </Shown>
+            {!h ? (
+              <Awaited what="rounds" />
+            ) : h.rounds.length === 0 ? (
+              <Empty title="No round was committed yet.">
+                <p>The first one begins when enough peers are ready.</p>
+              </Empty>
+            ) : (
+              <Rounds of={h} />
+            )}
           </Section>
-          {history?.value && history.value.rounds.length > 0 && (
+          {h && h.rounds.length > 0 && (
             <Section
               title="Who contributed"
               aside={
@@ -71,7 +70,7 @@ export function ContractPage({ name }: { name: string }) {
                 </>
               }
             >
-              <Contributions of={history.value} hue={hue} />
+              <Contributions of={h} hue={hue} />
             </Section>
           )}
           <Section title="Rules and terms">
@@ -93,7 +92,7 @@ export function ContractHead({ name, status: s, here }: { name: string; status: 
       <h1>{name}</h1>
       {s && (
         <p class="lead">
-          <State tone={phaseTone(s.phase, !!s.waiting)}>{s.phase}</State>
+          <State tone={phaseTone(s.phase, stuck(s.waiting))}>{s.phase}</State>
           {s.committed ? (
             <>
               {" "}
@@ -140,7 +139,7 @@ function Explanation({ of, status }: { of: Explain; status: Status }) {
   const said = of.explanation.filter((l) => !l.startsWith("to do: "));
   const warned = new Set(of.training_warnings.map((w) => w.text));
   return (
-    <div class={`explain ${status.waiting ? "warn" : ""}`}>
+    <div class={`explain ${stuck(status.waiting) ? "warn" : ""}`}>
       <ul>
         {said.filter((l) => !warned.has(l)).map((l) => (
           <li key={l}>{l}</li>
@@ -253,7 +252,7 @@ function Epochs({ of: x }: { of: Session }) {
 
 /** How long a program still needs, at its pace so far. */
 function left(x: Session, s: Status, began: number, now: number) {
-  if (x.state !== "open" || !x.live || s.waiting || s.halt || !x.total_epochs || !x.epochs_done || Number.isNaN(began) || now <= began) return <span class="soft">–</span>;
+  if (x.state !== "open" || !x.live || stuck(s.waiting) || s.halt || !x.total_epochs || !x.epochs_done || Number.isNaN(began) || now <= began) return <span class="soft">–</span>;
   const share = x.epochs_done / x.total_epochs;
   return <span title={`at its pace since round 1: ${percent(share)} took ${rough(now - began)}`}>{share >= 1 ? "–" : `about ${rough(((now - began) * (1 - share)) / share)}`}</span>;
 }
@@ -275,7 +274,8 @@ function Curves({ of: h, peers, hue }: { of: History; peers: string[]; hue: (nod
     ];
     return { rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "round", main: true, values: h.rounds.map(took) }] as Series[] };
   }, [h, peers]);
-  const none = h.rounds.length === 0 ? "The curve begins with the first round." : "The programs have reported none. A callback that is given validation data measures the merged model.";
+  if (h.rounds.length === 0) return <Empty title="The curves begin with the first round." />;
+  const none = "The programs have reported none. A callback that is given validation data measures the merged model.";
   return (
     <div class="charts">
       <Chart title="Loss" rounds={rounds} series={loss} format={measure} empty={none} />

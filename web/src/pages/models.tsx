@@ -3,10 +3,11 @@ import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { HistoryRound, Model, Models, Status } from "../documents.gen";
 import { count, many, measure, names } from "../format";
-import { Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
+import { Awaited, Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
 import { Pager } from "../rounds";
 import { ask, useDoc, type Doc } from "../store";
 import type { Proof } from "../proof";
+import { historyOr } from "../remembered";
 import { ContractHead } from "./contract";
 
 const page = 25;
@@ -14,7 +15,7 @@ const page = 25;
 export function ModelsPage({ name }: { name: string }) {
   const status = useDoc(`contract/${name}`);
   const models = useDoc(`models/${name}`);
-  const history = useDoc(`history/${name}`);
+  const { history, lacks } = historyOr(useDoc(`history/${name}`), status?.value);
   return (
     <>
       <ContractHead name={name} status={status?.value} here="models" />
@@ -24,9 +25,8 @@ export function ModelsPage({ name }: { name: string }) {
             <Leaving of={m} name={name} />
             {m.note && <p class="note">{m.note}</p>}
             <Section title="Committed models" note="newest first; the ledger has each with who made it" aside={<Source proven />}>
-              <Shown doc={history} what="rounds">
-                {(h) => <List name={name} models={m} rounds={h.rounds} thinned={h.thinned} status={status?.value} />}
-              </Shown>
+              {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
+              {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} /> : <Awaited what="rounds" />}
             </Section>
           </>
         )}
