@@ -122,7 +122,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
 
 /** The values at a round; it is the key to the curves too. */
 function Readout({ series, rounds, at, near, format }: { series: Series[]; rounds: number[]; at: number; near: string | null; format: (x: number) => string }) {
-  const told = series.filter((s) => s.main || s.hue !== undefined || s.name === near).sort((a, b) => Number(!!b.main) - Number(!!a.main));
+  const told = series.filter((s) => named(s) || s.name === near).sort((a, b) => Number(!!b.main) - Number(!!a.main));
   const rest = series.filter((s) => !told.includes(s));
   const values = rest.map((s) => s.values[at]).filter((v): v is number => v != null);
   return (
@@ -165,20 +165,22 @@ interface Told {
   setZoomed: (yes: boolean) => void;
 }
 
+/** Whether a curve has a name at its end: there is no room for those of many peers. */
+const named = (s: Series) => !!s.main || s.hue !== undefined;
+
 const font = "11px system-ui, sans-serif";
 
 function options(box: HTMLElement, now: { current: { series: Series[]; format: (x: number) => string; ticks: ((x: number) => string) | undefined; data: uPlot.AlignedData } }, log: boolean, told: Told): uPlot.Options {
   const style = getComputedStyle(box);
   const color = (name: string) => style.getPropertyValue(name).trim();
   const { series } = now.current;
-  const few = series.length <= hues + 1;
   const stroke = (s: Series) => (s.main ? color("--ink") : s.hue === undefined ? color("--faint") : color(`--hue${s.hue}`));
   const axis = { stroke: color("--soft"), font, grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
-  const widest = Math.max(...series.map((s) => measured(s.name)));
+  const widest = Math.max(...series.filter(named).map((s) => measured(s.name)));
   return {
     width: Math.max(200, box.clientWidth),
     height,
-    padding: [8, few ? Math.min(110, widest + 22) : 12, 0, 0],
+    padding: [8, Math.min(110, widest + 22), 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, focus: { prox: 30 }, drag: { x: true, y: false, setScale: true } },
     focus: { alpha: 1 },
@@ -201,7 +203,7 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
       setCursor: [(u) => told.setAt(u.cursor.idx ?? null)],
       setSeries: [(u, i) => told.setNear(i == null ? null : ((u.series[i]?.label as string) ?? null))],
       setSelect: [(u) => u.select.width > 0 && told.setZoomed(true)],
-      draw: few ? [(u) => ends(u, now.current.series, stroke, color("--ink"))] : [],
+      draw: [(u) => ends(u, now.current.series, stroke, color("--ink"))],
     },
   };
 }
@@ -234,6 +236,7 @@ function ends(u: uPlot, series: Series[], stroke: (s: Series) => string, ink: st
   const ratio = devicePixelRatio;
   const step = 14 * ratio;
   const labels = series.flatMap((s, i) => {
+    if (!named(s)) return [];
     const data = u.data[i + 1]!;
     let last = data.length - 1;
     const max = u.scales.x!.max ?? Infinity;

@@ -190,8 +190,8 @@ export interface Contribution {
   rounds: number;
   weight: number | null;
   share: number;
-  sent: number;
-  received: number;
+  sent: number | null;
+  received: number | null;
   path: string;
 }
 
@@ -218,9 +218,9 @@ function sum(of: History): Contribution[] {
     weights += whole;
     for (const p of round.peers) {
       let row = rows.get(p.node);
-      if (!row) rows.set(p.node, (row = { node: p.node, rounds: 0, weight: null, share: 0, sent: 0, received: 0, path: "", from: 0, at: 0, height: 0 }));
-      row.sent += p.sent ?? 0;
-      row.received += p.received ?? 0;
+      if (!row) rows.set(p.node, (row = { node: p.node, rounds: 0, weight: null, share: 0, sent: null, received: null, path: "", from: 0, at: 0, height: 0 }));
+      if (p.sent !== null) row.sent = (row.sent ?? 0) + p.sent;
+      if (p.received !== null) row.received = (row.received ?? 0) + p.received;
       if (!p.contributed) continue;
       row.rounds++;
       row.weight = p.weight;

@@ -119,7 +119,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByText("install a newer swarmd on the SNs").waitFor();
       const last = docs[`contract/${contract}`].rounds.at(-1);
       assert.ok((await rows(page, "Rounds"))[0].startsWith(`${last.round} `));
-      await page.getByText("The programs have reported none.").first().waitFor();
+      await page.getByText("What programs have reported of past rounds is not known.").first().waitFor();
       await page.getByRole("link", { name: "Models" }).click();
       await page.getByRole("button", { name: `verify round ${last.round}` }).waitFor();
     });
@@ -234,6 +234,22 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("swarmctl that has ended is said, and found again on its port", async () => {
+    await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
+      await page.waitForSelector(".live.live");
+      await server.close();
+      await page.getByText("Swarmctl dashboard does not answer.").waitFor({ timeout: 10_000 });
+      assert.equal((await rows(page, "Nodes")).length, 7); // what was known stays
+      const again = await serve(recorded("done"), { at: moment.done, port: Number(new URL(server.url).port) });
+      try {
+        await page.getByText("This page is stale").waitFor({ state: "detached", timeout: 10_000 });
+        await page.getByText("No contract trains.").waitFor();
+      } finally {
+        await again.close();
+      }
+    });
+  });
+
   test("100 nodes and 10,000 rounds", async () => {
     const docs = large(100, 10_000);
     await on(docs, { stage: "training" }, async (page) => {
@@ -251,6 +267,10 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.evaluate(() => new PerformanceObserver((l) => l.getEntries().forEach((e) => (window.slowest = Math.max(window.slowest, e.duration)))).observe({ type: "longtask" }));
       server.push(`history/${contract}`, { ...docs[`history/${contract}`], after: last.round, rounds: [{ ...last, round: last.round + 1 }], thinned: 0 });
       await page.getByText("of 590").first().waitFor();
+      await page.getByLabel("in colour").selectOption("hospital-30");
+      await page.locator(".readout", { hasText: "hospital-30" }).first().waitFor();
+      await page.getByRole("button", { name: "hospital-30: no colour any more" }).click();
+      await page.locator(".readout", { hasText: "hospital-30" }).first().waitFor({ state: "detached" });
       const slowest = await page.evaluate(() => window.slowest);
       assert.ok(slowest < 1500, `a round that came held the page up for ${slowest} ms, from ${ms}`);
     });

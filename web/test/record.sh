@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Records documents of a real swarm for the tests of the page: three SNs, three SLs and a SWOP on loopback addresses. One SL
-# is killed, another banned, and a host asks for approval. Run it after make build; it takes a minute. The clock of the
+# is killed, another banned, and a host asks for approval. Run it after make build, with another directory or none; it takes
+# a minute. The clock of the
 # tests (moment in documents.mjs) and the last rounds of the stages are to be set by hand afterwards.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-root=$PWD work=$(mktemp -d) out=$PWD/web/test/fixtures
+root=$PWD work=$(mktemp -d) out=${1:-$PWD/web/test/fixtures}
 export HOME=$work XDG_CONFIG_HOME=$work/config PATH=$root/bin:$PATH
 python=$(scripts/demo-python)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT

@@ -8,7 +8,7 @@ const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** Starts the server; what it returns changes what pages see. */
-export async function serve(docs, { at = new Date().toISOString(), proofs } = {}) {
+export async function serve(docs, { at = new Date().toISOString(), proofs, port = 0 } = {}) {
   const streams = new Set();
   const acts = [];
   let refused = 0; // a status instead of answers
@@ -64,7 +64,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs } = {}
     response.writeHead(200, { "Content-Type": types[path.extname(file)] ?? "application/octet-stream" });
     createReadStream(file).pipe(response);
   });
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  await new Promise((done) => server.listen(port, "127.0.0.1", done));
   return {
     url: `http://127.0.0.1:${server.address().port}/`,
     acts,
@@ -80,6 +80,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs } = {}
     refuse: (status) => (refused = status),
     answer: (said) => (answer = said),
     async close() {
+      if (!server.listening) return;
       server.closeAllConnections();
       await new Promise((done) => server.close(done));
     },

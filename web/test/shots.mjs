@@ -20,12 +20,14 @@ const pages = [
   ["contract-training", () => recorded("training"), "training", `contract/${contract}`],
   ["contract-trouble", () => recorded("trouble"), "trouble", `contract/${contract}`],
   ["contract-done", () => recorded("done"), "done", `contract/${contract}`],
-  ["contract-large", () => large(100, 10000), "training", `contract/${contract}`],
+  ["contract-large", () => large(100, 10000), "training", `contract/${contract}`, async (page) => { await page.getByLabel("in colour").selectOption("hospital-30"); await page.getByLabel("in colour").selectOption("hospital-7"); }],
   ["models", () => recorded("trouble"), "trouble", `models/${contract}`, (page) => page.getByRole("button", { name: "verify round 61" }).click().then(() => page.getByRole("button", { name: "Verify now" }).click()).then(() => page.getByText("The ledger proves").waitFor())],
   ["tasks", () => actions(withJob("trouble")), "trouble", "tasks", (page) => page.getByRole("button", { name: "Refuse…" }).click()],
   ["job", () => withJob("trouble"), "trouble", "job/mnist-ddp"],
   ["node", () => recorded("trouble"), "trouble", "node/sl-0"],
   ["node-banned", () => recorded("trouble"), "trouble", "node/sl-1"],
+  ["stale", () => recorded("trouble"), "trouble", "", (page, server) => { server.link({ state: "stale", sn: "127.0.41.1:30304", since: moment.trouble, problem: "no SN answers", remedy: "start one of sn-1, sn-2, sn-3, or say where another one is: swarmctl dashboard --sn HOST" }); return page.getByText("This page is stale").waitFor(); }],
+  ["no-history", () => ({ ...recorded("trouble"), [`history/${contract}`]: { error: "the SN is too old to have a history", remedy: "install a newer swarmd on the SNs" } }), "trouble", `contract/${contract}`],
   ["events", () => recorded("done"), "done", "events"],
 ];
 for (const [name, docs, stage, hash, then] of pages.filter(([name]) => name.includes(part))) {
@@ -33,7 +35,7 @@ for (const [name, docs, stage, hash, then] of pages.filter(([name]) => name.incl
   for (const [look, options] of [["light", {}], ["dark", { dark: true }], ["phone", { width: 390, height: 844 }]]) {
     const { page, complaints, close } = await open(browser, server.url, { at: moment[stage], hash, ...options });
     await page.waitForTimeout(250);
-    await then?.(page);
+    await then?.(page, server);
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (over > 0) console.log(`${name}, ${look}: ${over} px too wide`);
     for (const c of complaints) console.log(`${name}, ${look}: ${c}`);

@@ -17,7 +17,11 @@ export function ContractPage({ name }: { name: string }) {
   const s = status?.value;
   const { history: h, lacks } = historyOr(history, s);
   const peers = useMemo(() => peersOf(s, h), [s, h]);
-  const hue = (node: string) => (peers.length <= hues ? peers.indexOf(node) : undefined);
+  const [chosen, setChosen] = useState<(string | null)[]>([]); // by colour, where there are more peers than colours
+  const hue = (node: string) => {
+    const i = peers.length <= hues ? peers.indexOf(node) : chosen.indexOf(node);
+    return i < 0 ? undefined : i;
+  };
   return (
     <>
       <ContractHead name={name} status={s} here="training" />
@@ -38,7 +42,8 @@ export function ContractPage({ name }: { name: string }) {
         <>
           <Section title="Curves" aside={<Source proven={false} />}>
             {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
-            {h ? <Curves of={h} peers={peers} hue={hue} /> : <Awaited what="curves" />}
+            {peers.length > hues && <Choose peers={peers} chosen={chosen} set={setChosen} />}
+            {h ? <Curves of={h} peers={peers} hue={hue} known={!lacks} /> : <Awaited what="curves" />}
           </Section>
           <Section title="Peers" aside={<Source proven={false} />}>
             <Peers of={s} history={h} hue={hue} />
@@ -264,18 +269,51 @@ function note(x: Session, all: Session[]): string {
   return [earlier(x, all) && "an earlier session", x.ranks > 0 && many(x.ranks, "rank"), x.no_shard && "owns no part of a merge", x.state === "ended" && x.exit_code !== 0 && `exit code ${x.exit_code}`].filter(Boolean).join(", ") || "–";
 }
 
-function Curves({ of: h, peers, hue }: { of: History; peers: string[]; hue: (node: string) => number | undefined }) {
+/** Lets some of many peers be told apart by colour. */
+function Choose({ peers, chosen, set }: { peers: string[]; chosen: (string | null)[]; set: (chosen: (string | null)[]) => void }) {
+  const free = chosen.indexOf(null) >= 0 ? chosen.indexOf(null) : chosen.length;
+  const add = (node: string) => {
+    const next = [...chosen];
+    next[free] = node;
+    set(next);
+  };
+  return (
+    <p class="choose">
+      <label>
+        in colour{" "}
+        <select value="" disabled={free >= hues} onChange={(e) => add(e.currentTarget.value)}>
+          <option value="">{free >= hues ? `${hues} at most` : "choose a peer"}</option>
+          {peers.filter((p) => !chosen.includes(p)).map((p) => (
+            <option key={p}>{p}</option>
+          ))}
+        </select>
+      </label>
+      {chosen.map(
+        (node, i) =>
+          node && (
+            <button type="button" class="quiet" key={node} aria-label={`${node}: no colour any more`} onClick={() => set(chosen.map((x) => (x === node ? null : x)))}>
+              <i class={`swatch hue${i}`} aria-hidden="true" />
+              {node} ×
+            </button>
+          ),
+      )}
+    </p>
+  );
+}
+
+function Curves({ of: h, peers, hue, known }: { of: History; peers: string[]; hue: (node: string) => number | undefined; known: boolean }) {
   const { rounds, loss, metric, times } = useMemo(() => {
     const rounds = h.rounds.map((r) => r.round);
+    const drawn = [...peers].sort((a, b) => Number(hue(a) !== undefined) - Number(hue(b) !== undefined)); // those in colour above the others
     const by = h.rounds.map((r) => new Map(r.peers.map((p) => [p.node, p])));
     const of = (what: "loss" | "metric"): Series[] => [
-      ...peers.map((node) => ({ name: node, hue: hue(node), values: by.map((r) => r.get(node)?.[what] ?? null) })).filter((s) => s.values.some((v) => v != null)),
+      ...drawn.map((node) => ({ name: node, hue: hue(node), values: by.map((r) => r.get(node)?.[what] ?? null) })).filter((s) => s.values.some((v) => v != null)),
       { name: "merged model", main: true, values: h.rounds.map((r) => r[what]) }, // above the others
     ];
     return { rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "round", main: true, values: h.rounds.map(took) }] as Series[] };
-  }, [h, peers]);
+  }, [h, peers, peers.map(hue).join()]);
   if (h.rounds.length === 0) return <Empty title="The curves begin with the first round." />;
-  const none = "The programs have reported none. A callback that is given validation data measures the merged model.";
+  const none = known ? "The programs have reported none. A callback that is given validation data measures the merged model." : "What programs have reported of past rounds is not known.";
   return (
     <div class="charts">
       <Chart title="Loss" rounds={rounds} series={loss} format={measure} empty={none} />
