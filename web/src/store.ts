@@ -131,14 +131,14 @@ class Store {
   }
 }
 
-/** Adds rounds that follow to those that are there; another run begins anew. */
+/** Merges rounds that came into those that are there, by their numbers; another run begins anew. */
 export function merged(had: History | undefined, came: History): History {
   if (came.after == null || !had || had.run !== came.run) return came;
-  const after = came.after;
-  const all = [...had.rounds.filter((r) => r.round <= after), ...came.rounds];
+  const fresh = new Set(came.rounds.map((r) => r.round));
+  const all = [...had.rounds.filter((r) => !fresh.has(r.round)), ...came.rounds].sort((a, b) => a.round - b.round);
   const old = all.length - points / 2;
   const rounds = all.length > points ? all.filter((r, i) => i >= old || i % 2 === 0 || r.failed.length > 0) : all;
-  return { ...came, thinned: had.thinned + came.thinned + all.length - rounds.length, rounds };
+  return { ...came, thinned: (rounds.at(-1)?.round ?? 0) - rounds.length, rounds };
 }
 
 const encodeName = (name: string) => name.split("/").map(encodeURIComponent).join("/");

@@ -99,9 +99,11 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.waitForSelector(".plot canvas");
       const had = docs[`history/${contract}`];
       const next = { ...had.rounds.at(-1), round: 36, digest: "5".repeat(64) };
-      server.push(`history/${contract}`, { ...had, after: 35, rounds: [next], thinned: 0 });
+      const again = { ...had.rounds.at(-1), digest: "6".repeat(64) };
+      server.push(`history/${contract}`, { ...had, after: 34, rounds: [again, next], thinned: 0 });
       await page.getByText("1 to 25 of 36").waitFor();
-      assert.ok((await rows(page, "Rounds"))[0].includes("555555555555"));
+      const shown = await rows(page, "Rounds");
+      assert.ok(shown[0].includes("555555555555") && shown[1].includes("666666666666") && shown[2].startsWith("34 "), shown.slice(0, 3).join("\n"));
       const status = docs[`contract/${contract}`];
       server.set(`contract/${contract}`, { ...status, run: 2, phase: "enrolling", committed: null, sessions: [], rounds: [] });
       server.push(`history/${contract}`, { ...had, run: 2, rounds: [], thinned: 0 });
