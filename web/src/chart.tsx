@@ -73,7 +73,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
     u.setCursor({ left: u.valToPos(rounds[i]!, "x"), top: u.bbox.height / devicePixelRatio / 2 }, false);
   };
   const keys = (e: KeyboardEvent) => {
-    const here = at ?? rounds.length - 1;
+    const here = at ?? newest(rounds.length, series);
     const step = e.shiftKey ? Math.max(1, Math.round(rounds.length / 20)) : 1;
     const to = { ArrowLeft: here - step, ArrowRight: here + step, Home: 0, End: rounds.length - 1 }[e.key];
     if (to === undefined) return;
@@ -86,7 +86,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
     setZoomed(false);
   };
 
-  const i = at ?? rounds.length - 1;
+  const i = at ?? newest(rounds.length, series);
   return (
     <figure class="chart">
       <figcaption>
@@ -118,6 +118,12 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
       )}
     </figure>
   );
+}
+
+/** The last round of which there is a value: of the newest one there may be none yet. */
+function newest(rounds: number, series: Series[]): number {
+  for (let i = rounds - 1; i >= 0; i--) if (series.some((s) => s.values[i] != null)) return i;
+  return rounds - 1;
 }
 
 /** The values at a round; it is the key to the curves too. */

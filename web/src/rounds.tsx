@@ -84,7 +84,7 @@ export function Rounds({ of }: { of: History }) {
           </tr>
         ))}
       </Table>
-      {of.thinned > 0 && <p class="soft small">{many(of.thinned, "older round")} left out between those shown: SNs keep a bounded record. The ledger has all.</p>}
+      {of.thinned > 0 && <p class="soft small">{many(of.thinned, "round")} between those shown {of.thinned === 1 ? "is" : "are"} left out. The ledger has all.</p>}
     </div>
   );
 }

@@ -99,9 +99,13 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.waitForSelector(".plot canvas");
       const had = docs[`history/${contract}`];
       const next = { ...had.rounds.at(-1), round: 36, digest: "5".repeat(64) };
+      const bare = { ...next, loss: null, metric: null, peers: next.peers.map((p) => ({ ...p, loss: null, metric: null })) };
+      server.push(`history/${contract}`, { ...had, after: 35, rounds: [bare], thinned: 0 });
+      await page.getByText("1 to 25 of 36").waitFor();
+      assert.equal(await page.locator(".readout .at").first().innerText(), "round 35"); // nothing is reported of the newest yet
       const again = { ...had.rounds.at(-1), digest: "6".repeat(64) };
       server.push(`history/${contract}`, { ...had, after: 34, rounds: [again, next], thinned: 0 });
-      await page.getByText("1 to 25 of 36").waitFor();
+      await page.getByText("666666666666").waitFor();
       const shown = await rows(page, "Rounds");
       assert.ok(shown[0].includes("555555555555") && shown[1].includes("666666666666") && shown[2].startsWith("34 "), shown.slice(0, 3).join("\n"));
       const status = docs[`contract/${contract}`];

@@ -222,7 +222,7 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
             <td class="n">{measure(x.loss)}</td>
             <td class="n">{measure(x.metric)}</td>
             <td class="n">{count(x.weight)}</td>
-            <td class="n">{gave.has(x.node) && !earlier(x, s.sessions) ? many(gave.get(x.node)!.rounds, "round") : "–"}</td>
+            <td class="n">{gave.has(x.node) && !earlier(x, s.sessions) ? contributed(gave.get(x.node)!.rounds, history!) : "–"}</td>
             <td>{x.isolation || "–"}</td>
             <td>{note(x, s.sessions)}</td>
           </tr>
@@ -261,6 +261,9 @@ function left(x: Session, s: Status, began: number, now: number) {
   const share = x.epochs_done / x.total_epochs;
   return <span title={`at its pace since round 1: ${percent(share)} took ${rough(now - began)}`}>{share >= 1 ? "–" : `about ${rough(((now - began) * (1 - share)) / share)}`}</span>;
 }
+
+/** Of a history that has not all rounds a share is said, not a number. */
+const contributed = (rounds: number, h: History) => (h.thinned > 0 ? `${percent(rounds / h.rounds.length)} of rounds` : many(rounds, "round"));
 
 /** Whether a node has a later session than this one. */
 const earlier = (x: Session, all: Session[]) => x.state === "ended" && all.some((y) => y.node === x.node && y !== x && (y.state !== "ended" || y.round > x.round));
