@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -60,12 +61,9 @@ func slRanks(ctx context.Context, o *start.SL, cfg *node.SLConfig) (*ranks.Ranks
 	if r.Source, err = ranks.Source(cfg.ModelDir, cfg.Program); err != nil {
 		return nil, err
 	}
-	if err := r.Check(); err != nil {
-		return nil, err
-	}
 	ips, err := address.Lookup(net.DefaultResolver.LookupIP).Resolve(ctx, "host-ip", cfg.Host)
 	if err != nil {
-		return r, nil //nolint:nilerr // the node itself says so
+		return r, r.Check() // the node itself says what is wrong with its address
 	}
-	return r, r.CheckAddress(ips)
+	return r, cmp.Or(r.Check(), r.CheckAddress(ips))
 }
