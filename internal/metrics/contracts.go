@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,6 +16,9 @@ const (
 	maxContracts = 64
 	maxNodes     = 256
 )
+
+// askAgain is the pause between two questions whether this SN has caught up.
+const askAgain = time.Second
 
 // durations are the bounds of what a round takes, in seconds: from a model of some bytes on one host to days on slow links.
 var durations = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}
@@ -68,13 +73,21 @@ func newFollower(s Contracts, status func(string) planner.Status) *follower {
 	}
 }
 
-// run takes each change of the state, until quit is closed.
-func (f *follower) run(quit <-chan struct{}) {
+// run takes each change of the state, until ctx ends. It begins when this SN has applied what was committed before: what raft replays at a
+// start is no news.
+func (f *follower) run(ctx context.Context, caughtUp func(context.Context) error) {
+	for caughtUp(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(askAgain):
+		}
+	}
 	for {
 		changed := f.state.Changed()
 		f.take(f.state.View())
 		select {
-		case <-quit:
+		case <-ctx.Done():
 			return
 		case <-changed:
 		}
@@ -109,7 +122,7 @@ func (f *follower) take(v *state.State) {
 		all, failed := newAttempts(before, c)
 		sum := f.sum(name)
 		sum.all, sum.failed = sum.all+all, sum.failed+failed
-		if d := c.Committed; c.Run == before.Run && c.Round() > before.Round() && d.PlannedMS > 0 {
+		if d := c.Committed; c.Run == before.Run && c.Round() > before.Round() && d.Attempt > 0 && d.PlannedMS > 0 { // no attempt: a model that was taken over
 			f.lasted.Observe(float64(max(0, d.CommittedMS-d.PlannedMS)) / 1000)
 		}
 	}

@@ -29,6 +29,7 @@ type group struct {
 	view    *state.State
 	changed chan struct{}
 	looks   chan struct{} // one for each look of who follows
+	behind  func() error  // nil: it has applied all that is committed
 }
 
 func newGroup() *group {
@@ -50,6 +51,13 @@ func (g *group) Changed() <-chan struct{} {
 
 func (g *group) Status() consensus.Status {
 	return consensus.Status{Leads: true, HasLeader: true, Term: 3, Committed: 12, Applied: 11, LogEntries: 7, LogBytes: 900, Voters: 3, Servers: 4, Queue: 2}
+}
+
+func (g *group) Barrier(context.Context) error {
+	if g.behind != nil {
+		return g.behind()
+	}
+	return nil
 }
 
 func (g *group) LedgerComplete() error { return errors.New("records are missing") }
@@ -137,6 +145,35 @@ func TestAttemptsAreCounted(t *testing.T) {
 	if body := read(t, at); strings.Contains(body, "study") {
 		t.Errorf("a contract that is gone is told of:\n%s", ours(body))
 	}
+}
+
+// TestReplayIsNotCounted: what an SN applies again at its start is no attempt of now, nor is a model that was taken over from a backup.
+func TestReplayIsNotCounted(t *testing.T) {
+	s, at := open(t)
+	g := newGroup()
+	asked, answer := make(chan struct{}), make(chan error)
+	g.behind = func() error {
+		asked <- struct{}{}
+		return <-answer
+	}
+	s.Raft(g, idle)
+	view := func(c *state.Contract) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.view = &state.State{Contracts: map[string]*state.Contract{c.Name: c}}
+		close(g.changed)
+		g.changed = make(chan struct{})
+	}
+	<-asked
+	view(&state.Contract{Name: "study", Run: 1})
+	answer <- errors.New("there is no leader")
+	<-asked
+	view(&state.Contract{Name: "study", Run: 1, Committed: &state.CommittedRound{Round: 7, Attempt: 1, PlannedMS: 1, CommittedMS: 2}, Attempt: 9})
+	answer <- nil
+	g.set(nil, &state.Contract{Name: "study", Run: 1, Committed: &state.CommittedRound{Round: 7, Attempt: 1, PlannedMS: 1, CommittedMS: 2}, Attempt: 10})
+	has(t, read(t, at), `swarmd_contract_attempts_total{contract="study"} 1`, `swarmd_contract_attempts_failed_total{contract="study"} 1`, "swarmd_round_duration_seconds_count 0")
+	g.set(nil, &state.Contract{Name: "study", Run: 1, Committed: &state.CommittedRound{Round: 9, PlannedMS: 5, CommittedMS: 5}})
+	has(t, read(t, at), "swarmd_round_duration_seconds_count 0")
 }
 
 // TestNamesHaveABound: with more contracts and nodes than that the rest is one, and what is gone makes room.

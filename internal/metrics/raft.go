@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,8 @@ import (
 // Group is an SN's end of the raft group.
 type Group interface {
 	Contracts
+	// Barrier waits until all is applied that was committed before.
+	Barrier(ctx context.Context) error
 	Status() consensus.Status
 	LedgerComplete() error
 }
@@ -45,7 +48,7 @@ func (s *Server) Raft(g Group, status func(contract string) planner.Status) {
 	})
 	f := newFollower(g, status)
 	s.registry.MustRegister(f, f.lasted)
-	s.done.Go(func() { f.run(s.quit) })
+	s.done.Go(func() { f.run(s.ctx, g.Barrier) })
 	var (
 		leads     = desc("raft_is_leader", "1: this SN leads.")
 		has       = desc("raft_has_leader", "1: this SN leads or follows a leader; 0: there is no quorum, or an election.")

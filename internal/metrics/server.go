@@ -58,7 +58,8 @@ type Server struct {
 	done     sync.WaitGroup
 	traffic  *traffic
 	session  *sessions     // nil: the node has none
-	quit     chan struct{} // closed by Close
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
 }
 
 // Open begins to serve, with what is known of the process itself. The caller closes it. Without an address there is no server: it returns nil.
@@ -73,7 +74,8 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), traffic: newTraffic(), quit: make(chan struct{})}
+	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), traffic: newTraffic()}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.traffic, ofProcess(cfg), ofHealth(cfg.Health),
 	)
@@ -95,7 +97,7 @@ func (s *Server) Close() error {
 	if s == nil {
 		return nil
 	}
-	close(s.quit)
+	s.cancel()
 	err := s.http.Close()
 	s.done.Wait()
 	return err
