@@ -42,7 +42,7 @@ func (s *Server) Members(types func(swop.Given) map[string]work.Type) func(swop.
 	}
 	return func(given swop.Given) map[string]work.Type {
 		made := types(given)
-		s.registry.MustRegister(&members{
+		s.register(&members{
 			types: made, count: desc("task_members", "Members of tasks of which something is on this host, containers or processes, by type of task and state.", "task_type", "state"),
 			failures: desc("task_look_failed", "1: the host could not see what runs for tasks of a type, as its container engine does not answer.", "task_type"),
 		})

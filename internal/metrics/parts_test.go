@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/task"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/swop"
@@ -174,6 +176,50 @@ func TestReplayIsNotCounted(t *testing.T) {
 	has(t, read(t, at), `swarmd_contract_attempts_total{contract="study"} 1`, `swarmd_contract_attempts_failed_total{contract="study"} 1`, "swarmd_round_duration_seconds_count 0")
 	g.set(nil, &state.Contract{Name: "study", Run: 1, Committed: &state.CommittedRound{Round: 9, PlannedMS: 5, CommittedMS: 5}})
 	has(t, read(t, at), "swarmd_round_duration_seconds_count 0")
+}
+
+// TestPanicOfAPart: the answer says that a part is missing, and has the others.
+func TestPanicOfAPart(t *testing.T) {
+	s, at := open(t)
+	g := newGroup()
+	s.Raft(g, func(string) planner.Status { panic("a defect") })
+	g.set(nil, &state.Contract{Name: "study", Run: 1})
+	body := read(t, at)
+	has(t, body, `swarmd_node_info{name="sn-1",role="sn"} 1`, "swarmd_raft_term 3")
+	has(t, read(t, at), "swarmd_raft_term 3") // it holds no lock
+}
+
+// TestCloseWaitsForAnswers that are being made.
+func TestCloseWaitsForAnswers(t *testing.T) {
+	at := free(t)
+	s, err := metrics.Open(t.Context(), config(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGroup()
+	asked, answered := make(chan struct{}), make(chan struct{})
+	s.Raft(g, func(string) planner.Status {
+		close(asked)
+		time.Sleep(200 * time.Millisecond)
+		close(answered)
+		return planner.Status{}
+	})
+	g.set(nil, &state.Contract{Name: "study", Run: 1})
+	go func() {
+		res, err := http.Get("http://" + at + metrics.Path) //nolint:noctx // Close ends it
+		if err == nil {
+			res.Body.Close()
+		}
+	}()
+	<-asked
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-answered:
+	default:
+		t.Error("an answer was still being made")
+	}
 }
 
 // TestNamesHaveABound: with more contracts and nodes than that the rest is one, and what is gone makes room.

@@ -30,7 +30,7 @@ func (s *Server) Committed() func(took time.Duration) {
 		Name: "swarmd_raft_commit_duration_seconds", Help: "Time from proposing a command to its being applied, at the SN that leads.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	})
-	s.registry.MustRegister(h)
+	s.register(h)
 	return func(took time.Duration) { h.Observe(took.Seconds()) }
 }
 
@@ -47,8 +47,10 @@ func (s *Server) Raft(g Group, status func(contract string) planner.Status) {
 		return ""
 	})
 	f := newFollower(g, status)
-	s.registry.MustRegister(f, f.lasted)
-	s.done.Go(func() { f.run(s.ctx, g.Barrier) })
+	s.register(f, f.lasted)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.done.Go(func() { f.run(ctx, g.Barrier) })
+	s.done.Go(func() { <-s.quit; cancel() })
 	var (
 		leads     = desc("raft_is_leader", "1: this SN leads.")
 		has       = desc("raft_has_leader", "1: this SN leads or follows a leader; 0: there is no quorum, or an election.")
@@ -64,7 +66,7 @@ func (s *Server) Raft(g Group, status func(contract string) planner.Status) {
 		ledger    = desc("ledger_size_bytes", "Bytes of the ledger, likewise.")
 		whole     = desc("ledger_complete", "1: this SN has all records of the ledger.")
 	)
-	s.registry.MustRegister(described{[]*prometheus.Desc{leads, has, term, committed, applied, entries, size, voters, servers, queue, records, ledger, whole}, func(to chan<- prometheus.Metric) {
+	s.register(described{[]*prometheus.Desc{leads, has, term, committed, applied, entries, size, voters, servers, queue, records, ledger, whole}, func(to chan<- prometheus.Metric) {
 		st := g.Status()
 		gauge(to, leads, truth(st.Leads))
 		gauge(to, has, truth(st.HasLeader))
@@ -90,7 +92,7 @@ func (s *Server) API(ln net.Listener) net.Listener {
 		return ln
 	}
 	l := &listener{Listener: ln}
-	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	s.register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "swarmd_api_connections", Help: "Connections to this SN's API that are open.",
 	}, func() float64 { return float64(l.open.Load()) }))
 	return l

@@ -36,7 +36,8 @@ const (
 	maxAtOnce = 4       // answers that are made at a time
 	readTime  = 5 * time.Second
 	writeTime = 15 * time.Second
-	idleTime  = 2 * time.Minute // Prometheus asks every minute or more often
+	idleTime  = 30 * time.Second
+	closeTime = 3 * time.Second // for answers that are being made when the node ends
 )
 
 // Config is what a Server needs.
@@ -58,8 +59,7 @@ type Server struct {
 	done     sync.WaitGroup
 	traffic  *traffic
 	session  *sessions     // nil: the node has none
-	ctx      context.Context // ends with Close
-	cancel   context.CancelFunc
+	quit     chan struct{} // closed by Close
 }
 
 // Open begins to serve, with what is known of the process itself. The caller closes it. Without an address there is no server: it returns nil.
@@ -74,9 +74,8 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), traffic: newTraffic()}
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.registry.MustRegister(
+	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), traffic: newTraffic(), quit: make(chan struct{})}
+	s.register(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.traffic, ofProcess(cfg), ofHealth(cfg.Health),
 	)
 	s.http = &http.Server{
@@ -92,15 +91,40 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends serving and waits for that.
+// Close ends serving and waits for that, and for answers that are being made, if they don't take long.
 func (s *Server) Close() error {
 	if s == nil {
 		return nil
 	}
-	s.cancel()
-	err := s.http.Close()
+	close(s.quit)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
 	s.done.Wait()
 	return err
+}
+
+// register adds what tells of a part of the node. A part that panics when it is asked fails that answer, not the node.
+func (s *Server) register(all ...prometheus.Collector) {
+	for _, c := range all {
+		s.registry.MustRegister(guarded{c})
+	}
+}
+
+// guarded is a collector that does not panic.
+type guarded struct{ prometheus.Collector }
+
+// Collect implements prometheus.Collector.
+func (g guarded) Collect(to chan<- prometheus.Metric) {
+	defer func() {
+		if p := recover(); p != nil {
+			to <- prometheus.NewInvalidMetric(desc("broken", "A part of the node that could not be asked."), fmt.Errorf("a part of this node panicked when it was asked, please report it: %v", p))
+		}
+	}()
+	g.Collector.Collect(to)
 }
 
 // checkFree fails with a remedy when there can be no listener at an address.

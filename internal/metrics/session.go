@@ -60,7 +60,7 @@ func (s *Server) ofSessions() *sessions {
 		m.failures.WithLabelValues(cause)
 	}
 	s.session = m
-	s.registry.MustRegister(m.rounds.phases, m.rounds.models, m.attempts, m.failures)
+	s.register(m.rounds.phases, m.rounds.models, m.attempts, m.failures)
 	return m
 }
 
@@ -137,7 +137,7 @@ func (s *Server) engine(e Engine) {
 	phase := desc("session_phase", "1: the phase that the node's session is in; idle: there is none.", "phase")
 	bytes := desc("merge_bytes_total", "Bytes of merge streams in attempts that were complete.", "direction")
 	model := desc("model_size_bytes", "Size of the session's model; absent while there is none.")
-	s.registry.MustRegister(described{[]*prometheus.Desc{phase, bytes, model}, func(to chan<- prometheus.Metric) {
+	s.register(described{[]*prometheus.Desc{phase, bytes, model}, func(to chan<- prometheus.Metric) {
 		st := e.Status()
 		for _, p := range phasesOfSessions {
 			gauge(to, phase, truth(st["phase"] == p), p)
