@@ -63,7 +63,7 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	if b.health, err = deps.OpenHealth(ctx, health.Config{Name: cfg.Name, Role: role, StateDir: cfg.StateDir, Awaits: awaits, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
-	if b.metrics, err = metrics.Open(ctx, metrics.Config{Address: cfg.Metrics, Name: cfg.Name, Role: role, Health: b.health.Report, Listen: deps.Listen, Log: cfg.Log}); err != nil {
+	if b.metrics, err = metrics.Open(ctx, metrics.Config{Address: cfg.Metrics, Local: cfg.MetricsLocal, Name: cfg.Name, Role: role, Health: b.health.Report, Listen: deps.Listen, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	b.deps.OpenHost = b.metrics.OpenHost(deps.OpenHost)

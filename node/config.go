@@ -39,6 +39,8 @@ type Common struct {
 	// LogsTo says to whom it goes, if no policy does: see logs.Readers.
 	LogsTo  []string
 	Metrics string // HOST:PORT where metrics are served; empty: nowhere
+	// MetricsLocal says that Metrics is a container's, and published on loopback of its host.
+	MetricsLocal bool
 }
 
 // Identify opens the source of the node's identity and waits for the first one; ctx bounds only that. The caller closes the source.

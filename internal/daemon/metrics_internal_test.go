@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 // TestMetricsOption: SNs and SLs take it, by option and variable; beyond this host it is said that nobody is asked who he is, by who sees
@@ -38,6 +41,17 @@ func TestMetricsOption(t *testing.T) {
 				if said := strings.Contains(out.String(), "metrics are served beyond this host"); err != nil || got != given || said != says {
 					t.Errorf("%s: %s (in a container: %q): %q, %v, %s", words, given, contained, got, err, out)
 				}
+			}
+		}
+		for variable, local := range map[string]bool{"": false, "1": true} {
+			e := environment(map[string]string{"SWARM_METRICS_LOCAL": variable})
+			if err := parse(t, e, strings.Fields(words), func(c *cli.Context) error {
+				if cfg, _ := commonProblems(c, e, &start.Node{}, identity.RoleSN, 1); cfg.MetricsLocal != local {
+					t.Errorf("%q: local: %v", variable, cfg.MetricsLocal)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
 			}
 		}
 		if _, err := at(environment(nil), "--metrics=9464"); err == nil || !strings.Contains(err.Error(), "--metrics 9464: want HOST:PORT, such as 127.0.0.1:9464") {

@@ -98,7 +98,7 @@ func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, po
 	kept := logs.NewRing(keptLog)
 	cfg := node.Common{
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir, Metrics: string(o.Metrics),
-		Log: newLogger(io.MultiWriter(e.Stderr, kept), loggerOf(role), level), OwnLog: kept,
+		Log: newLogger(io.MultiWriter(e.Stderr, kept), loggerOf(role), level), OwnLog: kept, MetricsLocal: e.Getenv(start.MetricsLocal) != "",
 	}
 	if o.Metrics.Open() && e.Getenv(start.InContainer) == "" {
 		cfg.Log.Warn("metrics are served beyond this host, to whoever reaches the address: they name nodes and contracts, so let a firewall or a proxy admit your Prometheus alone", "address", o.Metrics)

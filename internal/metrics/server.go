@@ -43,6 +43,7 @@ const (
 // Config is what a Server needs.
 type Config struct {
 	Address string // HOST:PORT; an empty host is every address of this machine. Empty: nobody asked for metrics
+	Local   bool   // Address is a container's, and published on loopback of its host
 	Name    string // of the node
 	Role    identity.Role
 	Health  func() health.Report
@@ -147,19 +148,21 @@ func Look(ctx context.Context, at string) []doctor.Row {
 	return []doctor.Row{doctor.Well("port", fmt.Sprintf("%s is free for metrics (--%s)", at, Option))}
 }
 
-// handler answers GET on Path alone. At a loopback address it answers nobody who names it otherwise than by address or as localhost: a web
-// page whose name was made to lead here would read what is for this machine's users.
+// handler answers GET on Path alone. On loopback it answers nobody who names it otherwise than by address or as localhost: a web page whose
+// name was made to lead here would read what is for this machine's users. A listener on all addresses is on loopback too.
 func (s *Server) handler(at net.Addr) http.Handler {
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: maxAtOnce, ErrorHandling: promhttp.ContinueOnError,
 		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelWarn),
 	})
-	tcp, _ := at.(*net.TCPAddr)
-	local := tcp != nil && tcp.IP.IsLoopback()
+	port := 0
+	if tcp, ok := at.(*net.TCPAddr); ok {
+		port = tcp.Port
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
-		if local && !byAddress(r.Host) {
-			http.Error(w, "ask for these metrics by address, such as http://"+at.String()+Path, http.StatusForbidden)
+		if (s.cfg.Local || onLoopback(r)) && !byAddress(r.Host) {
+			http.Error(w, fmt.Sprintf("ask for these metrics by address, such as http://127.0.0.1:%d%s", port, Path), http.StatusForbidden)
 			return
 		}
 		metrics.ServeHTTP(w, r)
@@ -168,6 +171,12 @@ func (s *Server) handler(at net.Addr) http.Handler {
 		http.Error(w, "metrics are at GET "+Path, http.StatusNotFound)
 	})
 	return mux
+}
+
+// onLoopback reports whether a request came to an address of this machine alone.
+func onLoopback(r *http.Request) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && at.IP.IsLoopback()
 }
 
 // byAddress reports whether a request's host is an address or localhost.

@@ -163,6 +163,46 @@ func TestOnlyMetricsAreServed(t *testing.T) {
 	}
 }
 
+// TestNamesOnLoopback: a listener on all addresses is on loopback too, and one in a container may be published there. Elsewhere names are good.
+func TestNamesOnLoopback(t *testing.T) {
+	own := ""
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
+			own = n.IP.String()
+		}
+	}
+	for _, local := range []bool{false, true} {
+		_, port, _ := net.SplitHostPort(free(t))
+		cfg := config("0.0.0.0:" + port)
+		cfg.Local = local
+		s, err := metrics.Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, c := range []struct {
+			at, host string
+			want     int
+		}{
+			{"127.0.0.1", "evil.example:" + port, 403},
+			{"127.0.0.1", "", 200},
+			{own, "sn.example:" + port, map[bool]int{false: 200, true: 403}[local]},
+			{own, "", 200},
+		} {
+			if c.at == "" {
+				continue // this machine has no network
+			}
+			if code, _, body := ask(t, "GET", "http://"+c.at+":"+port+metrics.Path, c.host, ""); code != c.want {
+				t.Errorf("local: %v; at %s for %q: status %d, want %d: %s", local, c.at, c.host, code, c.want, body)
+			}
+		}
+	}
+}
+
 // TestNoAddressNoServer: a node that nobody asked for metrics has none, and goes on as if there were none.
 func TestNoAddressNoServer(t *testing.T) {
 	s, err := metrics.Open(t.Context(), config(""))

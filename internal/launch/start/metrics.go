@@ -10,6 +10,9 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 )
 
+// MetricsLocal is the variable that tells swarmd in a component's container that its metrics are published on loopback of the host.
+const MetricsLocal = "SWARM_METRICS_LOCAL"
+
 // Metrics is HOST:PORT where a node serves its metrics; "": nowhere.
 type Metrics string
 
@@ -54,5 +57,8 @@ func (m Metrics) publish(s *component.Spec) error {
 	}
 	s.Publish = append(slices.Clip(s.Publish), publish)
 	s.Args = append(s.Args, "--metrics=:"+port)
+	if !m.Open() {
+		s.Vars = append(slices.Clip(s.Vars), MetricsLocal+"=1")
+	}
 	return nil
 }

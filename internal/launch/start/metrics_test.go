@@ -45,6 +45,9 @@ func TestMetricsOfContainers(t *testing.T) {
 		if c.wrong == "" && (!slices.Equal(s.Publish, want) || c.arg != "" != slices.Contains(s.Args, c.arg)) {
 			t.Errorf("%s: published %q, arguments %q", c.at, s.Publish, s.Args)
 		}
+		if local := slices.Contains(s.Vars, "SWARM_METRICS_LOCAL=1"); c.wrong == "" && local != (c.publish != "" && !c.beyondThisHosts) {
+			t.Errorf("%s: variables %q", c.at, s.Vars)
+		}
 		if c.at.Open() != c.beyondThisHosts {
 			t.Errorf("%s: open to others: %v", c.at, c.at.Open())
 		}
