@@ -50,7 +50,8 @@ func (w *swarm) prometheus(targets ...string) *prometheus {
 	}
 	short := regexp.MustCompile(`(?m)^( *for:) \d+m$`).ReplaceAllString(string(rules), "$1 1s")
 	short = strings.Replace(short, "[15m])) > 3", "[15m])) > 0", 1)
-	if strings.Count(short, "for: 1s") < 5 || !strings.Contains(short, " > 0") {
+	short = strings.Replace(short, "[2m])", "[2s])", 1)
+	if strings.Count(short, "for: 1s") < 5 || !strings.Contains(short, " > 0") || !strings.Contains(short, "[2s])") {
 		w.T.Fatal("the rules have another form: they are not made short")
 	}
 	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: swarmd\n  static_configs: [{targets: [%q]}]\n",
