@@ -7,11 +7,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
-// maxPeers bounds the peers that bytes are told of by name.
-const maxPeers = 128
+// Bounds of the peers that bytes are told of by name. Keys are for whoever makes them: those of nobody who is known take no room from nodes.
+const (
+	maxPeers   = 128
+	maxUnnamed = 32 // of these
+)
+
+// Operators stands for all who are no nodes: each command of an operator may have a key of its own.
+const Operators = "operators"
 
 // Directions of bytes, and of streams: who opened them.
 const (
@@ -27,14 +34,17 @@ type traffic struct {
 
 	mu       sync.Mutex
 	name     func(peerID string) string // nil: nobody knows names
-	peers    map[string]*peerBytes      // by peer ID; of those beyond the bound by Other
+	peers    map[string]*peerBytes      // by peer ID, or by the name that an SVID has; also Other and Operators
 	services map[service]*streams
 }
 
 // peerBytes is what has gone to and come from one peer.
 type peerBytes struct {
 	sent, received atomic.Uint64
-	name           string // once it was known; guarded by traffic.mu
+
+	// Guarded by traffic.mu:
+	name string // once it was known
+	open int    // streams
 }
 
 // service is a protocol in one direction.
@@ -93,7 +103,7 @@ func (t *traffic) resolve() {
 	t.mu.Lock()
 	name, unnamed := t.name, map[string]*peerBytes{}
 	for id, p := range t.peers {
-		if p.name == "" && id != Other {
+		if p.name == "" && !fixed(id) {
 			unnamed[id] = p
 		}
 	}
@@ -109,25 +119,71 @@ func (t *traffic) resolve() {
 	}
 }
 
-// of returns the counters of a peer.
+// of returns the counters of a peer, for a stream of it that is open until release.
 func (t *traffic) of(p p2p.Peer) *peerBytes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	id := p.ID.String()
-	if c := t.peers[id]; c != nil {
-		return c
+	key, name := p.ID.String(), p.Identity.NodeName()
+	switch {
+	case p.Identity.Role() == identity.RoleSWCI || p.Identity.Role() == identity.RoleAudit:
+		key, name = Operators, ""
+	case name != "":
+		key = name // whatever keys it has had
 	}
-	name := p.Identity.NodeName()
-	if len(t.peers) >= maxPeers {
-		id, name = Other, ""
-		if c := t.peers[id]; c != nil {
-			return c
+	if t.peers[key] == nil {
+		if !fixed(key) && !t.room(name != "") {
+			key, name = Other, ""
+		}
+		if t.peers[key] == nil {
+			t.peers[key] = &peerBytes{name: name}
 		}
 	}
-	c := &peerBytes{name: name}
-	t.peers[id] = c
+	c := t.peers[key]
+	c.open++
 	return c
 }
+
+// release says that a stream of a peer has ended.
+func (t *traffic) release(c *peerBytes) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.open--
+}
+
+// room reports whether one more peer may be told of. If need be it forgets one that has no stream: rather one without a name, and one that has
+// one only for another that has. The caller holds mu.
+func (t *traffic) room(named bool) bool {
+	all, unnamed, idle, past := 0, 0, "", ""
+	for key, p := range t.peers {
+		if fixed(key) {
+			continue
+		}
+		all++
+		if p.name != "" {
+			if p.open == 0 && named {
+				past = key
+			}
+			continue
+		}
+		unnamed++
+		if p.open == 0 {
+			idle = key
+		}
+	}
+	if all < maxPeers && (named || unnamed < maxUnnamed) {
+		return true
+	}
+	if idle == "" {
+		idle = past
+	}
+	if idle != "" {
+		delete(t.peers, idle)
+	}
+	return idle != ""
+}
+
+// fixed reports whether a key of peers stands for many.
+func fixed(key string) bool { return key == Other || key == Operators }
 
 // serving returns the counters of a protocol. Protocols are those of this program: what peers ask for besides is refused before.
 func (t *traffic) serving(protocol, direction string) *streams {
@@ -190,7 +246,11 @@ func (c counted) Dial(ctx context.Context, to p2p.Addr, protocol string, dedicat
 func (t *traffic) count(s p2p.Conn, n *streams) p2p.Conn {
 	n.opened.Add(1)
 	n.open.Add(1)
-	return &stream{Conn: s, peer: t.of(s.Peer()), ended: sync.OnceFunc(func() { n.open.Add(-1) })}
+	peer := t.of(s.Peer())
+	return &stream{Conn: s, peer: peer, ended: sync.OnceFunc(func() {
+		n.open.Add(-1)
+		t.release(peer)
+	})}
 }
 
 // stream is one that is counted.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/p2p"
 )
@@ -19,6 +20,12 @@ import (
 type network struct {
 	p2p.Network
 	handlers map[string]func(context.Context, p2p.Conn)
+}
+
+// who has the identity that an address names; others have none.
+func who(to p2p.Addr) p2p.Peer {
+	id, _ := identity.ParseIDString(string(to.PeerID))
+	return p2p.Peer{ID: to.PeerID, Identity: id}
 }
 
 func (n *network) Handle(protocol string, _ p2p.Policy, fn func(context.Context, p2p.Conn)) {
@@ -30,8 +37,8 @@ func (n *network) Dial(_ context.Context, to p2p.Addr, protocol string, _ bool, 
 		return nil, errors.New("refused")
 	}
 	here, there := net.Pipe()
-	go n.handlers[protocol](context.Background(), conn{there, p2p.Peer{ID: to.PeerID}})
-	return conn{here, p2p.Peer{ID: to.PeerID}}, nil
+	go n.handlers[protocol](context.Background(), conn{there, who(to)})
+	return conn{here, who(to)}, nil
 }
 
 type conn struct {
@@ -89,7 +96,7 @@ func talkTo(t *testing.T, n p2p.Network, id string) {
 	_ = c.Reset() // that it ended counts once
 }
 
-// TestTraffic: bytes by peer and direction, streams by protocol, with a bound on peers.
+// TestTraffic: bytes by peer and direction, streams by protocol.
 func TestTraffic(t *testing.T) {
 	s, at := open(t)
 	n := itself(t, s)
@@ -109,12 +116,44 @@ func TestTraffic(t *testing.T) {
 		`swarmd_streams_opened_total{direction="out",protocol="/swarm/x/1"} 2`, `swarmd_streams_opened_total{direction="in",protocol="/swarm/x/1"} 2`,
 		`swarmd_streams{direction="out",protocol="/swarm/x/1"} 0`, `swarmd_stream_dial_failures_total{protocol="/swarm/y/1"} 1`, `swarmd_stream_dial_failures_total{protocol="/swarm/x/1"} 0`)
 	promtool(t, body)
+}
+
+// TestPeersHaveABound: those whom nobody knows take no room from nodes, and make room for each other. All operators are one.
+func TestPeersHaveABound(t *testing.T) {
+	s, at := open(t)
+	n := itself(t, s)
 	for i := range 300 {
-		talk(fmt.Sprint("p", i))
+		talkTo(t, n, fmt.Sprint("p", i))
+		talkTo(t, n, fmt.Sprintf("spiffe://a.example/swarm/swci/op-%d", i))
 	}
-	body = read(t, at)
-	if k := strings.Count(body, "\nswarmd_peer_bytes_total{"); k != 2*129 {
-		t.Errorf("%d series of bytes, want those of 128 peers and of the others", k)
+	series := func() int { return strings.Count(read(t, at), "\nswarmd_peer_bytes_total{") / 2 }
+	if k := series(); k != 32+1 {
+		t.Errorf("%d peers, want 32 without a name and the operators", k)
 	}
-	has(t, body, fmt.Sprintf(`swarmd_peer_bytes_total{direction="sent",peer="other"} %d`, (301-128)*10))
+	has(t, read(t, at), fmt.Sprintf(`swarmd_peer_bytes_total{direction="sent",peer="operators"} %d`, 300*10))
+	for i := range 200 {
+		talkTo(t, n, fmt.Sprintf("spiffe://a.example/swarm/sl/sl-%03d", i))
+	}
+	if k := series(); k != 128+1 {
+		t.Errorf("%d peers, want 128 and the operators", k)
+	}
+	has(t, read(t, at), `swarmd_peer_bytes_total{direction="sent",peer="sl-199"} 10`)
+	var held []p2p.Conn
+	for i := range 200 { // streams that stay open
+		c, err := n.Dial(t.Context(), p2p.Addr{PeerID: peer.ID(fmt.Sprintf("spiffe://a.example/swarm/sl/held-%03d", i))}, "/swarm/x/1", false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+	}
+	for _, c := range held {
+		if _, err := c.Write([]byte("abcdefg")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(c); err != nil || len(got) != 3 {
+			t.Fatal(got, err)
+		}
+		c.Close()
+	}
+	has(t, read(t, at), fmt.Sprintf(`swarmd_peer_bytes_total{direction="sent",peer="other"} %d`, (200-128)*10))
 }
