@@ -244,9 +244,9 @@ func (c counted) Dial(ctx context.Context, to p2p.Addr, protocol string, dedicat
 
 // count begins to count on a stream.
 func (t *traffic) count(s p2p.Conn, n *streams) p2p.Conn {
+	peer := t.of(s.Peer())
 	n.opened.Add(1)
 	n.open.Add(1)
-	peer := t.of(s.Peer())
 	return &stream{Conn: s, peer: peer, ended: sync.OnceFunc(func() {
 		n.open.Add(-1)
 		t.release(peer)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -145,6 +146,9 @@ func TestPeersHaveABound(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, c)
+	}
+	for !strings.Contains(read(t, at), `swarmd_streams{direction="in",protocol="/swarm/x/1"} 200`) { // both ends are counted
+		time.Sleep(time.Millisecond)
 	}
 	for _, c := range held {
 		if _, err := c.Write([]byte("abcdefg")); err != nil {
