@@ -20,6 +20,9 @@ const (
 // askAgain is the pause between two questions whether this SN has caught up.
 const askAgain = time.Second
 
+// askWaits is the least time between two questions what contracts wait for.
+const askWaits = 5 * time.Second
+
 // durations are the bounds of what a round takes, in seconds: from a model of some bytes on one host to days on slow links.
 var durations = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}
 
@@ -41,9 +44,34 @@ type follower struct {
 
 	is *descriptions
 
+	waits waits
+
 	mu   sync.Mutex
 	seen map[string]*state.Contract // as it was taken last
 	sums map[string]*attempts       // by label
+}
+
+// waits is what contracts wait for, as the leader said last. To say it he makes each decision once more, with his lock held: however often
+// somebody scrapes, he is asked every few seconds at most.
+type waits struct {
+	mu    sync.Mutex
+	asked time.Time
+	of    map[string]planner.Waiting // by contract
+}
+
+// now asks about contracts where it is time.
+func (w *waits) now(contracts []string, ask func(contract string) planner.Status) map[string]planner.Waiting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.asked) < askWaits && !w.asked.IsZero() {
+		return w.of
+	}
+	of := map[string]planner.Waiting{}
+	for _, name := range contracts {
+		of[name] = ask(name).Waiting
+	}
+	w.of, w.asked = of, time.Now()
+	return of
 }
 
 // descriptions are those of what it tells.
@@ -202,6 +230,13 @@ func (f *follower) collectNodes(to chan<- prometheus.Metric, v *state.State) {
 func (f *follower) collectContracts(to chan<- prometheus.Metric, v *state.State) {
 	type figures struct{ rounds, open, closed, participants int }
 	sums := map[string]*figures{}
+	var told []string
+	for name := range v.Contracts {
+		if f.contracts.label(name) != Other {
+			told = append(told, name)
+		}
+	}
+	waiting := f.waits.now(told, f.status)
 	for name, c := range v.Contracts {
 		label := f.contracts.label(name)
 		n := sums[label]
@@ -223,7 +258,7 @@ func (f *follower) collectContracts(to chan<- prometheus.Metric, v *state.State)
 		if label == Other {
 			continue
 		}
-		if w := f.status(name).Waiting; w.Kind != "" {
+		if w := waiting[name]; w.Kind != "" {
 			gauge(to, f.is.waiting, 1, label, string(w.Kind))
 			if !w.Since.IsZero() {
 				gauge(to, f.is.since, float64(w.Since.UnixMilli())/1000, label)

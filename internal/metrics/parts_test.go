@@ -189,6 +189,24 @@ func TestPanicOfAPart(t *testing.T) {
 	has(t, read(t, at), "swarmd_raft_term 3") // it holds no lock
 }
 
+// TestLeaderIsAskedSeldom: scrapes that follow each other closely cost him one look at each contract.
+func TestLeaderIsAskedSeldom(t *testing.T) {
+	s, at := open(t)
+	g := newGroup()
+	asked := 0
+	s.Raft(g, func(string) planner.Status {
+		asked++
+		return planner.Status{Waiting: planner.Waiting{Kind: planner.WaitPeers}}
+	})
+	g.set(nil, &state.Contract{Name: "study", Run: 1})
+	for range 5 {
+		has(t, read(t, at), `swarmd_contract_waiting{contract="study",reason="peers"} 1`)
+	}
+	if asked != 1 {
+		t.Errorf("the leader was asked %d times", asked)
+	}
+}
+
 // TestCloseWaitsForAnswers that are being made.
 func TestCloseWaitsForAnswers(t *testing.T) {
 	at := free(t)
