@@ -218,7 +218,13 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 	asked, answered := make(chan struct{}), make(chan struct{})
 	s.Raft(g, func(string) planner.Status {
 		close(asked)
-		time.Sleep(200 * time.Millisecond)
+		for { // until Close has begun
+			c, err := net.Dial("tcp", at)
+			if err != nil {
+				break
+			}
+			c.Close()
+		}
 		close(answered)
 		return planner.Status{}
 	})
