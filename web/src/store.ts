@@ -1,6 +1,6 @@
 // The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
 import { useEffect, useReducer, useState } from "preact/hooks";
-import type { Document, DocumentValues, History, Link } from "./documents.gen";
+import type { Act, Acted, Document, DocumentValues, History, Link } from "./documents.gen";
 
 export type Doc<T> = Omit<Document, "value"> & { value?: T };
 
@@ -216,10 +216,10 @@ export function useAsked<T>(name: string, seconds = 5): (Doc<T> & { missing?: bo
 }
 
 /** Has swarmctl do something in the name of its own identity. */
-export async function act(what: Record<string, string>): Promise<{ said?: string; error?: string; remedy?: string }> {
+export async function act(what: Act): Promise<Acted> {
   try {
     const answer = await fetch("/api/act", { method: "POST", headers: { "Content-Type": "application/json", "X-Swarm-Page": "1" }, body: JSON.stringify(what) });
-    const said = (await answer.json().catch(() => ({}))) as { said?: string; error?: string; remedy?: string };
+    const said = (await answer.json().catch(() => ({}))) as Acted;
     return said.said || said.error ? said : { error: `swarmctl answers with status ${answer.status}`, remedy: "" };
   } catch {
     return { error: "swarmctl dashboard does not answer", remedy: "start it again" };

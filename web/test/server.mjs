@@ -41,7 +41,13 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       let body = "";
       request.on("data", (part) => (body += part));
       request.on("end", () => {
-        acts.push({ ...JSON.parse(body), header: request.headers["x-swarm-page"] });
+        const act = JSON.parse(body);
+        const waits = (docs.approvals?.approvals ?? []).some((a) => a.task === act.task && a.host === act.host && a.digest === act.digest);
+        if (!waits || request.headers["x-swarm-page"] !== "1") {
+          response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify({ error: "which task on which host is meant, and its digest, was not said", remedy: "reload the page" }));
+          return;
+        }
+        acts.push({ ...act, header: request.headers["x-swarm-page"] });
         response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(answer));
       });
       return;
