@@ -126,13 +126,29 @@ func TestRead(t *testing.T) {
 	}{
 		{history.Query{Most: 3}, []uint64{1, 2, 3}, 97},
 		{history.Query{After: 97}, []uint64{98, 99, 100}, 0},
-		{history.Query{Most: 4, Spread: true}, []uint64{25, 50, 75, 100}, 96},
+		{history.Query{Most: 4, Spread: true}, []uint64{49, 98, 99, 100}, 96},
+		{history.Query{Most: 1, Spread: true}, []uint64{100}, 99},
 		{history.Query{After: 98, Most: 4, Spread: true}, []uint64{99, 100}, 0},
 		{history.Query{After: 100}, nil, 0},
 		{history.Query{After: 1 << 63}, nil, 0},
 	} {
 		if got, part := rounds(t, s, "a", test.q); !cmp.Equal(got, test.want) || part.Thinned != test.thinned {
 			t.Errorf("%+v: %v, %d thinned", test.q, got, part.Thinned)
+		}
+	}
+}
+
+// TestSpread: of a long training the newest hundred rounds are told whole, and of the others as many as there is room for, evenly.
+func TestSpread(t *testing.T) {
+	s, _ := open(t, t.TempDir(), history.Limits{})
+	put(t, s, "a", 1, upTo(2000)...)
+	got, part := rounds(t, s, "a", history.Query{Most: 500, Spread: true})
+	if len(got) != 500 || part.Thinned != 1500 {
+		t.Fatalf("%d rounds, %d thinned", len(got), part.Thinned)
+	}
+	for i := 1; i < len(got); i++ {
+		if step := got[i] - got[i-1]; got[i] > 1901 && step != 1 || step > 5 {
+			t.Errorf("round %d follows %d", got[i], got[i-1])
 		}
 	}
 }

@@ -242,10 +242,17 @@ func (s *Store) boundLocked(contract string) error {
 	}
 }
 
-// thin drops every second round of the older half.
+// whole is how many of the newest rounds none is left out of, where there is room.
+const whole = 100
+
+// thin drops every second round of the older half, and of the newest ones none while there are others.
 func (b *runFile) thin() {
 	rounds := slices.Sorted(maps.Keys(b.lines))
-	for i := 1; i < len(rounds)/2; i += 2 {
+	old := len(rounds) / 2
+	if others := len(rounds) - whole; others > 1 {
+		old = min(old, others)
+	}
+	for i := 1; i < old; i += 2 {
 		b.live -= int64(b.lines[rounds[i]].length)
 		delete(b.lines, rounds[i])
 	}
@@ -300,7 +307,7 @@ func (s *Store) Get(contract string, run, round uint64) *Round {
 type Query struct {
 	After  uint64 // rounds behind this one
 	Most   int    // so many at most, 0: as many as there is room for
-	Spread bool   // of all of them, evenly, with the newest; else the first ones
+	Spread bool   // of all of them, evenly, and the newest 100 whole, if those are no more than half; else the first ones
 }
 
 // Part is what is known of some rounds.
@@ -360,14 +367,16 @@ func (s *Store) Read(contract string, q Query) (Part, error) {
 	return part, nil
 }
 
-// spread takes n of some rounds evenly, the newest among them.
+// spread takes n of some rounds: half of them, but no more than are to be whole, are the newest; the others are taken evenly.
 func spread(rounds []uint64, n int) []uint64 {
 	if n >= len(rounds) || n < 1 {
 		return rounds
 	}
+	newest := min(whole, (n+1)/2)
+	old, even := rounds[:len(rounds)-newest], n-newest
 	out := make([]uint64, 0, n)
-	for i := 1; i <= n; i++ {
-		out = append(out, rounds[len(rounds)*i/n-1])
+	for i := 1; i <= even; i++ {
+		out = append(out, old[len(old)*i/even-1])
 	}
-	return out
+	return append(out, rounds[len(old):]...)
 }

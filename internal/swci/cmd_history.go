@@ -28,7 +28,7 @@ func historyCommands() []*Command {
 			"SNs keep this beside the ledger, at most 64 MiB of a contract: of older rounds of a long training some are left out. Round, digest and participants can be proven by the ledger (\"verify ledger\"); all else is what nodes have reported, and no proof. A reset begins it anew, and with the contract it is deleted.",
 		Example: "get contract history defaultbb.cqdb.sml.hpe",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "points", Value: pagePoints, Usage: "`N` rounds at most, evenly of all, with the newest"},
+			&cli.IntFlag{Name: "points", Value: pagePoints, Usage: "`N` rounds at most: the newest 100, or half of N, are whole, older ones are taken evenly"},
 		},
 		JSON: historyJSON{},
 		Run:  getHistory,
