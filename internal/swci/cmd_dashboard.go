@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -25,12 +26,14 @@ func dashboardCommands() []*Command {
 		Summary: "Show the swarm in a browser",
 		Details: "Serves a page on this machine that shows the swarm as it changes: nodes, contracts and their curves, models, tasks, jobs and events. It asks the swarm as any other command does, with your identity and your rights, and sends nothing anywhere else. It prints an address that lets in one browser, once, and another one as soon as that was used. It ends with Ctrl-C.\n\n" +
 			"The page only shows, unless --actions is given: then whoever uses the browser may approve and refuse tasks in your name. Programs of other users of this machine reach the page too, and are not let in without the address: keep it to yourself.\n\n" +
+			"Each model can be verified on the page: swarmctl reads the ledger of an SN and checks that its records form a chain, and with --bundle the signatures too, as \"verify ledger\" does with a copy.\n\n" +
 			"On another address than loopback, --listen needs --page-cert and --page-key, and --actions is refused.",
 		Example: "dashboard",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: dashboardAddress, Usage: "`ADDRESS:PORT` of this machine"},
 			&cli.StringFlag{Name: "page-cert", Usage: "PEM `FILE` with the certificate that browsers are shown, with those that signed it"},
 			&cli.StringFlag{Name: "page-key", Usage: "PEM `FILE` with its key"},
+			&cli.StringSliceFlag{Name: "bundle", Usage: "PEM `FILE` with CA certificates that signed when the swarm was founded, for signatures in the ledger; repeatable"},
 			&cli.BoolFlag{Name: "actions", Usage: "let the page approve and refuse tasks, in your name"},
 		},
 		Run: runDashboard,
@@ -45,6 +48,12 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
+	judge := audit.Options{Unsigned: true}
+	if args.Opts.IsSet("bundle") {
+		if judge, err = auditBy(args.Opts, s.Env.Getenv); err != nil {
+			return err
+		}
+	}
 	target, err := s.target(args.Opts)
 	if err != nil {
 		return err
@@ -56,11 +65,11 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 	defer func() { _ = ln.Close() }() // Serve has closed it, if it came to that
 	cfg.Invite = func(address string) { fmt.Fprintf(s.Env.Stdout, "dashboard: %s\n", address) }
 	s.say("each address lets one browser in, once; until Ctrl-C")
-	return serveDashboard(ctx, s, target, cfg, ln)
+	return serveDashboard(ctx, s, target, cfg, ln, judge)
 }
 
-// serveDashboard serves a swarm's dashboard on ln until ctx ends.
-func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboard.Config, ln net.Listener) error {
+// serveDashboard serves a swarm's dashboard on ln until ctx ends; judge says how models are proven.
+func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboard.Config, ln net.Listener, judge audit.Options) error {
 	if s.own != nil {
 		defer s.own.keep()() // one identity serves the client and what the page says of it
 	}
@@ -70,7 +79,7 @@ func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboa
 		return err
 	}
 	defer closeAPI()
-	docs := newDocuments(s, target, api, cfg.Actions)
+	docs := newDocuments(s, target, api, cfg.Actions, judge)
 	if s.Identify != nil {
 		source, _, err := s.Identify(ctx, target)
 		if err != nil {
@@ -103,7 +112,7 @@ func besideRun(ctx context.Context, s *Session, sns []string, identity string, s
 	go func() {
 		defer close(ended)
 		cfg := dashboard.Config{Invite: func(address string) { say("dashboard: " + address + " lets one browser in, once") }}
-		if err := serveDashboard(ctx, &one, Context{SNs: sns, Identity: identity}, cfg, ln); err != nil && ctx.Err() == nil {
+		if err := serveDashboard(ctx, &one, Context{SNs: sns, Identity: identity}, cfg, ln, audit.Options{Unsigned: true}); err != nil && ctx.Err() == nil {
 			say("WARNING: the dashboard has ended: " + err.Error())
 		}
 		_ = ln.Close() // it is closed, if it came to that

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // dashboardOf runs `swarmctl dashboard`, and returns what gets its documents.
@@ -161,6 +162,59 @@ func TestDashboardEvents(t *testing.T) {
 	v := doc.Value
 	if !v.Good || v.Records != 4 || len(v.Events) != 2 || v.Events[0].Kind != "contract" || v.Events[0].About != "study" || v.Events[1].About != "sl-0" || v.Events[1].What != "banned" || v.Events[1].Who != "spiffe://a.example/swarm/swci/ann" {
 		t.Errorf("events %s", said)
+	}
+}
+
+// TestDashboardProof: of a model, what an audit of the SN's ledger says; signatures only with CA certificates, and never of a changed ledger.
+func TestDashboardProof(t *testing.T) {
+	c := newCommitted(t)
+	model := merge.Sum([]byte("model")).String()
+	c.train(merge.Sum([]byte("layout")), 3, "mean", model)
+	ask := func(raw []byte, name string, options ...string) string {
+		base, browser := openDashboard(t, &ledgerAPI{raw: raw}, options...)
+		return askDashboard(t, browser, http.MethodGet, base+"api/doc/proof/"+name, "")
+	}
+	changed := bytes.Replace(c.lines, []byte(model), []byte(strings.Repeat("0", 64)), 1)
+	for _, test := range []struct {
+		raw     []byte
+		options []string
+		want    string
+	}{
+		{c.lines, []string{"--bundle", c.bundle}, "verified"}, {c.lines, nil, "unchecked"}, {changed, []string{"--bundle", c.bundle}, ""},
+	} {
+		said := ask(test.raw, "c/3", test.options...)
+		var doc struct {
+			Value struct {
+				State, Digest, Head string
+				Record, Records     int
+				Problems            []string
+				Participants        []struct {
+					Node     string
+					SpiffeID string `json:"spiffe_id"`
+					Signed   bool
+				}
+			}
+			Error string
+		}
+		if err := json.Unmarshal([]byte(said), &doc); err != nil {
+			t.Fatal(err)
+		}
+		v := doc.Value
+		if test.want == "" {
+			if v.State != "" && v.State != "bad" || doc.Error == "" && len(v.Problems) == 0 {
+				t.Errorf("of a changed ledger: %s", said)
+			}
+			continue
+		}
+		if v.State != test.want || v.Digest != model || v.Record < 8 || v.Records < v.Record || len(v.Head) != 64 || len(v.Participants) != 1 ||
+			v.Participants[0].SpiffeID != "spiffe://a.example/swarm/sl/hospital-a" || v.Participants[0].Signed != (test.want == "verified") {
+			t.Errorf("%q: %s", test.options, said)
+		}
+	}
+	for name, want := range map[string]string{"c/4": "the ledger has no round 4", "other/1": "the ledger has no round 1", "c/x": "is no round", "c": "is no round"} {
+		if said := ask(c.lines, name); !strings.Contains(said, want) {
+			t.Errorf("%s: %s", name, said)
+		}
 	}
 }
 

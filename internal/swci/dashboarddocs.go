@@ -33,7 +33,8 @@ const (
 
 // documents makes what the dashboard shows, as the commands make it.
 type documents struct {
-	session  Session // of the commands
+	session  Session       // of the commands
+	judge    audit.Options // how the ledger is judged for a proof
 	api      client.Operator
 	context  string
 	actions  bool
@@ -45,11 +46,16 @@ type documents struct {
 	events  func() (json.RawMessage, bool) // the last ones, while they are new enough
 }
 
-// newDocuments makes documents of a swarm that is open.
-func newDocuments(s *Session, target Context, api client.Operator, actions bool) *documents {
-	d := &documents{session: *s, api: api, context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]missingRightJSON{}}
+// newDocuments makes documents of a swarm that is open. A proof is by the authorities in judge.
+func newDocuments(s *Session, target Context, api client.Operator, actions bool, judge audit.Options) *documents {
+	d := &documents{session: *s, judge: judge, api: api, context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]missingRightJSON{}}
 	d.session.JSON, d.session.prompt, d.session.fixed, d.session.Env.Stderr = true, nil, &target, io.Discard
-	d.session.Connect = func(context.Context, Context) (client.Operator, func(), error) { return api, func() {}, nil }
+	d.session.Connect = func(ctx context.Context, to Context) (client.Operator, func(), error) {
+		if len(to.SNs) == 0 || &to.SNs[0] == &target.SNs[0] { // the very list, not one like it
+			return api, func() {}, nil
+		}
+		return s.Connect(ctx, to) // a command means one SN, as for its log
+	}
 	return d
 }
 
@@ -67,25 +73,31 @@ func kindOfDocument(name string) (kind documentKind, of string, ok bool) {
 }
 
 // Has implements dashboard.Documents.
-func (d *documents) Has(name string) bool {
-	_, _, ok := kindOfDocument(name)
-	return ok
+func (d *documents) Has(name string) (there, watched bool) {
+	kind, _, ok := kindOfDocument(name)
+	return ok, !kind.once
 }
 
 // Get implements dashboard.Documents.
 func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage, err error) {
+	name, points, pointed := strings.Cut(name, "?points=")
 	kind, of, _ := kindOfDocument(name)
 	switch kind.name {
 	case "swarm":
 		value, err = d.swarm(ctx)
 	case "events":
 		value, err = d.eventsNow(ctx)
+	case "proof/":
+		value, err = d.proof(ctx, of)
 	default:
-		line := strings.Fields(kind.line)
+		line := append([]string{"--"}, strings.Fields(kind.line)...)
 		if of != "" {
 			line = append(line, of)
 		}
-		value, err = d.run(ctx, append([]string{"--"}, line...))
+		if pointed {
+			line = append([]string{"--points=" + points}, line...)
+		}
+		value, err = d.run(ctx, line)
 	}
 	err = apiError(err)
 	d.mu.Lock()

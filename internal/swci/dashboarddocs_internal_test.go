@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -20,7 +21,7 @@ func TestExpiredIdentityIsSaid(t *testing.T) {
 	}
 	now := time.Now()
 	status := identity.Status{Origin: "Workload API at /run/agent.sock", NotAfter: now.Add(-time.Minute), Problem: "the agent\x1b does not answer"}
-	d := newDocuments(&Session{Env: Env{Now: func() time.Time { return now }}}, Context{}, client.Operator{Client: c}, false)
+	d := newDocuments(&Session{Env: Env{Now: func() time.Time { return now }}}, Context{}, client.Operator{Client: c}, false, audit.Options{Unsigned: true})
 	d.identity = func() identity.Status { return status }
 	_, err = d.Link()
 	if exit.Code(err) != exit.Denied || !strings.Contains(err.Error(), "expired at ") || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(exit.Hint(err), "/run/agent.sock") {

@@ -5,6 +5,7 @@ type documentKind struct {
 	name  string // "nodes", or "contract/" with the name of something behind it
 	line  string // the command, before the name; empty: the dashboard makes it
 	value any    // zero value of what it holds
+	once  bool   // it is made when a page asks, and no stream has it
 }
 
 // documentKinds are all documents of the dashboard.
@@ -25,6 +26,8 @@ func documentKinds() []documentKind {
 		{name: "job/", line: "get job status", value: jobStatusJSON{}},
 		{name: "events", value: eventsJSON{}},
 		{name: "history/", line: "get contract history", value: historyJSON{}},
+		{name: "proof/", value: proofJSON{}, once: true},
+		{name: "logs/", line: "get logs", value: logsJSON{}, once: true},
 	}
 }
 

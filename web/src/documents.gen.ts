@@ -877,6 +877,68 @@ export interface HistoryPeer {
   received: number | null;
 }
 
+export interface Proof {
+  /** its name */
+  contract: string;
+  /** number of the run, the newest */
+  run: number;
+  /** that made the model */
+  round: number;
+  /** verified; unchecked: the ledger is a whole chain and has this model, and signatures were not checked, for no --bundle was given; bad: something is wrong */
+  state: string;
+  /** what is wrong, a line each, those of this round first, at most 10 */
+  problems: string[];
+  /** BLAKE3 of the model, in hex */
+  digest: string;
+  /** BLAKE3 of its layout, in hex */
+  layout_digest: string;
+  /** of the merge */
+  method: string;
+  /** number of the ledger's record, from 1 */
+  record: number;
+  /** when it was committed, by the SN that led; RFC 3339, UTC */
+  at: string | null;
+  /** hash of the ledger's last record */
+  head: string;
+  /** that were read and form a chain */
+  records: number;
+  /** whose models were merged, in the order of the sum */
+  participants: ProofPart[];
+}
+
+export interface ProofPart {
+  /** its name */
+  node: string;
+  /** that it registered with */
+  spiffe_id: string;
+  /** libp2p peer ID of its node key */
+  peer_id: string;
+  /** of its model */
+  weight: number;
+  /** of the weight of all, 0 to 1 */
+  share: number;
+  /** its signature was checked, and is good */
+  signed: boolean;
+  /** what is wrong with its part, in one line; else empty */
+  problem: string;
+}
+
+export interface Logs {
+  /** its ID; empty: these are logs of nodes themselves */
+  assignment: string;
+  /** those of one program in their order */
+  lines: LogLine[];
+}
+
+export interface LogLine {
+  /** node that has handed it out */
+  host: string;
+  /** what has printed it, as its host says: an SL, or a job's member as GROUP/RANK; empty: the node itself */
+  from: string;
+  /** as it was printed: it may have control characters */
+  text: string;
+}
+
 /** What the documents hold, by their names; a name that ends in / has that of something behind it. */
 export interface DocumentValues {
   "swarm": Swarm;
@@ -894,4 +956,6 @@ export interface DocumentValues {
   [name: `job/${string}`]: JobStatus;
   "events": Events;
   [name: `history/${string}`]: History;
+  [name: `proof/${string}`]: Proof;
+  [name: `logs/${string}`]: Logs;
 }

@@ -1,5 +1,5 @@
 // The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
-import { useEffect, useReducer, useState } from "preact/hooks";
+import { useEffect, useReducer } from "preact/hooks";
 import type { Act, Acted, Document, DocumentValues, History, Link } from "./documents.gen";
 
 export type Doc<T> = Omit<Document, "value"> & { value?: T };
@@ -189,30 +189,6 @@ async function reason(url: string): Promise<{ error: string; remedy: string } | 
 async function refusal(answer: Response): Promise<{ error: string; remedy: string }> {
   const said = (await answer.json().catch(() => ({}))) as { error?: string; remedy?: string };
   return { error: said.error || `swarmctl answers with status ${answer.status}`, remedy: said.remedy ?? "" };
-}
-
-/** A document that no stream has, asked for again every few seconds while the caller is on the page. */
-export function useAsked<T>(name: string, seconds = 5): (Doc<T> & { missing?: boolean }) | undefined {
-  const [doc, set] = useState<Doc<T> & { missing?: boolean }>();
-  useEffect(() => {
-    let left = false;
-    let due: number;
-    const go = async () => {
-      if (!document.hidden) {
-        const came = await ask<T>(name);
-        if (left) return;
-        set(came);
-        if (came.missing) return;
-      }
-      due = setTimeout(() => void go(), 1000 * seconds);
-    };
-    void go();
-    return () => {
-      left = true;
-      clearTimeout(due);
-    };
-  }, [name]);
-  return doc;
 }
 
 /** Has swarmctl do something in the name of its own identity. */

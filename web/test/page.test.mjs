@@ -149,6 +149,28 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("models: what was not checked is not called proven", async () => {
+    const docs = recorded("trouble");
+    const whole = proof("trouble", 61);
+    docs[`proof/${contract}/61`] = { ...whole, state: "unchecked", participants: whole.participants.map((p) => ({ ...p, signed: false })) };
+    docs[`proof/${contract}/60`] = { ...proof("trouble", 60), digest: "0".repeat(64) };
+    const server = await serve(docs, { at: moment.trouble });
+    const page = await browser.newPage();
+    try {
+      await page.goto(`${server.url}#/models/${contract}`);
+      for (const [round, words] of [[61, "start swarmctl dashboard with --bundle"], [60, "The ledger has another model of this round"]]) {
+        await page.getByRole("button", { name: `verify round ${round}` }).click();
+        await page.getByRole("button", { name: "Verify now" }).click();
+        await page.getByText(words).waitFor();
+        assert.equal(await page.getByText("verified", { exact: true }).count(), 0);
+        await page.getByRole("button", { name: `close round ${round}` }).click();
+      }
+    } finally {
+      await page.close();
+      await server.close();
+    }
+  });
+
   test("approvals: read-only without --actions, signed with it", async () => {
     await on(withJob("trouble"), { hash: "tasks" }, async (page) => {
       await page.getByText("swarmctl approve task train on swop-1", { exact: true }).waitFor();
@@ -194,9 +216,12 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
   test("node: identity, ban, connections, log", async () => {
     await on(recorded("trouble"), { hash: "node/sl-1", expect: /404/ }, async (page) => {
       await page.getByText("Its node key is banned: “laptop was stolen”").waitFor();
+      await page.getByRole("button", { name: "Show the last lines" }).click();
       await page.getByText("swarmctl get logs sl-1").waitFor();
     });
     await on(recorded("trouble"), { hash: "node/sl-0" }, async (page) => {
+      assert.equal(await page.getByText("session opened at sl-0").count(), 0);
+      await page.getByRole("button", { name: "Show the last lines" }).click();
       await page.getByText("session opened at sl-0").waitFor();
       await page.getByText("It has a connection with 1 of 1 node that it needs.").waitFor();
     });
@@ -319,7 +344,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByRole("link", { name: "Contracts" }).focus();
       await page.keyboard.press("Enter");
       await page.getByRole("heading", { name: "Contracts" }).waitFor();
-      assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+      await page.waitForFunction(() => document.activeElement.id === "main");
       assert.equal(await page.title(), "Contracts – swarm");
       await page.getByRole("button", { name: "UTC times" }).click();
       await page.getByText("2026-11-28 01:35:46 UTC").first().waitFor();

@@ -55,9 +55,9 @@ type Acted struct {
 
 // Documents are what there is to show. All methods are safe for concurrent use.
 type Documents interface {
-	// Has reports whether there may be a document of this name.
-	Has(name string) bool
-	// Get makes a document anew. Beside a value an error says what is wrong with it: it is older than the swarm, as without a quorum.
+	// Has reports whether there may be a document of this name, and whether pages may watch it: else it is made when a page asks.
+	Has(name string) (there, watched bool)
+	// Get makes a document anew; behind the name of a history may stand ?points=N, how many rounds are asked for. Beside a value an error says what is wrong with it: it is older than the swarm, as without a quorum.
 	Get(ctx context.Context, name string) (json.RawMessage, error)
 	// Link names the SN that is asked, with an error while no question can have an answer, such as for an identity that has expired.
 	Link() (sn string, err error)

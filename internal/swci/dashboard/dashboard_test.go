@@ -27,7 +27,9 @@ type swarm struct {
 	done  []dashboard.Act
 }
 
-func (s *swarm) Has(name string) bool { return name == "nodes" || name == "contract/a b" }
+func (s *swarm) Has(name string) (there, watched bool) {
+	return name == "nodes" || name == "contract/a b" || name == "history/c" || name == "proof/c/1", name != "proof/c/1"
+}
 
 func (s *swarm) Get(_ context.Context, name string) (json.RawMessage, error) {
 	s.mu.Lock()
@@ -35,6 +37,8 @@ func (s *swarm) Get(_ context.Context, name string) (json.RawMessage, error) {
 	switch {
 	case s.lost != nil:
 		return nil, s.lost
+	case strings.HasPrefix(name, "history/"):
+		return json.Marshal(map[string]any{"asked": name})
 	case name == "contract/a b":
 		return nil, exit.New(exit.NotFound, "see list contracts", "there is\x1b none")
 	}
@@ -343,5 +347,27 @@ func TestNoPage(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPoints: a page says how many rounds of a history it shows, and the document has its name all the same; what is made on demand is in no stream.
+func TestPoints(t *testing.T) {
+	invited := serve(t, &swarm{value: "{}"}, false)
+	address := <-invited
+	base, _, _ := strings.Cut(address, "?")
+	c := browser(t)
+	get(t, c, address)
+	for path, want := range map[string]string{
+		"api/doc/history/c?points=600":               `{"asked":"history/c?points=600"}`,
+		"api/doc/history/c":                          `{"asked":"history/c"}`,
+		"api/doc/history/c?points=0":                 "points is 1 to 10000",
+		"api/doc/history/c?points=--help":            "points is 1 to 10000",
+		"api/doc/history/c%3Fpoints=9":               "there is no document",
+		"api/stream?watch=nodes,history/c&points=-1": "points is 1 to 10000",
+		"api/stream?watch=proof/c/1":                 "no stream has it",
+	} {
+		if _, said, _ := get(t, c, base+path); !strings.Contains(said, want) || strings.Contains(said, `"name":"history/c?`) {
+			t.Errorf("%s: %s", path, said)
+		}
 	}
 }

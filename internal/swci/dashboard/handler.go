@@ -119,15 +119,25 @@ func (s *Server) page() http.Handler {
 // document answers with one document.
 func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	if !s.isDocument(name) {
+	if there, _ := s.isDocument(name); !there {
 		sendJSON(w, http.StatusNotFound, Acted{Error: fmt.Sprintf("there is no document %.80q", name), Remedy: "swarm, nodes, contracts, contract/NAME and others are"})
 		return
 	}
-	sendJSON(w, http.StatusOK, s.hub.ask(r.Context(), name))
+	asked, err := withPoints(r, name)
+	if err != nil {
+		sendJSON(w, http.StatusBadRequest, Acted{Error: err.Error(), Remedy: "leave it out, or give points=500"})
+		return
+	}
+	doc := s.hub.ask(r.Context(), asked)
+	doc.Name = name
+	sendJSON(w, http.StatusOK, doc)
 }
 
-func (s *Server) isDocument(name string) bool {
-	return len(name) <= maxName && name == text.Line(name) && s.cfg.Documents.Has(name)
+func (s *Server) isDocument(name string) (there, watched bool) {
+	if len(name) > maxName || name != text.Line(name) || strings.Contains(name, "?") {
+		return false, false
+	}
+	return s.cfg.Documents.Has(name)
 }
 
 // act has something done. That the request is of the page itself is known by a header that no other may send.

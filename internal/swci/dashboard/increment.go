@@ -2,11 +2,34 @@ package dashboard
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 )
 
 // repeated is how many of the rounds that a page has are told again: more may have become known of them.
 const repeated = 8
+
+// maxPoints bounds the rounds that a page may ask for.
+const maxPoints = 10_000
+
+// withPoints adds to a history's name how many rounds the page asks for, if it says so.
+func withPoints(r *http.Request, name string) (string, error) {
+	points := r.URL.Query().Get("points")
+	if points == "" || !strings.HasPrefix(name, "history/") {
+		return name, nil
+	}
+	if n, err := strconv.ParseUint(points, 10, 16); err != nil || n < 1 || n > maxPoints {
+		return "", fmt.Errorf("points is 1 to %d, and not %.20q", maxPoints, points)
+	}
+	return name + "?points=" + points, nil
+}
+
+func withoutPoints(name string) string {
+	name, _, _ = strings.Cut(name, "?")
+	return name
+}
 
 // reached is how far a page knows the rounds of a contract's run.
 type reached struct{ run, round uint64 }

@@ -46,6 +46,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 				out.event("link", link)
 			}
 			for _, d := range docs {
+				d.Name = withoutPoints(d.Name)
 				d, has[d.Name] = increment(d, has[d.Name])
 				out.event("doc", d)
 			}
@@ -54,11 +55,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // watched are the documents that a page asks for.
-func (s *Server) watched(r *http.Request) ([]string, error) {
-	var names []string
+func (s *Server) watched(r *http.Request) (names []string, err error) {
 	for name := range strings.SplitSeq(r.URL.Query().Get("watch"), ",") {
-		if !s.isDocument(name) {
+		switch there, watched := s.isDocument(name); {
+		case !there:
 			return nil, fmt.Errorf("there is no document %.80q", name)
+		case !watched:
+			return nil, fmt.Errorf("%.80q is made when it is asked for, and no stream has it", name)
+		}
+		if name, err = withPoints(r, name); err != nil {
+			return nil, err
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)

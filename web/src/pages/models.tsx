@@ -1,12 +1,11 @@
 // The models of a contract: who made each, and that the ledger proves it.
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
-import type { HistoryRound, Model, Models, Status } from "../documents.gen";
+import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
 import { count, many, measure, names } from "../format";
 import { Awaited, Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
 import { Pager } from "../rounds";
 import { ask, useDoc, type Doc } from "../store";
-import type { Proof } from "../proof";
 import { historyOr } from "../remembered";
 import { ContractHead } from "./contract";
 
@@ -158,7 +157,7 @@ function ProofOf({ contract, round, model, status }: { contract: string; round: 
           <button type="button" onClick={() => void verify()}>
             Verify now
           </button>{" "}
-          <span class="soft">swarmctl reads the ledger, checks its chain and all signatures of this round, as swarmctl verify ledger does.</span>
+          <span class="soft">swarmctl reads the ledger of an SN and checks its chain, and with <code>--bundle</code> the signatures, as swarmctl verify ledger does.</span>
         </p>
       )}
       {proof === "asking" && (
@@ -173,14 +172,16 @@ function ProofOf({ contract, round, model, status }: { contract: string; round: 
 
 function Verified({ of: p, digest }: { of: Proof; digest: string }) {
   const same = p.digest === digest;
-  const good = p.good && same;
+  const state = same ? p.state : "bad";
   return (
     <div role="status">
       <p>
-        <State tone={good ? "good" : "bad"}>{good ? "verified" : "not proven"}</State>{" "}
-        {good
+        <State tone={state === "verified" ? "good" : state === "unchecked" ? "warn" : "bad"}>{state === "verified" ? "verified" : state === "unchecked" ? "signatures not checked" : "not proven"}</State>{" "}
+        {state === "verified"
           ? `The ledger proves this model: ${many(p.participants.filter((x) => x.signed).length, "node")} received and signed it, and the chain of ${many(p.records, "record")} is whole.`
-          : same
+          : state === "unchecked"
+            ? `The ledger has this model, and the chain of ${many(p.records, "record")} is whole. For the signatures start swarmctl dashboard with --bundle and the CA certificates of the founding.`
+            : same
             ? "The ledger does not prove this model."
             : "The ledger has another model of this round than this page shows."}
       </p>
@@ -204,7 +205,7 @@ function Verified({ of: p, digest }: { of: Proof; digest: string }) {
           <tr key={x.node}>
             <th scope="row">{x.node}</th>
             <td>
-              <State tone={x.signed ? "good" : "bad"}>{x.signed ? "good" : x.problem || "missing"}</State>
+              <State tone={x.signed ? "good" : x.problem ? "bad" : "warn"}>{x.signed ? "good" : x.problem || "not checked"}</State>
             </td>
             <td class="n">{count(x.weight)}</td>
             <td class="n">{(100 * x.share).toFixed(1)} %</td>
@@ -218,10 +219,8 @@ function Verified({ of: p, digest }: { of: Proof; digest: string }) {
       <Facts
         of={[
           ["ledger record", `${count(p.record)} of ${count(p.records)}`],
-          ["hash of the record", <Digest of={p.record_hash} />],
           ["head of the ledger", <Digest of={p.head} />],
           ["method", p.method],
-          ["CA certificates", p.bundle || "none were given: signatures were not checked"],
           ["committed", <Time at={p.at} />],
         ]}
       />

@@ -1,10 +1,10 @@
 // One node.
-import type { Contract, Node, NodeHealth, Pair } from "../documents.gen";
+import { useState } from "preact/hooks";
+import type { Contract, Logs, Node, NodeHealth, Pair } from "../documents.gen";
 import { count, gibi, many, sentence, size } from "../format";
 import { Bar, Digest, Empty, Facts, Problem, Section, Shown, State, Table, Time, useNow, Words } from "../parts";
-import type { Logs } from "../proof";
 import { path } from "../route";
-import { useAsked, useDoc } from "../store";
+import { ask, useDoc } from "../store";
 import { marks, nodeTone, roleNames, roles } from "../words";
 import { address } from "./swarm";
 
@@ -69,7 +69,7 @@ export function NodePage({ name }: { name: string }) {
                   </Shown>
                 </Section>
               )}
-              <LastLines node={name} />
+              <LastLines key={name} node={name} />
             </>
           );
         }}
@@ -199,9 +199,30 @@ function Part({ node, contract }: { node: string; contract: string }) {
 }
 
 function LastLines({ node }: { node: string }) {
-  const logs = useAsked<Logs>(`logs/${node}`);
+  const [logs, set] = useState<Awaited<ReturnType<typeof ask<Logs>>> | "asking" | undefined>();
+  const read = async () => {
+    set("asking");
+    set(await ask<Logs>(`logs/${node}`));
+  };
+  if (!logs || logs === "asking") {
+    return (
+      <Section title="Last log lines">
+        <p>
+          <button type="button" disabled={logs === "asking"} onClick={() => void read()}>
+            {logs ? "Asking the host…" : "Show the last lines"}
+          </button>{" "}
+          <span class="soft">Its host decides who may read them, and logs that you did.</span>
+        </p>
+      </Section>
+    );
+  }
   return (
     <Section title="Last log lines">
+      <p>
+        <button type="button" onClick={() => void read()}>
+          Ask again
+        </button>
+      </p>
       <Shown doc={logs?.error ? undefined : logs} what="its log" instead={
           logs?.error && (
             <Empty title={logs.missing ? "This page has no logs." : sentence(logs.error)}>
