@@ -104,12 +104,16 @@ func TestRayRefuses(t *testing.T) {
 	}
 }
 
-// rayOfTest starts a node as `ray start --block` does: it takes away what has ended, and runs on.
+// rayOfTest starts a node as `ray start --block` does: it takes away what has ended, and runs on. Its own process has a name that is not UTF-8, as any on a host
+// may have.
 const rayOfTest = `
-import os, subprocess, sys, time
+import ctypes, os, subprocess, sys, time
 if sys.argv[1] == "status":
     print(" 1 node_a")
     sys.exit()
+if ctypes.CDLL(None).prctl(15, b"\xff", 0, 0, 0) != 0:  # PR_SET_NAME
+    sys.exit("the process has no name")
+time.sleep(1)
 part = subprocess.Popen([os.environ["PARTS"] + "/raylet", "60"])
 print("raylet", part.pid, flush=True)
 if "ENDS" in os.environ:

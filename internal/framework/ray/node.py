@@ -35,11 +35,11 @@ def tell():
 def of_node(pid):
     """The name of a process that ray start has started and that runs."""
     try:
-        with open(f"/proc/{pid}/stat") as f:
+        with open(f"/proc/{pid}/stat", errors="replace") as f:  # of another's process it may be any bytes
             name, _, rest = f.read().partition("(")[2].rpartition(")")
-    except OSError:
+        state, parent = rest.split()[:2]
+    except (OSError, ValueError):
         return ""
-    state, parent = rest.split()[:2]
     return name if int(parent) == node.pid and state not in "ZX" else ""
 
 
