@@ -94,7 +94,7 @@ func (d *decision) act(a *task.Assignment, m *task.Move) {
 		d.begin(a, m)
 	case !a.Possible() && task.Parting(a, d.nowMS()): // soon it is done, or has failed
 	case !a.Possible():
-		who, why := blame(a)
+		who, why := blame(a, guilty)
 		d.fail(a, m, endBy(who), why)
 	case a.Met() && !task.Awaits(a):
 		d.judge(a, m, task.EndEntryDone, "")
@@ -158,8 +158,8 @@ func (d *decision) fail(a *task.Assignment, m *task.Move, end task.End, why stri
 	}
 }
 
-// blame says whose end it was that an assignment can't succeed, and in words why. If it was nobody's there are too few members.
-func blame(a *task.Assignment) (who task.Member, why string) {
+// blame says whose end it was, of those who may be, that an assignment can't succeed, and in words why. If it was nobody's there are too few members.
+func blame(a *task.Assignment, guilty func(a *task.Assignment, i int) bool) (who task.Member, why string) {
 	first := -1
 	for i := range a.Members {
 		if guilty(a, i) && (first < 0 || likelier(a, i, first)) {

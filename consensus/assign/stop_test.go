@@ -1,6 +1,7 @@
 package assign_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +99,10 @@ func TestExitsCountAfterAStop(t *testing.T) {
 		"workers that served end first": {
 			all: []happens{at(1, 1, task.Exited, 0, stop), at(2, 2, task.Exited, 0, stop), at(0, 15, task.Exited, 0, "")}, entry: exits, change: serves, end: task.EndEntryDone,
 		},
+		"its program fails after workers that served": {
+			all:   []happens{at(0, 1, "", 0, stop), at(1, 5, task.Exited, 0, ""), at(2, 6, task.Exited, 0, ""), at(0, 15, task.Exited, 1, "")},
+			entry: exits, change: serves, end: task.EndMemberFailed, why: "member 0 (main) on swop-000 exited with code 1, after the job was asked to end",
+		},
 		"nobody ends": {
 			all: []happens{at(0, 1, "", 0, stop)}, entry: exits, end: task.EndStopFile, grace: true,
 		},
@@ -146,4 +151,21 @@ func TestExitsCountAfterAStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAHostIsLostAfterAStop: the job has failed by that, and not by a worker that has ended as it was asked to.
+func TestAHostIsLostAfterAStop(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		a := s.asOf([]happens{{member: 0, after: time.Second, asks: task.AskStop}, {member: 1, after: 5 * time.Second, state: task.Exited}}, state.AssignTask{ExitsCount: true}, func(q *task.Request) {
+			q.Groups[1].Least = 0
+			fate := s.hosts[0].fate
+			s.hosts[0].fate = func(h *host, k key, p *program) {
+				fate(h, k, p)
+				h.up = h.up && s.assignment(k.id).Members[1].State != task.Exited
+			}
+		})
+		if want := "on swop-000 was lost: it is not heard any more, after the job was asked to end"; a.End != task.EndHostLost || !strings.HasSuffix(a.Reason, want) {
+			t.Errorf("the end %s: %q, want %s: %q", a.End, a.Reason, task.EndHostLost, want)
+		}
+	})
 }
