@@ -222,6 +222,7 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 	onReady()
 	select {
 	case <-ctx.Done():
+		a.state.setProblem("") // it is no fault from now on that the agent's plugins end before it does
 		return ctx.Err()
 	case <-c.Done():
 		return a.failure(ctx, c.Err())

@@ -17,4 +17,13 @@ func TestWhatIsSaidElsewhere(t *testing.T) {
 			t.Errorf("%s: said elsewhere: %v", text, got)
 		}
 	}
+	a := &agentState{setup: &agentSetup{}, up: true}
+	plugin := map[string]string{"error": "signal: terminated"}
+	if a.heard("plugin process exited", slog.LevelError, plugin) {
+		t.Error("a plugin that was killed is not told of")
+	}
+	a.setProblem("") // the agent is asked to end
+	if !a.heard("plugin process exited", slog.LevelError, plugin) {
+		t.Error("a plugin that ends with its agent is told of as an error")
+	}
 }
