@@ -26,8 +26,8 @@ func (d *decision) news(a *task.Assignment) (news []task.Report) {
 				if r.Group != "" && (r.Group != m.Group || r.Peers != m.Peers) {
 					r.Signature, r.Asks = "", "" // an SN has shown the host another part than this: what it has signed proves nothing of it
 				}
-				if r.State == task.Exited && r.Asks != "" && !a.ExitsCount {
-					r.Signature, r.Asks = "", "" // of a job from before, of which nothing is asked with an end: that it has ended is to be known
+				if !a.ExitsCount && (r.State == task.Exited && r.Asks != "" || r.Asks == task.AskFail) {
+					r.Signature, r.Asks = "", "" // of a job from before, of which that can't be asked: the state it is in is to be known
 				}
 				add(r.Report)
 			}

@@ -169,3 +169,25 @@ func TestAHostIsLostAfterAStop(t *testing.T) {
 		}
 	})
 }
+
+// TestStopFailOfAnEntryOfBefore: exits of its members don't count, so the word counts for nothing, and the job goes on beside it.
+func TestStopFailOfAnEntryOfBefore(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		var all []happens
+		for i := range 3 {
+			all = append(all, happens{i, 5 * time.Second, task.Exited, 0, task.AskFail})
+		}
+		a := s.asOf(all, state.AssignTask{}, func(*task.Request) {
+			for _, h := range s.hosts {
+				fate := h.fate
+				h.fate = func(h *host, k key, p *program) {
+					p.asks = task.AskFail
+					fate(h, k, p)
+				}
+			}
+		})
+		if a.End != task.EndEntryDone || a.Reason != "" {
+			t.Errorf("the end %s: %q", a.End, a.Reason)
+		}
+	})
+}
