@@ -149,15 +149,15 @@ func (d *decision) stop(a *task.Assignment, m *task.Move) {
 			d.judge(a, m, task.EndStopFile, "")
 		}
 	case task.StopFails(a):
-		who, why := blame(a, failed)
+		who, why := blame(a, unsuccessful)
 		d.judge(a, m, endBy(who), why+", after the job was asked to end")
 	case task.StopDone(a, d.nowMS()):
 		d.judge(a, m, task.EndStopFile, "")
 	}
 }
 
-// failed reports whether a member may be why a job fails that was asked to end: one that serves may end then.
-func failed(a *task.Assignment, i int) bool { return a.Members[i].Bad() }
+// unsuccessful reports whether a member may be why a job fails that was asked to end: one that serves may end then.
+func unsuccessful(a *task.Assignment, i int) bool { return a.Members[i].Bad() }
 
 // memberWords say which member of a job it is, by its rank.
 func memberWords(a *task.Assignment, i int) string {
