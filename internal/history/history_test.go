@@ -204,6 +204,16 @@ type sn struct {
 	view    *state.State
 	changed chan struct{}
 	ledger  [][]byte
+	led     bool
+}
+
+func (s *sn) LeaderSeen() (at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.led {
+		at = time.Now()
+	}
+	return at
 }
 
 // LedgerAfter returns one record at a time.
@@ -350,6 +360,34 @@ func TestRecorder(t *testing.T) {
 		both(nil)
 		if left := store2.Contracts(); len(left) != 0 {
 			t.Errorf("of a deleted contract is left %v", left)
+		}
+	})
+}
+
+// TestHistoriesWaitForALeader: an SN that hears of no leader shows the contracts of its snapshot, which tells of none that was deleted.
+func TestHistoriesWaitForALeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := open(t, t.TempDir(), history.Limits{})
+		put(t, store, "c", 1, 1, 2)
+		alone := newSN()
+		r := history.NewRecorder(store, alone, func(context.Context, string, history.Query) (history.Part, bool, error) {
+			return history.Part{}, false, nil
+		}, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
+		time.Sleep(time.Hour)
+		if got := store.Contracts(); len(got) != 1 {
+			t.Errorf("without a leader there is left %v", got)
+		}
+		alone.mu.Lock()
+		alone.led = true
+		alone.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		stop()
+		running.Wait()
+		if got := store.Contracts(); len(got) != 0 {
+			t.Errorf("of a contract that was deleted there is left %v", got)
 		}
 	})
 }

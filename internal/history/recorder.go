@@ -21,6 +21,8 @@ type Swarm interface {
 	Changed() <-chan struct{}
 	// LedgerAfter returns whole records of the ledger behind the first n; none at its end.
 	LedgerAfter(n uint64) ([]byte, error)
+	// LeaderSeen is when this SN last had to do with a leader; zero: not yet.
+	LeaderSeen() time.Time
 }
 
 const (
@@ -32,7 +34,7 @@ const (
 	page = 500
 	// settle is how long after a commit the leader may be told more of it.
 	settle = 30 * time.Second
-	// sweep is how long after its start an SN knows which contracts there are.
+	// sweep is how long an SN that hears of a leader takes at most to know which contracts there are: until then its state may be that of a snapshot.
 	sweep = time.Minute
 	// again is how many of the newest rounds are asked for again: the leader may have been told more of them.
 	again = 8
@@ -93,6 +95,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	defer fetch.Stop()
 	known := time.NewTimer(sweep)
 	defer known.Stop()
+	led := false // when known last fired
 	for {
 		changed := r.swarm.Changed()
 		r.look()
@@ -107,7 +110,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case <-fetch.C:
 			r.pull(ctx)
 		case <-known.C:
-			r.sweep()
+			before := led
+			if led = time.Since(r.swarm.LeaderSeen()) < sweep; led && before {
+				r.sweep()
+			} else {
+				known.Reset(sweep)
+			}
 		}
 	}
 }

@@ -20,6 +20,8 @@ type ledgerless struct{ *rpctest.SN }
 
 func (ledgerless) LedgerAfter(uint64) ([]byte, error) { return nil, nil }
 
+func (ledgerless) LeaderSeen() time.Time { return time.Now() }
+
 // TestGetHistory: operators, auditors and SNs see what the SN that leads has kept of the current run; SLs do not.
 func TestGetHistory(t *testing.T) {
 	loss, ms, weight := 0.5, uint64(7), uint32(3)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -91,6 +92,7 @@ type Group interface {
 	View() *state.State
 	Changed() <-chan struct{}
 	LedgerAfter(n uint64) ([]byte, error)
+	LeaderSeen() time.Time
 	Leader() (name, address string, ok bool)
 	// WithLeader calls try with a way to the API of the SN that leads, nil if that is this one.
 	WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error
