@@ -173,6 +173,7 @@ func readAct(w http.ResponseWriter, r *http.Request, a *Act) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows it")
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // else what is asked for ends with it, perhaps when it is done
 	return nil
 }
 
