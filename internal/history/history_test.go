@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,9 +284,9 @@ func TestRecorder(t *testing.T) {
 		leads := history.NewRecorder(store1, first, func(context.Context, string, history.Query) (history.Part, bool, error) {
 			return history.Part{}, false, nil
 		}, log)
-		gone := false
+		var gone atomic.Bool // the recorder's own goroutine asks
 		follows := history.NewRecorder(store2, second, func(_ context.Context, contract string, q history.Query) (history.Part, bool, error) {
-			if gone {
+			if gone.Load() {
 				return history.Part{}, false, nil
 			}
 			part, err := store1.Read(contract, q)
@@ -344,7 +345,7 @@ func TestRecorder(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
-		gone = true
+		gone.Store(true)
 		merge(follows, 3)
 		if got, part := rounds(t, store2, "c", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3}) || part.Rounds[2].Peers[0].Loss == nil {
 			t.Errorf("after the leader is gone: %v %+v", got, part)
