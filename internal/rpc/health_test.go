@@ -218,3 +218,39 @@ func TestForwardedHealthIsAskedOfTheLeaderOnly(t *testing.T) {
 		t.Errorf("an answer that does not parse: %v", got)
 	}
 }
+
+// TestOperatorsWatchForChanges: the first message comes at once, one behind each change, and changes that come close together are told as one.
+func TestOperatorsWatchForChanges(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/swci")
+	stream, err := swarmv1connect.NewSwarmServiceClient(p.http, p.url()).WatchSwarm(t.Context(), with(p, &swarmv1.WatchSwarmRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() uint64 {
+		t.Helper()
+		if !stream.Receive() {
+			t.Fatal(stream.Err())
+		}
+		return stream.Msg().GetIndex()
+	}
+	first := next()
+	if now := s.core.Index(); first != now {
+		t.Errorf("told of index %d, at %d", first, now)
+	}
+	for i := range 50 {
+		must(s.core.Propose(t.Context(), state.CreateContract{Contract: fmt.Sprint("c", i)}))(t)
+	}
+	messages := 0
+	for last := first; last < s.core.Index(); messages++ {
+		last = next()
+	}
+	if messages > 10 {
+		t.Errorf("50 changes were told in %d messages", messages)
+	}
+	s.server.Stop()
+	if stream.Receive() {
+		t.Errorf("after the stop: %v", stream.Msg())
+	}
+	wantReason(t, "the stop", stream.Err(), "STOPPING")
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/rpc/messages"
+	"github.com/swarmd/swarmd/internal/rpc/tasks"
 )
 
 // swarmService tells who and how well the SNs and nodes are.
@@ -38,6 +40,31 @@ func (s *swarmService) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwa
 		out.Recoveries = append(out.Recoveries, raw)
 	}
 	return connect.NewResponse(out), nil
+}
+
+// gather is the least time between two changes that a watcher of the swarm is told.
+const gather = 250 * time.Millisecond
+
+// WatchSwarm streams that the state has changed.
+func (s *swarmService) WatchSwarm(ctx context.Context, _ *connect.Request[swarmv1.WatchSwarmRequest], stream *connect.ServerStream[swarmv1.SwarmChange]) error {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	told := uint64(0)
+	return s.Follow(ctx, func(at tasks.Sight) error {
+		if at.Index == told && !at.Again {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.stopping:
+			return ErrStopping
+		case <-next.C:
+		}
+		_, told = s.viewAt() // of now, not of before the wait
+		next.Reset(gather)
+		return stream.Send(&swarmv1.SwarmChange{Index: told})
+	})
 }
 
 // pinOf is the swarm and the epoch of its group of SNs.

@@ -60,6 +60,8 @@ const (
 	SwarmServiceGetSwarmProcedure = "/swarm.v1.SwarmService/GetSwarm"
 	// SwarmServiceGetHealthProcedure is the fully-qualified name of the SwarmService's GetHealth RPC.
 	SwarmServiceGetHealthProcedure = "/swarm.v1.SwarmService/GetHealth"
+	// SwarmServiceWatchSwarmProcedure is the fully-qualified name of the SwarmService's WatchSwarm RPC.
+	SwarmServiceWatchSwarmProcedure = "/swarm.v1.SwarmService/WatchSwarm"
 	// SwarmServiceStartProbeProcedure is the fully-qualified name of the SwarmService's StartProbe RPC.
 	SwarmServiceStartProbeProcedure = "/swarm.v1.SwarmService/StartProbe"
 	// SwarmServiceGetProbeProcedure is the fully-qualified name of the SwarmService's GetProbe RPC.
@@ -209,6 +211,10 @@ type SwarmServiceClient interface {
 	GetSwarm(context.Context, *connect.Request[v1.GetSwarmRequest]) (*connect.Response[v1.GetSwarmResponse], error)
 	// GetHealth returns the health of this SN and, as far as the raft leader knows, of every other node.
 	GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error)
+	// WatchSwarm streams that something has changed of what this SN shows of the swarm's state, starting at once, so that a caller asks anew
+	// for what it shows. Changes that come close together are told as one. What only the leader is told, such as the progress of peers, is
+	// none of it.
+	WatchSwarm(context.Context, *connect.Request[v1.WatchSwarmRequest]) (*connect.ServerStreamForClient[v1.SwarmChange], error)
 	// StartProbe lets the swarm's nodes probe each other, for a minute or two: how long the way is, how much goes through, how the clocks
 	// differ. Refused with PROBE_BUSY while a probe runs, and for a minute after one has begun. Nothing of it is replicated.
 	StartProbe(context.Context, *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error)
@@ -239,6 +245,12 @@ func NewSwarmServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(swarmServiceMethods.ByName("GetHealth")),
 			connect.WithClientOptions(opts...),
 		),
+		watchSwarm: connect.NewClient[v1.WatchSwarmRequest, v1.SwarmChange](
+			httpClient,
+			baseURL+SwarmServiceWatchSwarmProcedure,
+			connect.WithSchema(swarmServiceMethods.ByName("WatchSwarm")),
+			connect.WithClientOptions(opts...),
+		),
 		startProbe: connect.NewClient[v1.StartProbeRequest, v1.StartProbeResponse](
 			httpClient,
 			baseURL+SwarmServiceStartProbeProcedure,
@@ -258,6 +270,7 @@ func NewSwarmServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 type swarmServiceClient struct {
 	getSwarm   *connect.Client[v1.GetSwarmRequest, v1.GetSwarmResponse]
 	getHealth  *connect.Client[v1.GetHealthRequest, v1.GetHealthResponse]
+	watchSwarm *connect.Client[v1.WatchSwarmRequest, v1.SwarmChange]
 	startProbe *connect.Client[v1.StartProbeRequest, v1.StartProbeResponse]
 	getProbe   *connect.Client[v1.GetProbeRequest, v1.GetProbeResponse]
 }
@@ -270,6 +283,11 @@ func (c *swarmServiceClient) GetSwarm(ctx context.Context, req *connect.Request[
 // GetHealth calls swarm.v1.SwarmService.GetHealth.
 func (c *swarmServiceClient) GetHealth(ctx context.Context, req *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error) {
 	return c.getHealth.CallUnary(ctx, req)
+}
+
+// WatchSwarm calls swarm.v1.SwarmService.WatchSwarm.
+func (c *swarmServiceClient) WatchSwarm(ctx context.Context, req *connect.Request[v1.WatchSwarmRequest]) (*connect.ServerStreamForClient[v1.SwarmChange], error) {
+	return c.watchSwarm.CallServerStream(ctx, req)
 }
 
 // StartProbe calls swarm.v1.SwarmService.StartProbe.
@@ -288,6 +306,10 @@ type SwarmServiceHandler interface {
 	GetSwarm(context.Context, *connect.Request[v1.GetSwarmRequest]) (*connect.Response[v1.GetSwarmResponse], error)
 	// GetHealth returns the health of this SN and, as far as the raft leader knows, of every other node.
 	GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error)
+	// WatchSwarm streams that something has changed of what this SN shows of the swarm's state, starting at once, so that a caller asks anew
+	// for what it shows. Changes that come close together are told as one. What only the leader is told, such as the progress of peers, is
+	// none of it.
+	WatchSwarm(context.Context, *connect.Request[v1.WatchSwarmRequest], *connect.ServerStream[v1.SwarmChange]) error
 	// StartProbe lets the swarm's nodes probe each other, for a minute or two: how long the way is, how much goes through, how the clocks
 	// differ. Refused with PROBE_BUSY while a probe runs, and for a minute after one has begun. Nothing of it is replicated.
 	StartProbe(context.Context, *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error)
@@ -314,6 +336,12 @@ func NewSwarmServiceHandler(svc SwarmServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(swarmServiceMethods.ByName("GetHealth")),
 		connect.WithHandlerOptions(opts...),
 	)
+	swarmServiceWatchSwarmHandler := connect.NewServerStreamHandler(
+		SwarmServiceWatchSwarmProcedure,
+		svc.WatchSwarm,
+		connect.WithSchema(swarmServiceMethods.ByName("WatchSwarm")),
+		connect.WithHandlerOptions(opts...),
+	)
 	swarmServiceStartProbeHandler := connect.NewUnaryHandler(
 		SwarmServiceStartProbeProcedure,
 		svc.StartProbe,
@@ -332,6 +360,8 @@ func NewSwarmServiceHandler(svc SwarmServiceHandler, opts ...connect.HandlerOpti
 			swarmServiceGetSwarmHandler.ServeHTTP(w, r)
 		case SwarmServiceGetHealthProcedure:
 			swarmServiceGetHealthHandler.ServeHTTP(w, r)
+		case SwarmServiceWatchSwarmProcedure:
+			swarmServiceWatchSwarmHandler.ServeHTTP(w, r)
 		case SwarmServiceStartProbeProcedure:
 			swarmServiceStartProbeHandler.ServeHTTP(w, r)
 		case SwarmServiceGetProbeProcedure:
@@ -351,6 +381,10 @@ func (UnimplementedSwarmServiceHandler) GetSwarm(context.Context, *connect.Reque
 
 func (UnimplementedSwarmServiceHandler) GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.GetHealth is not implemented"))
+}
+
+func (UnimplementedSwarmServiceHandler) WatchSwarm(context.Context, *connect.Request[v1.WatchSwarmRequest], *connect.ServerStream[v1.SwarmChange]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.WatchSwarm is not implemented"))
 }
 
 func (UnimplementedSwarmServiceHandler) StartProbe(context.Context, *connect.Request[v1.StartProbeRequest]) (*connect.Response[v1.StartProbeResponse], error) {
