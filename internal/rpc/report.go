@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/probe/board"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
+	"github.com/swarmd/swarmd/internal/rpc/messages"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/rpc/tasks"
 	"github.com/swarmd/swarmd/internal/session/statement"
@@ -63,7 +64,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 		}
 	}
 	tellBans(view, req.Msg.GetBansSeen(), res)
-	s.tellWarnings(view, node, req.Msg, res)
+	messages.AddWarnings(view, node, req.Msg, s.cfg.Lead.Warnings, res)
 	s.probed(node.Name, req.Msg.GetProbe(), res)
 	res.Logs = s.logs.Of(node.Name)
 	if d := s.cfg.DialBack.Of(node); d.GetAtUnixMs() != req.Msg.GetDialBackSeenUnixMs() {

@@ -29,7 +29,7 @@ func Status(leader string, view *swarmv1.ContractView, st planner.Status) *swarm
 	if st.Leading {
 		out.Explanation = explain.Lines(st.Waiting, time.Now(), st.Warnings...)
 	}
-	out.TrainingWarnings = TrainingWarnings(st.Warnings)
+	out.TrainingWarnings = trainingWarnings(st.Warnings)
 	for _, w := range st.Warnings {
 		out.Warnings = append(out.Warnings, w.Text)
 	}
@@ -51,8 +51,8 @@ func Status(leader string, view *swarmv1.ContractView, st planner.Status) *swarm
 	return out
 }
 
-// TrainingWarnings shows what is probably wrong with a training.
-func TrainingWarnings(all []warning.Warning) (out []*swarmv1.Warning) {
+// trainingWarnings shows what is probably wrong with a training.
+func trainingWarnings(all []warning.Warning) (out []*swarmv1.Warning) {
 	for _, w := range all {
 		out = append(out, &swarmv1.Warning{Reason: string(w.Reason), Node: w.Node, Text: w.Text, Advice: w.Advice})
 	}

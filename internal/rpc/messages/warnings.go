@@ -1,4 +1,4 @@
-package rpc
+package messages
 
 import (
 	"crypto/sha256"
@@ -6,24 +6,24 @@ import (
 	"fmt"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/planner/warning"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
 
-// tellWarnings adds to the answer to a heartbeat what is wrong with the trainings of the sessions that it reports, if the node has not
-// seen that yet.
-func (s *sessionService) tellWarnings(view *state.State, node *state.Node, m *swarmv1.ReportRequest, res *swarmv1.ReportResponse) {
+// AddWarnings adds to the answer to a node's heartbeat what is wrong with the trainings of the sessions that it reports, by what of returns
+// for a contract, if the node has not seen that yet.
+func AddWarnings(view *state.State, node *state.Node, m *swarmv1.ReportRequest, of func(contract string) []warning.Warning, res *swarmv1.ReportResponse) {
 	sum := sha256.New()
 	for _, x := range m.GetSessions() {
 		c := view.Contracts[x.GetContract()]
 		if c == nil || c.Run != x.GetRun() || c.Sessions[x.GetSession()] == nil || c.Sessions[x.GetSession()].Node != node.Name {
 			continue
 		}
-		found := s.cfg.Lead.Warnings(c.Name)
+		found := of(c.Name)
 		if len(found) == 0 {
 			continue
 		}
-		res.Warnings = append(res.Warnings, &swarmv1.SessionWarnings{Session: x.GetSession(), Warnings: messages.TrainingWarnings(found)})
+		res.Warnings = append(res.Warnings, &swarmv1.SessionWarnings{Session: x.GetSession(), Warnings: trainingWarnings(found)})
 		for _, w := range found {
 			fmt.Fprintf(sum, "%q %q %q\n", x.GetSession(), w.Reason, w.Node)
 		}
