@@ -49,6 +49,7 @@ type follower struct {
 	mu   sync.Mutex
 	seen map[string]*state.Contract // as it was taken last
 	sums map[string]*attempts       // by label
+	most int                        // rounds of the contracts beyond the bound, as was told last
 }
 
 // waits is what contracts wait for, as the leader said last. To say it he makes each decision once more, with his lock held: however often
@@ -265,10 +266,22 @@ func (f *follower) collectContracts(to chan<- prometheus.Metric, v *state.State)
 			}
 		}
 	}
+	if n := sums[Other]; n != nil {
+		n.rounds = f.grown(n.rounds)
+	}
 	for label, n := range sums {
 		counter(to, f.is.rounds, float64(n.rounds), label)
 		gauge(to, f.is.participants, float64(n.participants), label)
 		gauge(to, f.is.sessions, float64(n.open), label, state.SessionOpen)
 		gauge(to, f.is.sessions, float64(n.closed), label, state.SessionClosed)
 	}
+}
+
+// grown keeps the rounds of contracts beyond the bound from falling when one of them is deleted: a counter that falls has begun anew, and all
+// of it would count once more.
+func (f *follower) grown(rounds int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most = max(f.most, rounds)
+	return f.most
 }

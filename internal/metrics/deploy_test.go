@@ -126,8 +126,8 @@ func everything(t *testing.T) map[string]string {
 	s.Exchange(x)
 	s.Program(x, x)
 	s.Members(func(swop.Given) map[string]work.Type {
-		return map[string]work.Type{task.RunJob: {Executor: &executor{}}}
-	})(swop.Given{})
+		return map[string]work.Type{task.RunJob: {}}
+	})(swop.Given{})[task.RunJob].Saw(nil, nil)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

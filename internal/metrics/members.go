@@ -1,9 +1,8 @@
 package metrics
 
 import (
-	"context"
+	"maps"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,20 +11,12 @@ import (
 	"github.com/swarmd/swarmd/internal/work"
 )
 
-// What looking at a host may cost.
-const (
-	lookFor   = 3 * time.Second  // at most
-	lookAgain = 10 * time.Second // after it
-)
-
-// members counts what runs on a host for tasks. It asks the executors, and keeps the answer for a moment: an engine has more to do.
+// members counts what runs on a host for tasks, as the host itself has seen it last: a scrape makes no executor do anything.
 type members struct {
-	types    map[string]work.Type
 	count    *prometheus.Desc
 	failures *prometheus.Desc
 
 	mu     sync.Mutex
-	looked time.Time
 	found  map[kind]int
 	failed map[string]bool // by type, at the last look
 }
@@ -41,12 +32,31 @@ func (s *Server) Members(types func(swop.Given) map[string]work.Type) func(swop.
 		return types
 	}
 	return func(given swop.Given) map[string]work.Type {
-		made := types(given)
-		s.register(&members{
-			types: made, count: desc("task_members", "Members of tasks of which something is on this host, containers or processes, by type of task and state.", "task_type", "state"),
+		m := &members{
+			found: map[kind]int{}, failed: map[string]bool{},
+			count:    desc("task_members", "Members of tasks of which something is on this host, containers or processes, by type of task and state.", "task_type", "state"),
 			failures: desc("task_look_failed", "1: the host could not see what runs for tasks of a type, as its container engine does not answer.", "task_type"),
-		})
+		}
+		made := types(given)
+		for name, t := range made {
+			t.Saw = func(found []work.Found, err error) { m.saw(name, found, err) }
+			made[name] = t
+		}
+		s.register(m)
 		return made
+	}
+}
+
+// saw takes what a look found.
+func (m *members) saw(name string, found []work.Found, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed[name] = err != nil; err != nil {
+		return
+	}
+	maps.DeleteFunc(m.found, func(k kind, _ int) bool { return k.of == name })
+	for _, f := range found {
+		m.found[kind{name, f.State}]++
 	}
 }
 
@@ -60,9 +70,6 @@ func (m *members) Describe(to chan<- *prometheus.Desc) {
 func (m *members) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if time.Since(m.looked) >= lookAgain {
-		m.look()
-	}
 	for name, failed := range m.failed {
 		gauge(to, m.failures, truth(failed), name)
 		for _, state := range []task.State{task.Prepared, task.Started, task.Ready, task.Exited} {
@@ -71,22 +78,4 @@ func (m *members) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 	}
-}
-
-// look asks all executors. The caller holds mu.
-func (m *members) look() {
-	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
-	defer cancel()
-	m.found, m.failed = map[kind]int{}, map[string]bool{}
-	for name, t := range m.types {
-		if t.Executor == nil {
-			continue
-		}
-		found, err := t.Executor.Find(ctx)
-		m.failed[name] = err != nil
-		for _, f := range found {
-			m.found[kind{name, f.State}]++
-		}
-	}
-	m.looked = time.Now()
 }

@@ -100,6 +100,8 @@ type Type struct {
 	CleanLimit time.Duration
 	// Lease is told until when members may run, by the last answer of a leader, for those that end by themselves when that is over; nil: nobody is.
 	Lease func(until time.Time) error
+	// Saw is told what each look of the host found, members of this host or why it was in vain; it does not block. Nil: nobody is told.
+	Saw func(found []Found, err error)
 	// Image finds the image that a task runs or fetches, before anybody decides on it: nothing is fetched and nothing made. It returns nil for
 	// a task that has none; an error, in one line with its remedy, is why the task can't be carried out, unless it is a [Passing]. Of a [Passing]
 	// and a [Lasting] the swarm gets to know their words alone. Nil: no task of the type has an image.

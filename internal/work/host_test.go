@@ -280,6 +280,7 @@ type lab struct {
 	where func(context.Context, string, uint32) ([]task.Site, error)
 	ends  func()
 	said  []string // what was reported, each once
+	looks [][]work.Found
 }
 
 func inLab(t *testing.T, fn func(l *lab)) {
@@ -299,6 +300,7 @@ func (l *lab) start() {
 	if l.kind.Executor == nil {
 		l.kind.Executor = l.world
 	}
+	l.kind.Saw = func(found []work.Found, _ error) { l.looks = append(l.looks, found) }
 	l.host = work.New(work.Config{
 		SwarmID: swarmID, Node: node, Swarm: l.swarm, Tasks: l.tasks, Guard: l.guard, World: l.where,
 		Types: map[string]work.Type{task.RunSwarm: l.kind, task.MakeUserContainer: {Refuses: "no builds here: start it with an engine"}}, Log: slog.New(slog.DiscardHandler),
@@ -393,6 +395,9 @@ func TestMemberFromPlacedToCleaned(t *testing.T) {
 		l.beat(5 * time.Second)
 		l.world.set(label(1), work.Status{State: task.Ready})
 		l.beat(5 * time.Second)
+		if n := len(l.looks); n == 0 || len(l.looks[n-1]) != 1 || l.looks[n-1][0].State != task.Ready {
+			t.Errorf("who asked what looks find was told %v", l.looks)
+		}
 		l.world.set(label(1), work.Status{State: task.Exited, Code: 3, Text: "no data\x1b[31m"})
 		l.beat(5 * time.Second)
 		l.wantSaid("asked", "prepared", "started", "ready", "exited 3 no data cleaned")

@@ -67,6 +67,10 @@ func (h *Host) look(ctx context.Context, now time.Time) {
 func (h *Host) saw(kind string, at int, found []Found, err error) {
 	now, s := time.Now(), h.sights[kind]
 	s.looking, s.last, s.err = false, now, err
+	found = slices.DeleteFunc(found, func(f Found) bool { return f.Swarm != h.cfg.SwarmID || f.Node != h.cfg.Node })
+	if tell := h.cfg.Types[kind].Saw; tell != nil {
+		tell(found, err)
+	}
 	if err != nil {
 		if s.failing.IsZero() {
 			s.failing = now
@@ -77,7 +81,6 @@ func (h *Host) saw(kind string, at int, found []Found, err error) {
 	if !s.failing.IsZero() {
 		h.cfg.Log.Info("what runs of the swarm's tasks on this host can be seen again", "task_type", kind)
 	}
-	found = slices.DeleteFunc(found, func(f Found) bool { return f.Swarm != h.cfg.SwarmID || f.Node != h.cfg.Node })
 	s.found, s.ok, s.at, s.failing = found, true, at, time.Time{}
 	for _, f := range found {
 		m := h.member(f.Label, now)
