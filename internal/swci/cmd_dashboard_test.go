@@ -36,7 +36,6 @@ func askDashboard(t *testing.T, c *http.Client, method, url, body string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("X-Swarm-Page", "1")
 	res, err := c.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +46,24 @@ func askDashboard(t *testing.T, c *http.Client, method, url, body string) string
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// ofPage sends the key that the page was given behind the # of where it was led to.
+type ofPage struct {
+	http.Transport
+	key string
+}
+
+func (p *ofPage) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Swarm-Page", p.key)
+	res, err := p.Transport.RoundTrip(r)
+	if err == nil {
+		if _, key, ok := strings.Cut(res.Header.Get("Location"), "/#key="); ok {
+			p.key = key
+		}
+	}
+	return res, err
 }
 
 // openDashboard runs `swarmctl dashboard` on a free port, and returns where it is and a browser that it has let in.
@@ -81,9 +98,9 @@ func openDashboard(t *testing.T, swarm fake, options ...string) (base string, c 
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	c = &http.Client{Jar: jar, Transport: transport}
+	page := &ofPage{}
+	t.Cleanup(page.CloseIdleConnections)
+	c = &http.Client{Jar: jar, Transport: page}
 	base, _, _ = strings.Cut(address, "?")
 	askDashboard(t, c, http.MethodGet, address, "")
 	return base, c

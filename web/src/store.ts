@@ -1,5 +1,7 @@
 // The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
 import { useEffect, useReducer } from "preact/hooks";
+import { readEvents } from "./events";
+import { headers, keyed, onKey } from "./key";
 import type { Act, Acted, Document, DocumentValues, History, Link } from "./documents.gen";
 
 export type Doc<T> = Omit<Document, "value"> & { value?: T };
@@ -25,14 +27,16 @@ class Store {
   private docs = new Map<string, Doc<unknown>>();
   private watchers = new Map<string, Set<() => void>>();
   private onContact = new Set<() => void>();
-  private source: EventSource | undefined;
+  private stop: AbortController | undefined; // of the stream
   private open = new Set<string>(); // what the stream watches
   private due: number | undefined;
   private heard = 0;
 
   constructor() {
-    setInterval(() => void this.listen(), 5_000);
+    setInterval(() => this.listen(), 5_000);
     addEventListener("online", () => this.reopen());
+    document.addEventListener("visibilitychange", () => this.reopen(0)); // browsers have few streams to one server, for all tabs together
+    onKey(() => this.reopen());
   }
 
   get(name: string): Doc<unknown> | undefined {
@@ -72,57 +76,64 @@ class Store {
 
   private reopen(delay = 20): void {
     clearTimeout(this.due);
-    this.due = setTimeout(() => this.connect(), delay);
+    this.due = setTimeout(() => void this.connect(), delay);
   }
 
-  private connect(): void {
-    this.source?.close();
-    const names = [...this.watchers.keys()].sort();
-    if (names.length === 0) return;
+  /** Opens one stream for all that is watched, in place of the one before. A page that nobody sees has none. */
+  private async connect(): Promise<void> {
+    this.stop?.abort();
+    this.stop = undefined;
+    const names = document.hidden ? [] : [...this.watchers.keys()].sort();
     this.open = new Set(names);
-    const source = new EventSource(`/api/stream?watch=${names.map(encodeName).join(",")}&points=600`);
-    this.source = source;
+    if (names.length === 0) return;
+    const stop = (this.stop = new AbortController());
+    await keyed;
+    if (stop !== this.stop) return;
     this.heard = Date.now();
-    const on = (event: string, take: (data: string) => void) =>
-      source.addEventListener(event, (e) => {
-        this.heard = Date.now();
-        if (this.contact.state === "lost" || this.contact.state === "connecting" || this.contact.state === "out") {
-          this.meet({ state: "live", sn: this.contact.sn, since: Date.now(), problem: "", remedy: "" });
-        }
-        take((e as MessageEvent<string>).data);
-      });
-    on("doc", (data) => this.take(JSON.parse(data) as Doc<unknown>));
-    on("link", (data) => {
+    let why: { error: string; remedy: string } | undefined;
+    let came = false;
+    try {
+      const answer = await fetch(`/api/stream?watch=${names.map(encodeName).join(",")}&points=600`, { headers: headers(), signal: stop.signal });
+      if (!answer.ok || !answer.body) why = await refusal(answer);
+      else {
+        await readEvents(answer.body, (event, data) => {
+          if (stop !== this.stop) return;
+          came = true;
+          this.hear(event, data);
+        });
+      }
+    } catch {
+      // it has broken off, or nobody is there
+    }
+    if (stop !== this.stop) return;
+    if (why) this.meet({ state: "out", sn: "", since: this.heard, problem: why.error, remedy: why.remedy });
+    else if (!came) this.lose();
+    this.reopen(came ? 0 : retry);
+  }
+
+  private hear(event: string, data: string): void {
+    this.heard = Date.now();
+    if (this.contact.state === "lost" || this.contact.state === "connecting" || this.contact.state === "out") {
+      this.meet({ state: "live", sn: this.contact.sn, since: Date.now(), problem: "", remedy: "" });
+    }
+    if (event === "doc") this.take(JSON.parse(data) as Doc<unknown>);
+    if (event === "link") {
       const link = JSON.parse(data) as Link;
       const state = link.state === "live" ? "live" : "stale";
       this.meet({ state, sn: link.sn, since: Date.parse(link.since) || Date.now(), problem: link.problem, remedy: link.remedy });
-    });
-    source.onerror = () => void this.failed(source);
-  }
-
-  private async failed(source: EventSource): Promise<void> {
-    if (source !== this.source) return;
-    const why = await reason(source.url);
-    if (source !== this.source || source.readyState === EventSource.OPEN) return;
-    if (why) this.meet({ state: "out", sn: "", since: this.heard, problem: why.error, remedy: why.remedy });
-    else this.lose();
-    if (source.readyState === EventSource.CLOSED) this.reopen(retry);
+    }
   }
 
   private lose(): void {
     if (this.contact.state === "lost") return;
-    this.meet({ state: "lost", sn: this.contact.sn, since: this.heard || Date.now(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended; this page goes on by itself when it is back on the same port" });
+    this.meet({ state: "lost", sn: this.contact.sn, since: this.heard || Date.now(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended, and open the address that it prints" });
   }
 
-  /** Where nothing changes nothing comes: then swarmctl is asked whether it is there. */
-  private async listen(): Promise<void> {
-    if (!this.source || this.contact.state !== "live" || Date.now() - this.heard < silence) return;
-    if ((await ask("swarm")).unanswered) {
-      this.lose();
-      this.reopen();
-    } else {
-      this.heard = Date.now();
-    }
+  /** Where nothing changes swarmctl says every few seconds that it is there. */
+  private listen(): void {
+    if (!this.stop || this.contact.state === "lost" || Date.now() - this.heard < silence) return;
+    this.lose();
+    this.reopen();
   }
 
   private meet(contact: Contact): void {
@@ -165,24 +176,12 @@ export function useContact(): Contact {
 export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: boolean; missing?: boolean }> {
   const at = new Date().toISOString();
   try {
-    const answer = await fetch(`/api/doc/${encodeName(name)}`);
+    await keyed;
+    const answer = await fetch(`/api/doc/${encodeName(name)}`, { headers: headers() });
     if (answer.ok) return (await answer.json()) as Doc<T>;
     return { name, at, missing: answer.status === 404, ...(await refusal(answer)) };
   } catch {
     return { name, at, unanswered: true, error: "swarmctl dashboard does not answer", remedy: "start it again" };
-  }
-}
-
-/** Why a stream is refused, in swarmctl's words; undefined: it is not, or nobody answers. */
-async function reason(url: string): Promise<{ error: string; remedy: string } | undefined> {
-  const stop = new AbortController();
-  try {
-    const answer = await fetch(url, { signal: stop.signal });
-    return answer.ok ? undefined : await refusal(answer);
-  } catch {
-    return undefined;
-  } finally {
-    stop.abort();
   }
 }
 
@@ -194,7 +193,7 @@ async function refusal(answer: Response): Promise<{ error: string; remedy: strin
 /** Has swarmctl do something in the name of its own identity. */
 export async function act(what: Act): Promise<Acted> {
   try {
-    const answer = await fetch("/api/act", { method: "POST", headers: { "Content-Type": "application/json", "X-Swarm-Page": "1" }, body: JSON.stringify(what) });
+    const answer = await fetch("/api/act", { method: "POST", headers: { "Content-Type": "application/json", ...headers() }, body: JSON.stringify(what) });
     const said = (await answer.json().catch(() => ({}))) as Acted;
     return said.said || said.error ? said : { error: `swarmctl answers with status ${answer.status}`, remedy: "" };
   } catch {

@@ -30,3 +30,19 @@ test("layout: every node is on the map, apart from the others, at every width", 
     }
   }
 });
+
+test("events come whole, however the stream is cut", async () => {
+  const { readEvents } = await source("events.ts");
+  const sent = new TextEncoder().encode('retry: 2000\n\nevent: link\ndata: {"sn":"ö"}\n\n: still here\n\nevent: doc\ndata: {"a":1}\n\n');
+  for (const step of [1, 7, sent.length]) {
+    const told = [];
+    const body = new ReadableStream({
+      start(to) {
+        for (let i = 0; i < sent.length; i += step) to.enqueue(sent.slice(i, i + step));
+        to.close();
+      },
+    });
+    await readEvents(body, (event, data) => told.push([event, data]));
+    assert.deepEqual(told, [["link", '{"sn":"ö"}'], ["", ""], ["doc", '{"a":1}']], `${step} bytes at a time`);
+  }
+});

@@ -4,7 +4,7 @@ import { after, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { launch, open, there } from "./browser.mjs";
 import { contract, empty, history, large, moment, proof, recorded, withJob } from "./documents.mjs";
-import { serve } from "./server.mjs";
+import { key, serve } from "./server.mjs";
 
 describe("page", { skip: !there && "Chromium is missing", concurrency: false }, () => {
   let browser;
@@ -117,6 +117,60 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("the address leads to the key, which tabs tell each other, and nobody else has it", async () => {
+    const server = await serve(recorded("trouble"), { at: moment.trouble });
+    const context = await browser.newContext();
+    const live = (page) => page.waitForSelector(".live.live");
+    try {
+      const first = await context.newPage();
+      await first.goto(`${server.url}?token=T`);
+      await live(first);
+      assert.equal(first.url(), server.url); // the key is in no address that can be copied
+      assert.equal(await first.evaluate(() => sessionStorage.getItem("key")), key);
+      await first.reload();
+      await live(first);
+      const second = await context.newPage();
+      await second.goto(`${server.url}#/contracts`);
+      await live(second);
+      await first.close();
+      await second.close();
+      const alone = await context.newPage(); // it has the cookie, and no tab is there that has the key
+      await alone.goto(server.url);
+      await alone.getByText("This page was not let in.").waitFor();
+      await alone.getByText("open the address that swarmctl dashboard printed last").waitFor();
+      const next = await context.newPage();
+      await next.goto(`${server.url}?token=T`);
+      await live(alone);
+    } finally {
+      await context.close();
+      await server.close();
+    }
+  });
+
+  test("a page that nobody sees has no stream, and one that is shown again has", async () => {
+    await on(recorded("trouble"), {}, async (page, server) => {
+      await page.waitForSelector(".live.live");
+      const show = (hidden) =>
+        page.evaluate((hidden) => {
+          Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }, hidden);
+      const streams = async (n) => {
+        for (let i = 0; server.streams() !== n; i++) {
+          assert.ok(i < 200, `${server.streams()} streams, not ${n}`);
+          await new Promise((done) => setTimeout(done, 25));
+        }
+      };
+      await streams(1);
+      await show(true);
+      await streams(0);
+      assert.equal(await page.getByText("This page is stale").count(), 0);
+      await show(false);
+      await streams(1);
+      await page.waitForSelector(".live.live");
+    });
+  });
+
   test("without a history: what the leader remembers, and why it is no more", async () => {
     const docs = recorded("trouble");
     docs[`history/${contract}`] = { error: "the SN is too old to have a history", remedy: "install a newer swarmd on the SNs" };
@@ -154,10 +208,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     const whole = proof("trouble", 61);
     docs[`proof/${contract}/61`] = { ...whole, state: "unchecked", participants: whole.participants.map((p) => ({ ...p, signed: false })) };
     docs[`proof/${contract}/60`] = { ...proof("trouble", 60), digest: "0".repeat(64) };
-    const server = await serve(docs, { at: moment.trouble });
-    const page = await browser.newPage();
-    try {
-      await page.goto(`${server.url}#/models/${contract}`);
+    await on(docs, { hash: `models/${contract}` }, async (page) => {
       for (const [round, words] of [[61, "start swarmctl dashboard with --bundle"], [60, "The ledger has another model of this round"]]) {
         await page.getByRole("button", { name: `verify round ${round}` }).click();
         await page.getByRole("button", { name: "Verify now" }).click();
@@ -165,10 +216,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
         assert.equal(await page.getByText("verified", { exact: true }).count(), 0);
         await page.getByRole("button", { name: `close round ${round}` }).click();
       }
-    } finally {
-      await page.close();
-      await server.close();
-    }
+    });
   });
 
   test("approvals: read-only without --actions, signed with it", async () => {
@@ -190,7 +238,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByRole("button", { name: "Approve…" }).click();
       await page.getByRole("button", { name: "Sign the approval" }).click();
       await page.getByText("approved on swop-1").waitFor();
-      const part = { task: "train", host: "swop-1", digest: docs.approvals.approvals[0].digest, header: "1" };
+      const part = { task: "train", host: "swop-1", digest: docs.approvals.approvals[0].digest };
       assert.deepEqual(server.acts, [{ do: "refuse", reason: "the image is unknown here", ...part }, { do: "approve", reason: "", ...part }]);
     });
   });

@@ -5,6 +5,8 @@ import path from "node:path";
 
 const page = path.join(import.meta.dirname, "../../internal/swci/dashboard/page");
 const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+/** What the page is let in with. */
+export const key = "PAGEKEY";
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** Starts the server; what it returns changes what pages see. */
@@ -28,6 +30,14 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       response.writeHead(refused, { "Content-Type": "application/json" }).end(JSON.stringify(refused === 401 ? { error: "this browser was not let in", remedy: "open the address that swarmctl dashboard printed last" } : {}));
       return;
     }
+    if (url.pathname.startsWith("/api/") && request.headers["x-swarm-page"] !== key) {
+      response.writeHead(401, { "Content-Type": "application/json" }).end(JSON.stringify({ error: "this page was not let in", remedy: "open the address that swarmctl dashboard printed last" }));
+      return;
+    }
+    if (url.searchParams.has("token")) {
+      response.writeHead(303, { Location: `/#key=${key}` }).end();
+      return;
+    }
     if (url.pathname === "/api/stream") {
       response.writeHead(200, { "Content-Type": "text/event-stream" });
       const stream = { response, names: url.searchParams.get("watch").split(",") };
@@ -43,11 +53,11 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       request.on("end", () => {
         const act = JSON.parse(body);
         const waits = (docs.approvals?.approvals ?? []).some((a) => a.task === act.task && a.host === act.host && a.digest === act.digest);
-        if (!waits || request.headers["x-swarm-page"] !== "1") {
+        if (!waits) {
           response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify({ error: "which task on which host is meant, and its digest, was not said", remedy: "reload the page" }));
           return;
         }
-        acts.push({ ...act, header: request.headers["x-swarm-page"] });
+        acts.push(act);
         response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(answer));
       });
       return;
@@ -59,7 +69,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
         response.writeHead(404, { "Content-Type": "application/json" }).end(JSON.stringify({ error: `there is no document "${name}"`, remedy: "" }));
         return;
       }
-      response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(proof && proofs ? { name, at, value: proofs(Number(proof[2])) } : doc(name)));
+      response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(proof && proofs && docs[name] === undefined ? { name, at, value: proofs(Number(proof[2])) } : doc(name)));
       return;
     }
     const file = path.join(page, url.pathname === "/" ? "index.html" : path.basename(url.pathname));
@@ -80,6 +90,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       for (const s of streams) if (s.names.includes(name)) send(s.response, "doc", doc(name));
     },
     /** Sends a document without keeping it, as rounds that follow come. */
+    streams: () => streams.size,
     push: (name, value) => streams.forEach((s) => s.names.includes(name) && send(s.response, "doc", { name, at, value })),
     link: (link) => streams.forEach((s) => send(s.response, "link", link)),
     drop: () => streams.forEach((s) => s.response.destroy()),

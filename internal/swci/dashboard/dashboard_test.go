@@ -91,15 +91,35 @@ func serve(t *testing.T, s *swarm, actions bool) (invited chan string) {
 	return invited
 }
 
-// browser returns a client that keeps cookies.
+// pageKeys sends the key that a page was given behind the # of where it was led to.
+type pageKeys struct {
+	http.Transport
+	key string
+}
+
+func (p *pageKeys) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.key != "" && strings.HasPrefix(r.URL.Path, "/api/") {
+		r = r.Clone(r.Context())
+		r.Header.Set("X-Swarm-Page", p.key)
+	}
+	res, err := p.Transport.RoundTrip(r)
+	if err == nil {
+		if _, key, ok := strings.Cut(res.Header.Get("Location"), "/#key="); ok {
+			p.key = key
+		}
+	}
+	return res, err
+}
+
+// browser returns a client that keeps cookies, and the key of its page.
 func browser(t *testing.T) *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport}
+	page := &pageKeys{}
+	t.Cleanup(page.CloseIdleConnections)
+	return &http.Client{Jar: jar, Transport: page}
 }
 
 func get(t *testing.T, c *http.Client, url string, change ...func(*http.Request)) (status int, body string, head http.Header) {
@@ -175,6 +195,43 @@ func TestCookieIsForThePageAlone(t *testing.T) {
 	_, _, head := get(t, c, <-invited)
 	if said := head.Get("Set-Cookie"); !strings.Contains(said, "HttpOnly") || !strings.Contains(said, "SameSite=Strict") || strings.Contains(said, "Domain") {
 		t.Errorf("cookie %q", said)
+	}
+}
+
+// TestCookieAloneOpensNothing: every server of this machine is sent the cookie, whatever its port. It is worth nothing without the key that the
+// page keeps, and the used address gives that to nobody again.
+func TestCookieAloneOpensNothing(t *testing.T) {
+	s := &swarm{value: `{"a":1}`}
+	invited := serve(t, s, true)
+	address, c := <-invited, browser(t)
+	get(t, c, address)
+	base, _, _ := strings.Cut(address, "/?")
+	second := browser(t)
+	get(t, second, <-invited)
+	thief := &http.Client{Jar: c.Jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if _, _, head := get(t, thief, address); strings.Contains(head.Get("Location"), "key") {
+		t.Errorf("a used address leads to %s", head.Get("Location"))
+	}
+	for _, key := range []string{"", "1", second.Transport.(*pageKeys).key} {
+		for _, path := range []string{"/api/doc/nodes", "/api/stream?watch=nodes", "/api/act"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if path == "/api/act" {
+				r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(`{"do":"approve","task":"t","host":"h","digest":"d"}`))
+			}
+			r.Header.Set("X-Swarm-Page", key)
+			if status, body, _ := do(t, thief, r); status != 401 || !strings.Contains(body, "this page was not let in") || strings.Contains(body, `"a"`) {
+				t.Errorf("%s with the key %q: %d %s", path, key, status, body)
+			}
+		}
+	}
+	if len(s.done) != 0 {
+		t.Errorf("done: %v", s.done)
+	}
+	if status, body, _ := get(t, c, base+"/api/doc/nodes"); status != 200 || !strings.Contains(body, `{"a":1}`) {
+		t.Errorf("the page itself: %d %s", status, body)
 	}
 }
 
@@ -297,12 +354,11 @@ func TestActs(t *testing.T) {
 		address, c := <-invited, browser(t)
 		get(t, c, address)
 		base, _, _ := strings.Cut(address, "/?")
-		post := func(body, page, origin string) (int, dashboard.Acted) {
+		post := func(body, origin string) (int, dashboard.Acted) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/act", strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Header.Set("X-Swarm-Page", page)
 			r.Header.Set("Origin", origin)
 			status, said, _ := do(t, c, r)
 			var a dashboard.Acted
@@ -312,18 +368,18 @@ func TestActs(t *testing.T) {
 			return status, a
 		}
 		const good = `{"do":"approve","task":"t","host":"h","digest":"d"}`
-		for _, bad := range []struct{ body, page, origin string }{
-			{good, "", base}, {good, "1", "https://evil.example"}, {good + "x", "1", base}, {`{"who":1}`, "1", base}, {`"` + strings.Repeat("x", 9<<10), "1", base},
+		for _, bad := range []struct{ body, origin string }{
+			{good, "https://evil.example"}, {good + "x", base}, {`{"who":1}`, base}, {`"` + strings.Repeat("x", 9<<10), base},
 		} {
-			if status, a := post(bad.body, bad.page, bad.origin); status < 400 || a.Error == "" {
-				t.Errorf("%.80q of page %q at %s: %d %+v", bad.body, bad.page, bad.origin, status, a)
+			if status, a := post(bad.body, bad.origin); status < 400 || a.Error == "" {
+				t.Errorf("%.80q at %s: %d %+v", bad.body, bad.origin, status, a)
 			}
 		}
-		status, a := post(good, "1", base)
+		status, a := post(good, base)
 		if done := len(s.done) == 1 && status == 200 && a.Said == "done"; done != actions || !actions && (status != 403 || a.Remedy == "") {
 			t.Errorf("with actions %v: %d %+v, done %v", actions, status, a, s.done)
 		}
-		if status, a = post(strings.Replace(good, `"t"`, `"bad"`, 1), "1", base); actions && (status != 200 || a.Error != "it waits no more" || a.Remedy != "look again") {
+		if status, a = post(strings.Replace(good, `"t"`, `"bad"`, 1), base); actions && (status != 200 || a.Error != "it waits no more" || a.Remedy != "look again") {
 			t.Errorf("what can't be done: %d %+v", status, a)
 		}
 	}

@@ -42,14 +42,19 @@ func (s *Server) handler() http.Handler {
 		if s.cfg.Certificate != nil {
 			h.Set("Strict-Transport-Security", "max-age=86400")
 		}
+		browser, page := s.whoAsks(r)
 		switch {
 		case !s.isHost(r.Host):
 			sendWords(w, http.StatusMisdirectedRequest, "This is another address", "The dashboard is not called what the browser asked for. Open the address that swarmctl dashboard printed.")
 		case r.URL.Path == "/" && r.URL.Query().Has("token") && r.Method == http.MethodGet:
 			s.enter(w, r)
-		case !s.isInside(r) && strings.HasPrefix(r.URL.Path, "/api/"):
-			sendJSON(w, http.StatusUnauthorized, Acted{Error: "this browser was not let in", Remedy: "open the address that swarmctl dashboard printed last"})
-		case !s.isInside(r):
+		case !page && strings.HasPrefix(r.URL.Path, "/api/"):
+			what := "browser"
+			if browser {
+				what = "page"
+			}
+			sendJSON(w, http.StatusUnauthorized, Acted{Error: "this " + what + " was not let in", Remedy: "open the address that swarmctl dashboard printed last"})
+		case !browser:
 			sendWords(w, http.StatusUnauthorized, "This browser was not let in", "Open the address that swarmctl dashboard printed last, in its terminal. If it was started anew, the earlier address is good no more.")
 		default:
 			inside.ServeHTTP(w, r)
@@ -78,19 +83,27 @@ func (s *Server) cookie() string {
 	return "swarm-dashboard-" + port
 }
 
-func (s *Server) isInside(r *http.Request) bool {
+// keyHeader has the key of a page. That a request has it also says that it is of the page itself: no other site may send it.
+const keyHeader = "X-Swarm-Page"
+
+// whoAsks reports whether a request is of a browser that was let in, and whether it is of the page there.
+func (s *Server) whoAsks(r *http.Request) (browser, page bool) {
 	c, err := r.Cookie(s.cookie())
-	return err == nil && s.doors.knows(c.Value)
+	if err != nil {
+		return false, false
+	}
+	return s.doors.knows(c.Value, r.Header.Get(keyHeader))
 }
 
-// enter lets a browser in that has a token, once.
+// enter lets a browser in that has a token, once. The page finds its key behind the #, which browsers send to nobody.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
-	secret, used := s.doors.enter(r.URL.Query().Get("token"))
+	cookie, key, used := s.doors.enter(r.URL.Query().Get("token"))
+	inside, _ := s.whoAsks(r)
 	switch {
-	case secret != "":
-		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.cfg.Certificate != nil})
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-	case s.isInside(r):
+	case cookie != "":
+		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.cfg.Certificate != nil})
+		http.Redirect(w, r, "/#key="+key, http.StatusSeeOther)
+	case inside:
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	case used:
 		sendWords(w, http.StatusForbidden, "This address was used before", "Each address lets one browser in, once. swarmctl dashboard has printed another one in its terminal: open that.")
@@ -140,15 +153,12 @@ func (s *Server) isDocument(name string) (there, watched bool) {
 	return s.cfg.Documents.Has(name)
 }
 
-// act has something done. That the request is of the page itself is known by a header that no other may send.
+// act has something done.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	var a Act
 	switch err := readAct(w, r, &a); {
 	case !s.cfg.Actions:
 		sendJSON(w, http.StatusForbidden, Acted{Error: "this dashboard only shows", Remedy: "start it with --actions, or use swarmctl approve task"})
-		return
-	case r.Header.Get("X-Swarm-Page") != "1":
-		sendJSON(w, http.StatusForbidden, Acted{Error: "the request is not of the dashboard's page", Remedy: "reload the page"})
 		return
 	case err != nil:
 		sendJSON(w, http.StatusBadRequest, Acted{Error: "what is to be done can't be read: " + text.Line(err.Error()), Remedy: "reload the page"})
