@@ -63,7 +63,9 @@ class Store {
   /** Takes a document that came, whole or as rounds to add. */
   take(doc: Doc<unknown>): void {
     if (doc.name.startsWith("history/") && doc.value) {
-      doc = { ...doc, value: merged(this.docs.get(doc.name)?.value as History | undefined, doc.value as History) };
+      const value = merged(this.docs.get(doc.name)?.value as History | undefined, doc.value as History);
+      if (!value) return this.reopen(); // a stream begins with all of it
+      doc = { ...doc, value };
     }
     this.docs.delete(doc.name); // the newest are the last
     this.docs.set(doc.name, doc);
@@ -142,9 +144,10 @@ class Store {
   }
 }
 
-/** Merges rounds that came into those that are there, by their numbers; another run begins anew. */
-export function merged(had: History | undefined, came: History): History {
-  if (came.after == null || !had || had.run !== came.run) return came;
+/** Merges rounds that came into those that are there, by their numbers; undefined: those are not there, and what came is not all. */
+export function merged(had: History | undefined, came: History): History | undefined {
+  if (came.after == null) return came;
+  if (!had || had.run !== came.run) return undefined;
   const fresh = new Set(came.rounds.map((r) => r.round));
   const all = [...had.rounds.filter((r) => !fresh.has(r.round)), ...came.rounds].sort((a, b) => a.round - b.round);
   const old = all.length - points / 2;

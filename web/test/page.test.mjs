@@ -171,6 +171,19 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("contract: after an error the curves are whole again", async () => {
+    const docs = recorded("training");
+    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
+      await page.getByText("1 to 25 of 35").waitFor();
+      const had = docs[`history/${contract}`];
+      server.set(`history/${contract}`, { error: "no leader has a history", remedy: "wait" });
+      await page.getByText("no leader has a history").waitFor();
+      docs[`history/${contract}`] = had; // a stream begins with all of it
+      server.push(`history/${contract}`, { ...had, after: 30, rounds: had.rounds.slice(-5) });
+      await page.getByText("1 to 25 of 35").waitFor();
+    });
+  });
+
   test("without a history: what the leader remembers, and why it is no more", async () => {
     const docs = recorded("trouble");
     docs[`history/${contract}`] = { error: "the SN is too old to have a history", remedy: "install a newer swarmd on the SNs" };

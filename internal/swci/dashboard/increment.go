@@ -34,14 +34,17 @@ func withoutPoints(name string) string {
 // reached is how far a page knows the rounds of a contract's run.
 type reached struct{ run, round uint64 }
 
-// increment returns of a history the rounds that a page does not have, with the newest of those that it has; of another run all. What is
-// no history stays as it is.
+// increment returns of a history the rounds that a page does not have, with the newest of those that it has; of another run all, and so after
+// an error, which a page has in place of them. What is no history stays as it is.
 func increment(d Document, has reached) (Document, reached) {
 	var keys map[string]json.RawMessage
 	var rounds []json.RawMessage
 	now := reached{}
-	if !strings.HasPrefix(d.Name, "history/") || json.Unmarshal(d.Value, &keys) != nil || json.Unmarshal(keys["rounds"], &rounds) != nil || json.Unmarshal(keys["run"], &now.run) != nil {
+	if !strings.HasPrefix(d.Name, "history/") {
 		return d, has
+	}
+	if json.Unmarshal(d.Value, &keys) != nil || json.Unmarshal(keys["rounds"], &rounds) != nil || json.Unmarshal(keys["run"], &now.run) != nil {
+		return d, reached{}
 	}
 	after := has.round - min(has.round, repeated)
 	var news []json.RawMessage

@@ -42,8 +42,15 @@ func TestIncrement(t *testing.T) {
 		t.Errorf("after a reset: %v, %d, %v", after, n, has)
 	}
 	for _, other := range []Document{{Name: "nodes", Value: json.RawMessage(`{"run":1}`)}, {Name: "history/c", Error: "x"}, {Name: "history/c", Value: json.RawMessage(`[]`)}} {
-		if got, is := increment(other, has); string(got.Value) != string(other.Value) || is != has {
-			t.Errorf("%+v became %+v", other, got)
+		got, is := increment(other, has)
+		if string(got.Value) != string(other.Value) || (is == reached{}) != (other.Name == "history/c") {
+			t.Errorf("%+v became %+v, and %v", other, got, is)
 		}
 	}
+	_, has = increment(Document{Name: "history/c", Error: "x"}, has)
+	if after, n := told(first(increment(past(2, 30), has))); after != nil || n != 30 {
+		t.Errorf("after an error: %v, %d", after, n)
+	}
 }
+
+func first(d Document, _ reached) Document { return d }
