@@ -161,23 +161,36 @@ func TestDashboardShowsWhatCommandsPrint(t *testing.T) {
 	}
 }
 
-// TestDashboardEvents: what the ledger says that somebody did, newest first.
+// TestDashboardEvents: what the ledger says that somebody did, newest first; whether signatures were checked, and are good.
 func TestDashboardEvents(t *testing.T) {
 	c := audited(t)
-	get := dashboardOf(t, &ledgerAPI{raw: c.lines})
 	var doc struct {
 		Value struct {
-			Good    bool
-			Records int
-			Events  []struct{ Record, Who, What, Kind, About, Text any }
+			Good, Signatures bool
+			Problem          string
+			Records          int
+			Events           []struct{ Record, Who, What, Kind, About, Text any }
 		}
 	}
-	said := get("api/doc/events")
-	if err := json.Unmarshal([]byte(said), &doc); err != nil {
-		t.Fatal(err)
+	ask := func(raw []byte, options ...string) (said string) {
+		base, browser := openDashboard(t, &ledgerAPI{raw: raw}, options...)
+		said = askDashboard(t, browser, http.MethodGet, base+"api/doc/events", "")
+		doc.Value.Problem = ""
+		if err := json.Unmarshal([]byte(said), &doc); err != nil {
+			t.Fatal(err)
+		}
+		return said
 	}
+	if said := ask(c.lines, "--bundle", c.bundle); !doc.Value.Good || !doc.Value.Signatures || doc.Value.Records != 4 {
+		t.Errorf("with authorities: %s", said)
+	}
+	other := newCommitted(t) // its authorities are not those of this ledger
+	if said := ask(c.lines, "--bundle", other.bundle); doc.Value.Good || !doc.Value.Signatures || doc.Value.Problem == "" || len(doc.Value.Events) != 2 {
+		t.Errorf("with others: %s", said)
+	}
+	said := ask(c.lines)
 	v := doc.Value
-	if !v.Good || v.Records != 4 || len(v.Events) != 2 || v.Events[0].Kind != "contract" || v.Events[0].About != "study" || v.Events[1].About != "sl-0" || v.Events[1].What != "banned" || v.Events[1].Who != "spiffe://a.example/swarm/swci/ann" {
+	if !v.Good || v.Signatures || v.Problem != "" || v.Records != 4 || len(v.Events) != 2 || v.Events[0].Kind != "contract" || v.Events[0].About != "study" || v.Events[1].About != "sl-0" || v.Events[1].What != "banned" || v.Events[1].Who != "spiffe://a.example/swarm/swci/ann" {
 		t.Errorf("events %s", said)
 	}
 }

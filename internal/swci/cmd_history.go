@@ -25,7 +25,7 @@ func historyCommands() []*Command {
 		Pattern: "get contract history NAME", Group: "Contracts", Shell: true,
 		Summary: "Show how the rounds of a training went",
 		Details: "Prints the committed rounds of the contract's current run, oldest first: when each was committed, how long its phases took, the loss and the metric of the merged model, which are the mean of what the peers' programs have reported of it by their weights, the bytes that the peers have sent, and how many attempts failed. -o json has the same of each peer.\n\n" +
-			"SNs keep this beside the ledger, at most 64 MiB of a contract: of older rounds of a long training some are left out. Round, digest and participants can be proven by the ledger (\"verify ledger\"); all else is what nodes have reported, and no proof. A reset begins it anew, and with the contract it is deleted.",
+			"SNs keep this beside the ledger, at most 64 MiB of a contract: of older rounds of a long training some are left out. Round, attempt, digest, participants and weights are what the SN has recorded, and \"verify ledger\" proves them by the ledger; all else is what nodes have reported, and no proof. A reset begins it anew, and with the contract it is deleted.",
 		Example: "get contract history defaultbb.cqdb.sml.hpe",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "points", Value: pagePoints, Usage: "`N` rounds at most: the newest 100, or half of N, are whole, older ones are taken evenly"},
@@ -90,7 +90,8 @@ func contributors(r historyRoundJSON) (names []string) {
 func historyToJSON(name string, h *swarmv1.GetHistoryResponse) historyJSON {
 	out := historyJSON{
 		Contract: name, Run: h.GetRun(), Rounds: []historyRoundJSON{}, Thinned: h.GetThinned(),
-		Proven: []string{"round", "attempt", "digest", "peers.contributed", "planned", "committed"}, Reported: []string{"durations_ms", "bytes_sent", "bytes_received", "failed", "peers", "loss", "metric"},
+		Recorded: []string{"round", "attempt", "digest", "peers.node", "peers.weight", "peers.contributed"},
+		Reported: []string{"planned", "committed", "durations_ms", "bytes_sent", "bytes_received", "failed", "peers.loss", "peers.metric", "peers.sent", "peers.received", "loss", "metric"},
 	}
 	for _, r := range h.GetRounds() {
 		out.Rounds = append(out.Rounds, historyRoundToJSON(r))

@@ -198,9 +198,10 @@ func (d *documents) eventsNow(ctx context.Context) (json.RawMessage, error) {
 
 // readEvents says what happened by the ledger, newest first.
 func (d *documents) readEvents(ctx context.Context) (json.RawMessage, error) {
-	out := eventsJSON{Events: []eventJSON{}}
+	out := eventsJSON{Events: []eventJSON{}, Signed: !d.judge.Unsigned}
+	o := d.judge
 	one := d.session
-	report, err := judgeLedger(ctx, &one, Args{}, audit.Options{Unsigned: true, Each: func(record uint64, atMS int64, body ledger.Body) {
+	o.Each = func(record uint64, atMS int64, body ledger.Body) {
 		x, ok := deeds.FromRecord(record, atMS, body)
 		if !ok {
 			return
@@ -210,7 +211,8 @@ func (d *documents) readEvents(ctx context.Context) (json.RawMessage, error) {
 			out.Events = slices.Delete(out.Events, 0, maxEvents)
 		}
 		out.Events = append(out.Events, eventToJSON(&x))
-	}})
+	}
+	report, err := judgeLedger(ctx, &one, Args{}, o)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}

@@ -69,7 +69,8 @@ type eventsJSON struct {
 	Events  []eventJSON `json:"events" doc:"newest first, at most 1000"`
 	Records uint64      `json:"records" doc:"that the ledger has"`
 	Older   uint64      `json:"older" doc:"events that are left out, for there are newer ones"`
-	Good    bool        `json:"good" doc:"the chain of the ledger's records is whole"`
+	Good    bool        `json:"good" doc:"the chain of the ledger's records is whole, and nothing is wrong with the signatures that were checked"`
+	Signed  bool        `json:"signatures" doc:"signatures were checked too: --bundle was given"`
 	Problem string      `json:"problem" doc:"what is wrong with it first, in one line; else empty"`
 }
 
@@ -90,8 +91,8 @@ type historyJSON struct {
 	After    *uint64            `json:"after,omitempty" doc:"on the dashboard's stream: the rounds are those behind this one, to be merged by their numbers into those that the page has; absent: they are all"`
 	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
 	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
-	Proven   []string           `json:"proven" doc:"keys of a round that the ledger proves"`
-	Reported []string           `json:"reported" doc:"keys of a round that nodes have reported, and nobody has proven"`
+	Recorded []string           `json:"recorded" doc:"keys of a round that the SN has in its state and its ledger; nothing was checked here"`
+	Reported []string           `json:"reported" doc:"keys of a round that nodes have reported, or that are by the clock of the SN that led"`
 }
 
 type historyRoundJSON struct {

@@ -771,8 +771,10 @@ export interface Events {
   records: number;
   /** events that are left out, for there are newer ones */
   older: number;
-  /** the chain of the ledger's records is whole */
+  /** the chain of the ledger's records is whole, and nothing is wrong with the signatures that were checked */
   good: boolean;
+  /** signatures were checked too: --bundle was given */
+  signatures: boolean;
   /** what is wrong with it first, in one line; else empty */
   problem: string;
 }
@@ -805,9 +807,9 @@ export interface History {
   rounds: HistoryRound[];
   /** rounds that are left out between them */
   thinned: number;
-  /** keys of a round that the ledger proves */
-  proven: string[];
-  /** keys of a round that nodes have reported, and nobody has proven */
+  /** keys of a round that the SN has in its state and its ledger; nothing was checked here */
+  recorded: string[];
+  /** keys of a round that nodes have reported, or that are by the clock of the SN that led */
   reported: string[];
 }
 

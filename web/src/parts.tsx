@@ -103,15 +103,17 @@ export function Section({ title, note, aside, children, id }: { title: string; n
   );
 }
 
-/** Where figures come from: signed and in the ledger, or as a node says. */
-export function Source({ proven }: { proven: boolean }) {
-  return proven ? (
-    <span class="source" title="The ledger proves these figures: nodes have signed them.">
-      proven
-    </span>
-  ) : (
-    <span class="source reported" title="Nodes have reported these figures, and nobody has proven them.">
-      reported
+const sources = {
+  reported: "Nodes have reported these figures, and nobody has checked them.",
+  recorded: "The SN that is asked has these figures in its state and its ledger. They were not checked here.",
+  verified: "swarmctl has read the ledger, and has checked its chain and the signatures in it.",
+};
+
+/** Where figures come from. */
+export function Source({ of }: { of: keyof typeof sources }) {
+  return (
+    <span class={`source ${of}`} title={sources[of]}>
+      {of}
     </span>
   );
 }

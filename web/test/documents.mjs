@@ -37,7 +37,7 @@ export function recorded(stage) {
     assignments: get("assignments"),
     approvals: get("approvals"),
     jobs: get("jobs"),
-    events: { events: audit.deeds.map(event).reverse(), records: audit.records, older: 0, good: audit.good, problem: "" },
+    events: { events: audit.deeds.map(event).reverse(), records: audit.records, older: 0, good: audit.good, signatures: false, problem: "" },
     [`logs/${nodes.nodes[0]?.name}`]: { node: nodes.nodes[0]?.name, lines: read("log.json") },
   };
 }
@@ -69,7 +69,7 @@ export function empty() {
   docs.assignments = { assignments: [], left_out: 0 };
   docs.approvals = { approvals: [] };
   docs.tasks = { tasks: docs.tasks.tasks.filter((t) => t.name === "ROOTTASK") };
-  docs.events = { events: [], records: 2, older: 0, good: true, problem: "" };
+  docs.events = { events: [], records: 2, older: 0, good: true, signatures: false, problem: "" };
   return docs;
 }
 
@@ -126,5 +126,5 @@ export function history(peers, rounds, points) {
       failed: n % 997 === 1 && n > 1 ? [{ attempt: 1, blamed: peers[0], reason: `${peers[0]} sent no more of its part for 15 s`, at: null }] : [], peers: of, loss: base, metric: 1 - base / 2.6, digest: n.toString(16).padStart(64, "a"),
     });
   }
-  return { contract, run: 1, rounds: out, thinned: rounds - out.length, proven: [], reported: [] };
+  return { contract, run: 1, rounds: out, thinned: rounds - out.length, recorded: [], reported: [] };
 }

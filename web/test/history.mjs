@@ -43,4 +43,4 @@ const out = [...rounds.values()].sort((a, b) => a.round - b.round).map((r) => {
 const again = out[37];
 Object.assign(again, { attempt: 2, failed: [{ attempt: 1, blamed: "sl-2", reason: "sl-2 sent no more of its part for 15 s", at: again.planned }] });
 again.durations_ms.exchange += 420;
-process.stdout.write(JSON.stringify({ contract: polled[0].name, run: 1, rounds: out, thinned: 0, proven: ["round", "digest", "participants", "committed"], reported: ["loss", "metric", "weight", "durations_ms", "bytes_sent", "bytes_received"] }));
+process.stdout.write(JSON.stringify({ contract: polled[0].name, run: 1, rounds: out, thinned: 0, recorded: ["round", "attempt", "digest", "peers.weight", "peers.contributed"], reported: ["loss", "metric", "planned", "committed", "durations_ms", "bytes_sent", "bytes_received"] }));

@@ -204,6 +204,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByRole("button", { name: "verify round 61" }).click();
       await page.getByRole("button", { name: "Verify now" }).click();
       await page.getByText("The ledger proves this model: 3 nodes received and signed it").waitFor();
+      assert.equal(await page.getByText("proven", { exact: true }).count(), 0);
       await page.getByRole("button", { name: "close round 61" }).click();
       const held = docs[`models/${contract}`].models.map((m) => m.round);
       for (const row of await rows(page, "Models")) {
@@ -263,8 +264,11 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       assert.match(members[2], /worker\/2 .*exited 1 OutOfMemoryError/);
     });
     const docs = recorded("done");
-    await on(docs, { stage: "done", hash: "events" }, async (page) => {
+    await on(docs, { stage: "done", hash: "events" }, async (page, server) => {
       assert.equal((await rows(page, "Events")).length, docs.events.events.length);
+      assert.equal(await page.locator(".lead .source").innerText(), "recorded"); // nobody has checked a signature
+      server.set("events", { ...docs.events, signatures: true });
+      await page.locator(".lead .source.verified").waitFor();
       await page.getByLabel("with").fill("sl-1 banned");
       const found = await rows(page, "Events");
       assert.equal(found.length, 1);

@@ -66,9 +66,9 @@ func increment(d Document, has reached) (Document, reached) {
 		After    uint64            `json:"after"`
 		Rounds   []json.RawMessage `json:"rounds"`
 		Thinned  json.RawMessage   `json:"thinned"`
-		Proven   json.RawMessage   `json:"proven"`
+		Recorded json.RawMessage   `json:"recorded"`
 		Reported json.RawMessage   `json:"reported"`
-	}{keys["contract"], now.run, after, news, keys["thinned"], keys["proven"], keys["reported"]})
+	}{keys["contract"], now.run, after, news, keys["thinned"], keys["recorded"], keys["reported"]})
 	if err != nil {
 		return d, reached{}
 	}

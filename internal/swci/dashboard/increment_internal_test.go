@@ -13,7 +13,7 @@ func past(run, last uint64) Document {
 	for n := uint64(1); n <= last; n++ {
 		rounds = append(rounds, fmt.Sprintf(`{"round":%d}`, n))
 	}
-	return Document{Name: "history/c", Value: json.RawMessage(fmt.Sprintf(`{"contract":"c","run":%d,"rounds":[%s],"thinned":0,"proven":[],"reported":[]}`, run, strings.Join(rounds, ",")))}
+	return Document{Name: "history/c", Value: json.RawMessage(fmt.Sprintf(`{"contract":"c","run":%d,"rounds":[%s],"thinned":0,"recorded":[],"reported":[]}`, run, strings.Join(rounds, ",")))}
 }
 
 // TestIncrement: a page is told a history once, then what is new with a few rounds before; all of it again when the contract was reset.

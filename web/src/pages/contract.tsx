@@ -40,19 +40,19 @@ export function ContractPage({ name }: { name: string }) {
       </Shown>
       {s && (
         <>
-          <Section title="Curves" aside={<Source proven={false} />}>
+          <Section title="Curves" aside={<Source of="reported" />}>
             {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
             {peers.length > hues && <Choose peers={peers} chosen={chosen} set={setChosen} />}
             {h ? <Curves of={h} peers={peers} hue={hue} known={!lacks} /> : <Awaited what="curves" />}
           </Section>
-          <Section title="Peers" aside={<Source proven={false} />}>
+          <Section title="Peers" aside={<Source of="reported" />}>
             <Peers of={s} history={h} hue={hue} />
           </Section>
           <Section
             title="Rounds"
             aside={
               <>
-                digest, members, commit: <Source proven /> times, bytes, loss, metric: <Source proven={false} />
+                digest, members: <Source of="recorded" /> times, bytes, loss, metric: <Source of="reported" />
               </>
             }
           >
@@ -71,7 +71,7 @@ export function ContractPage({ name }: { name: string }) {
               title="Who contributed"
               aside={
                 <>
-                  members, weights: <Source proven /> bytes: <Source proven={false} />
+                  members, weights: <Source of="recorded" /> bytes: <Source of="reported" />
                 </>
               }
             >

@@ -15,7 +15,7 @@ export function EventsPage() {
       <header class="title">
         <h1>Events</h1>
         <p class="lead">
-          What somebody did, as the ledger has it, newest first. <Source proven />
+          What somebody did, as the ledger has it, newest first. {events?.value && <Source of={events.value.good && events.value.signatures ? "verified" : "recorded"} />}
         </p>
       </header>
       <Shown doc={events} what="events">

@@ -23,7 +23,7 @@ export function ModelsPage({ name }: { name: string }) {
           <>
             <Leaving of={m} name={name} />
             {m.note && <p class="note">{m.note}</p>}
-            <Section title="Committed models" note="newest first; the ledger has each with who made it" aside={<Source proven />}>
+            <Section title="Committed models" note="newest first; verify reads in the ledger who made one" aside={<>digest, members: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
               {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
               {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} /> : <Awaited what="rounds" />}
             </Section>
@@ -176,7 +176,7 @@ function Verified({ of: p, digest }: { of: Proof; digest: string }) {
   return (
     <div role="status">
       <p>
-        <State tone={state === "verified" ? "good" : state === "unchecked" ? "warn" : "bad"}>{state === "verified" ? "verified" : state === "unchecked" ? "signatures not checked" : "not proven"}</State>{" "}
+        <State tone={state === "verified" ? "good" : state === "unchecked" ? "warn" : "bad"}>{state === "verified" ? "verified" : state === "unchecked" ? "signatures not checked" : "not verified"}</State>{" "}
         {state === "verified"
           ? `The ledger proves this model: ${many(p.participants.filter((x) => x.signed).length, "node")} received and signed it, and the chain of ${many(p.records, "record")} is whole.`
           : state === "unchecked"
