@@ -122,6 +122,13 @@ func TestExitsCountAfterAStop(t *testing.T) {
 		"a host reads that it has failed, after the stop": {
 			all: []happens{at(1, 5, "", 0, stop), at(1, 15, "", 0, fail)}, entry: exits, end: task.EndMemberFailed, why: "there is a file stop_fail in the folder of its run",
 		},
+		"a host reads at the end of its program that it has failed": {
+			all: []happens{at(0, 5, task.Exited, -1, fail)}, entry: exits, change: func(q *task.Request) { q.Retries = 1 }, end: task.EndMemberFailed, why: "there is a file stop_fail in the folder of its run",
+		},
+		"a host reads at the end of one that need not succeed that the job has failed": {
+			all: []happens{at(2, 5, task.Exited, -1, fail)}, entry: exits, change: func(q *task.Request) { q.Groups[1].Least = 1 }, end: task.EndMemberFailed,
+			why: "there is a file stop_fail in the folder of its run",
+		},
 		"it is not placed anew": {
 			all: []happens{at(0, 1, "", 0, stop), at(0, 15, task.Exited, 1, "")}, entry: exits, change: func(q *task.Request) { q.Retries = 1 }, end: task.EndMemberFailed,
 			why: "member 0 (main) on swop-000 exited with code 1, after the job was asked to end",

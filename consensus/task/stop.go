@@ -51,15 +51,15 @@ func mayAsk(a *Assignment, m *Member, r Report) bool {
 	case !a.Shares || !a.Stops || r.Asks != AskStop && (r.Asks != AskFail || !a.ExitsCount):
 		return false
 	case r.State == Exited:
-		return a.ExitsCount && r.Asks == AskStop
+		return a.ExitsCount
 	}
 	return (r.State == Started || r.State == Ready) && a.Started(m.Group)
 }
 
 // asksNow reports whether a host asks something of a job for the first time, in the state in which the member is, or asks that it fail where it has asked
-// for its end.
+// for its end. What it signs with the end of a member it signs with that one's exit code.
 func asksNow(a *Assignment, m *Member, r Report) bool {
-	return r.Asks != "" && (m.Asks == "" || m.Asks == AskStop && r.Asks == AskFail) && r.State == m.State && !m.Cleaned && mayAsk(a, m, r) && visible(r.Signature, maxSignature)
+	return r.Asks != "" && (m.Asks == "" || m.Asks == AskStop && r.Asks == AskFail) && r.State == m.State && (r.State != Exited || r.Code == m.Code) && !m.Cleaned && mayAsk(a, m, r) && visible(r.Signature, maxSignature)
 }
 
 // ofOracle reports whether a task is a job with compat: oci, as its definition has it where that is written out.

@@ -14,6 +14,14 @@ func asks(what string, s task.State, signature string) step {
 	}
 }
 
+// askedWith is asks with an exit code.
+func askedWith(code int32, what string, s task.State) step {
+	return func(b *task.Board) (*task.Board, error) {
+		a := b.Assignments["7"]
+		return moveAt(95, task.Move{Assignment: "7", Epoch: a.Epoch, Reports: []task.Report{{Node: a.Members[0].Node, State: s, Code: code, Asks: what}}})(b)
+	}
+}
+
 // TestAHostAsksForTheEnd: a job that can be stopped so ends with success when a host of one of its members has asked for that, and no other one does.
 func TestAHostAsksForTheEnd(t *testing.T) {
 	stops := task.JobTerms{Stops: true}
@@ -101,6 +109,13 @@ func TestExitsCount(t *testing.T) {
 	withEnd := after(t, stopsByExits(t, "name: job", "compat: oci"), asks(task.AskStop, task.Exited, "c2ln"))
 	if a := withEnd.Assignments["7"]; a.Members[0].State != task.Exited || a.Members[0].Asks != task.AskStop || a.StoppedMS != 90 {
 		t.Errorf("%+v", a)
+	}
+	failed := after(t, stopsByExits(t, "name: job", "compat: oci"), asks(task.AskFail, task.Exited, "c2ln"))
+	if a := failed.Assignments["7"]; a.Members[0].Asks != task.AskFail || !task.ToFail(a) || a.StoppedMS != 0 {
+		t.Errorf("that it has failed is said with the end of a member alone: %+v", a)
+	}
+	if next, err := askedWith(3, task.AskFail, task.Exited)(after(t, b, becomes(task.Exited, 0, 92, 0))); err != nil || next.Assignments["7"].Members[0].Asks != "" {
+		t.Errorf("what is signed with another exit code is taken: %v", err)
 	}
 	if next, err := asks(task.AskFail, task.Started, "c2ln")(runs(t, task.JobTerms{Stops: true})); err != nil || next.Assignments["7"].Members[0].Asks != "" {
 		t.Errorf("a job whose exits don't count is said to have failed: %v", err)
