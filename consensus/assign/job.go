@@ -145,15 +145,19 @@ func (d *decision) stop(a *task.Assignment, m *task.Move) {
 	case a.Met() && !task.Awaits(a):
 		d.judge(a, m, task.EndEntryDone, "")
 	case a.Met(): // it has not failed any more
-		if task.StopDone(a, d.nowMS()) {
+		if d.stopDone(a) {
 			d.judge(a, m, task.EndStopFile, "")
 		}
 	case task.StopFails(a):
 		who, why := blame(a, unsuccessful)
 		d.judge(a, m, endBy(who), why+", after the job was asked to end")
-	case task.StopDone(a, d.nowMS()):
+	case d.stopDone(a):
 		d.judge(a, m, task.EndStopFile, "")
 	}
+}
+
+func (d *decision) stopDone(a *task.Assignment) bool {
+	return task.StopDone(a, d.in.Since.UnixMilli(), d.nowMS())
 }
 
 // unsuccessful reports whether a member may be why a job fails that was asked to end: one that serves may end then.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/assign"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
 )
@@ -173,6 +174,37 @@ func TestAHostIsLostAfterAStop(t *testing.T) {
 		})
 		if want := "on swop-000 was lost: it is not heard any more, after the job was asked to end"; a.End != task.EndHostLost || !strings.HasSuffix(a.Reason, want) {
 			t.Errorf("the end %s: %q, want %s: %q", a.End, a.Reason, task.EndHostLost, want)
+		}
+	})
+}
+
+// TestANewLeaderGivesTheGrace: by its own clock, whatever another one has noted of when the job was asked to end.
+func TestANewLeaderGivesTheGrace(t *testing.T) {
+	inSwarm(t, 2, func(s *swarm) {
+		var seen []assign.Inputs
+		s.asOf([]happens{{member: 0, after: time.Second, asks: task.AskStop}}, state.AssignTask{ExitsCount: true}, func(*task.Request) {
+			fate := s.hosts[0].fate
+			s.hosts[0].fate = func(h *host, k key, p *program) {
+				fate(h, k, p)
+				if a := s.assignment(k.id); a.StoppedMS > 0 && a.Open() && len(seen) == 0 {
+					seen = append(seen, assign.Inputs{Now: time.UnixMilli(a.StoppedMS), View: s.log.View()})
+				}
+			}
+		})
+		if len(seen) == 0 {
+			t.Fatal("it was never asked to end")
+		}
+		for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
+			in := seen[0]
+			in.Now = in.Now.Add(ahead)
+			in.Since = in.Now.Add(-29 * time.Second)
+			if moves := assign.Decide(in); len(moves) != 0 {
+				t.Errorf("a new leader whose clock is %v ahead moves %+v", ahead, moves)
+			}
+			in.Since = in.Now.Add(-30 * time.Second)
+			if moves := assign.Decide(in); len(moves) != 1 || moves[0].End != task.EndStopFile {
+				t.Errorf("a new leader whose clock is %v ahead moves %+v when the grace is over", ahead, moves)
+			}
 		}
 	})
 }

@@ -91,7 +91,7 @@ func TestExitsCount(t *testing.T) {
 	b := stopsByExits(t, "name: job", "compat: oci")
 	refused(t, b, task.Stale, judgedBy(task.EndStopFile, 90))
 	b = after(t, b, asks(task.AskStop, task.Started, "c2ln"))
-	if a := b.Assignments["7"]; a.StoppedMS != 90 || !task.ToStop(a) || task.ToFail(a) || task.StopDone(a, 99) || !task.StopDone(a, 100) || task.StopFails(a) {
+	if a := b.Assignments["7"]; a.StoppedMS != 90 || !task.ToStop(a) || task.ToFail(a) || task.StopDone(a, 0, 99) || !task.StopDone(a, 0, 100) || task.StopFails(a) {
 		t.Errorf("%+v", a)
 	}
 	ended := after(t, b, becomes(task.Exited, 0, 92, 0))
@@ -119,5 +119,46 @@ func TestExitsCount(t *testing.T) {
 	}
 	if next, err := asks(task.AskFail, task.Started, "c2ln")(runs(t, task.JobTerms{Stops: true})); err != nil || next.Assignments["7"].Members[0].Asks != "" {
 		t.Errorf("a job whose exits don't count is said to have failed: %v", err)
+	}
+}
+
+// TestStopDone: the grace is measured by one clock, and nobody waits for members that can't start.
+func TestStopDone(t *testing.T) {
+	ended := func(m ...task.State) (all []task.Member) {
+		for i, s := range m {
+			all = append(all, task.Member{Group: []string{"server", "main"}[i], Peers: 1, State: s})
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		stopped, since, at int64
+		passed             uint32
+		members            []task.Member
+		want               bool
+	}{
+		"in its grace":                        {100, 0, 129, 2, ended(task.Ready, task.Ready), false},
+		"after it":                            {100, 0, 130, 2, ended(task.Ready, task.Ready), true},
+		"a new leader, with a clock ahead":    {100, 1000, 1029, 2, ended(task.Ready, task.Ready), false},
+		"a new leader, and its grace is over": {100, 1000, 1030, 2, ended(task.Ready, task.Ready), true},
+		"a new leader, with a clock behind":   {100_000, 1000, 1029, 2, ended(task.Ready, task.Ready), false},
+		"and its grace is over":               {100_000, 1000, 1030, 2, ended(task.Ready, task.Ready), true},
+		"all have ended":                      {100, 0, 101, 2, ended(task.Exited, task.Exited), true},
+		"one has not":                         {100, 0, 101, 2, ended(task.Exited, task.Ready), false},
+		"its main group waits for others":     {100, 0, 101, 1, ended(task.Ready, task.Prepared), true},
+	} {
+		a := &task.Assignment{Shares: true, ExitsCount: true, Phase: task.Running, Passed: tt.passed, StoppedMS: tt.stopped, Members: tt.members}
+		a.InOrder, a.GraceMS, a.Groups = true, 30, []task.Group{{Name: "server", Peers: 1}, {Name: "main", Peers: 1, Least: 1}}
+		if got := task.StopDone(a, tt.since, tt.at); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	a := &task.Assignment{Shares: true, ExitsCount: true, Phase: task.Running, Passed: 1, StoppedMS: 100, Members: ended(task.Exited, task.Prepared)}
+	a.InOrder, a.GraceMS, a.Groups = true, 30, []task.Group{{Name: "server", Peers: 1, Least: 1}, {Name: "main", Peers: 1, Least: 1}}
+	if !task.StopDone(a, 0, 101) {
+		t.Error("it waits for a group that does not start any more")
+	}
+	a.Members[0].State = task.Ready
+	if task.StopDone(a, 0, 101) {
+		t.Error("it does not wait for one that has started")
 	}
 }
