@@ -114,10 +114,20 @@ type EndedAssignment struct {
 	End string `json:"end,omitempty"`
 	// Withdrawn is, of a job, that its last epoch was withdrawn before: what members have become since then counts for no success.
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Asked is, of a job that was ended by a stop file, what a host has signed that asked for that, if the member has become something else since.
+	Asked *Asked `json:"asked,omitempty"`
 }
 
 // Kind implements Body.
 func (EndedAssignment) Kind() string { return "ended_assignment" }
+
+// Asked is what a host has signed of a member when it asked for the end of its job.
+type Asked struct {
+	Member    uint32 `json:"member"` // its place in EndedAssignment.Members
+	State     string `json:"state"`
+	Code      int32  `json:"code,omitempty"`
+	Signature string `json:"signature"` // as Member.Signature, with Asks stop
+}
 
 // Member is one host's part in an assignment.
 type Member struct {
@@ -131,6 +141,6 @@ type Member struct {
 	// Signature is by the host's node key over identity.MemberMessage of state, code, group, peers and what it asks, base64; empty: the host did not sign
 	// it. Hosts of before signed neither group nor peers.
 	Signature string `json:"signature,omitempty"`
-	// Asks is what the host has asked of a job: stop, its end; empty: nothing.
+	// Asks is what the host has asked of a job: stop, its end; stop_fail, that it fails; empty: nothing.
 	Asks string `json:"asks,omitempty"`
 }

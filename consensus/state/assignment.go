@@ -124,7 +124,18 @@ func endedBodies(old, next *task.Board, order *ledger.Order) (bodies []ledger.Bo
 			}
 			body.Members = append(body.Members, one)
 		}
+		if a.Detailed {
+			body.Asked = askedBefore(a)
+		}
 		bodies = append(bodies, body)
 	}
 	return bodies
+}
+
+// askedBefore is what a host has signed that asked for the end of a job, where no member says so with what became of it; nil: there is nothing to add.
+func askedBefore(a *task.Assignment) *ledger.Asked {
+	if a.End != task.EndStopFile || a.Asked == (task.AskedEnd{}) || slices.ContainsFunc(a.Members, func(m task.Member) bool { return m.Asks == task.AskStop }) {
+		return nil
+	}
+	return &ledger.Asked{Member: a.Asked.Member, State: string(a.Asked.State), Code: a.Asked.Code, Signature: a.Asked.Signature}
 }

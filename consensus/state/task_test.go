@@ -392,3 +392,31 @@ func BenchmarkMove(b *testing.B) {
 		}
 	}
 }
+
+// TestTheRecordSaysWhoHasAsked for the end of a job, if the member has become something else since; of one that says so itself once is enough.
+func TestTheRecordSaysWhoHasAsked(t *testing.T) {
+	report := func(s task.State, asks string) []task.Report {
+		return []task.Report{{Node: "swop-0", State: s, Asks: asks, Signature: "c2ln" + asks}}
+	}
+	two := []task.Placement{{Node: "swop-0", Group: "main", Peers: 1}, {Node: "swop-1", Group: "main", Peers: 1}}
+	for later, want := range map[string]*ledger.Asked{"": {State: "ready", Signature: "c2lnstop"}, task.AskStop: nil} {
+		_, lines, _ := chained(t, append(assigned(),
+			state.CreateTask{Task: "job", TaskType: task.RunJob, Prereq: task.Root, AtMS: 9, Jobs: true},
+			state.EditTask{Task: "job", Line: 1, Text: []byte("compat: oci"), AtMS: 10},
+			state.FinaliseTask{Task: "job", AtMS: 11},
+			state.AssignTask{Assignment: task.Request{
+				ID: "8", Task: "job", Hosts: []string{"swop-0", "swop-1"}, Groups: []task.Group{{Name: "main", Peers: 2, Least: 2}}, JobTerms: task.JobTerms{Stops: true},
+			}, AtMS: 12, Whole: true, Detailed: true, Strict: true, ExitsCount: true},
+			moves(task.Move{Assignment: "8", Do: task.Place, Members: two}),
+			moves(task.Move{Assignment: "8", Epoch: 1, Reports: []task.Report{{Node: "swop-0", State: task.Prepared}, {Member: 1, Node: "swop-1", State: task.Prepared}}, Do: task.Pass}),
+			moves(task.Move{Assignment: "8", Epoch: 1, Reports: report(task.Ready, task.AskStop)}),
+			moves(task.Move{Assignment: "8", Epoch: 1, Reports: report(task.Exited, later)}),
+			moves(task.Move{Assignment: "8", Epoch: 1, Do: task.Judge, Verdict: task.Succeeded, End: task.EndStopFile}),
+		)...)
+		_, body, err := ledger.Parse(lines[len(lines)-1])
+		e, is := body.(ledger.EndedAssignment)
+		if d := cmp.Diff(want, e.Asked); err != nil || !is || d != "" {
+			t.Errorf("%+v, %v (-want +got)\n%s", body, err, d)
+		}
+	}
+}

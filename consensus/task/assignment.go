@@ -98,6 +98,8 @@ type Assignment struct {
 	ExitsCount bool `json:"exits_count,omitempty"`
 	// StoppedMS is when such a job was first asked to end; 0: it was not, in this epoch.
 	StoppedMS int64 `json:"stopped_ms,omitempty"`
+	// Asked is what was signed then: the member may have become something else by the verdict.
+	Asked AskedEnd `json:"asked,omitzero"`
 	// PlacedMS is when a job's epoch began, and ReadySinceMS since when all of its members are ready, or have ended; 0: they are not yet.
 	PlacedMS     int64 `json:"placed_ms,omitempty"`
 	ReadySinceMS int64 `json:"ready_since_ms,omitempty"`

@@ -106,6 +106,8 @@ func (a *Assignment) checkPhase() error {
 		return errors.New("a job that began at no time, or the times of one that is none")
 	case (a.ExitsCount && !a.Shares || a.StoppedMS != 0) && (!a.ExitsCount || !a.Stops || a.Phase == Waiting || a.Phase == Preparing):
 		return errors.New("asked to end, which it can't be")
+	case !checkAsked(a):
+		return errors.New("asked to end by nobody")
 	case a.LastEnd != "" && (!a.Shares || a.LastEnd.Verdict() != Failed || a.Phase == Preparing || a.Phase == Running) || a.LastEnd == "" && a.LastWhy != "" || !text(a.LastWhy, MaxText):
 		return errors.New("an end of an epoch that was not withdrawn")
 	case a.Phase == Over && a.Order != nil:

@@ -174,7 +174,7 @@ func (a *Assignment) place(places []Placement, keyOf func(string) string, atMS i
 	}
 	a.Epoch, a.Passed, a.Members = a.Epoch+1, 0, members
 	a.LastEnd, a.LastWhy = "", ""
-	a.StoppedMS = 0
+	a.StoppedMS, a.Asked = 0, AskedEnd{}
 	if a.ReadySinceMS = 0; a.Shares {
 		a.PlacedMS = max(atMS, 1)
 	}
@@ -193,14 +193,14 @@ func (a *Assignment) withdraw(why string, end End, atMS int64) {
 		}
 	}
 	slices.Sort(a.Avoid)
-	a.Passed, a.ReadySinceMS, a.StoppedMS = 0, 0, 0
+	a.Passed, a.ReadySinceMS, a.StoppedMS, a.Asked = 0, 0, 0, AskedEnd{}
 	a.enter(Waiting, why, atMS)
 }
 
 // close counts an assignment that is over, and lets the oldest go that are too many.
 func (b *Board) close(a *Assignment) {
 	b.Over++
-	a.Number, a.Order, a.Approvals = b.Over, nil, nil
+	a.Number, a.Order, a.Approvals, a.Asked = b.Over, nil, nil, AskedEnd{}
 	for i := range a.Members {
 		a.Members[i].Signature = "" // the ledger has it
 		a.Members[i].Address = Address{}

@@ -47,11 +47,30 @@ func StopDone(a *Assignment, sinceMS, atMS int64) bool {
 	return !slices.ContainsFunc(a.Members, func(m Member) bool { return !m.State.ended() && a.Started(m.Group) })
 }
 
-// noteStop remembers when a job whose members' exits count was first asked to end.
+// AskedEnd is what a host has signed that was the first to ask for the end of a job. The zero value is nothing.
+type AskedEnd struct {
+	Member    uint32 `json:"member,omitempty"` // index
+	State     State  `json:"state,omitempty"`
+	Code      int32  `json:"code,omitempty"`
+	Signature string `json:"signature,omitempty"`
+}
+
+// noteStop remembers when a job whose members' exits count was first asked to end, and by whom.
 func noteStop(a *Assignment, atMS int64) {
-	if a.ExitsCount && a.StoppedMS == 0 && ToStop(a) {
-		a.StoppedMS = max(atMS, 1)
+	if !a.ExitsCount || a.StoppedMS != 0 || !ToStop(a) {
+		return
 	}
+	i := slices.IndexFunc(a.Members, func(m Member) bool { return m.Asks == AskStop })
+	m := a.Members[i]
+	a.StoppedMS, a.Asked = max(atMS, 1), AskedEnd{Member: uint32(i), State: m.State, Code: m.Code, Signature: m.Signature} //nolint:gosec // at most MaxMembers
+}
+
+// checkAsked holds what a host has signed to its bounds.
+func checkAsked(a *Assignment) bool {
+	if a.Asked == (AskedEnd{}) {
+		return true
+	}
+	return a.StoppedMS != 0 && a.Phase != Over && uint64(a.Asked.Member) < uint64(len(a.Members)) && a.Asked.State.Known() && visible(a.Asked.Signature, maxSignature)
 }
 
 // mayAsk reports whether a host may say that a member is in a state and what it asks: nothing, or of a job that can be stopped so its end, while the

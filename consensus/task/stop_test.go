@@ -122,6 +122,18 @@ func TestExitsCount(t *testing.T) {
 	}
 }
 
+// TestWhoHasAskedIsRemembered, with what it has signed, whatever its member becomes, until the assignment is over or placed anew.
+func TestWhoHasAskedIsRemembered(t *testing.T) {
+	b := after(t, stopsByExits(t, "name: job", "compat: oci"), asks(task.AskStop, task.Started, "c2ln"), becomes(task.Exited, 0, 92, 0))
+	if a := b.Assignments["7"]; a.Asked != (task.AskedEnd{State: task.Started, Signature: "c2ln"}) || a.Members[0].Asks != "" {
+		t.Errorf("%+v", a)
+	}
+	b = after(t, b, judgedBy(task.EndStopFile, 93), all("7", task.Stopped, true), do("7", task.Close))
+	if a := b.Assignments["7"]; a.Asked != (task.AskedEnd{}) || a.Phase != task.Over {
+		t.Errorf("when it is over: %+v", a)
+	}
+}
+
 // TestStopDone: the grace is measured by one clock, and nobody waits for members that can't start.
 func TestStopDone(t *testing.T) {
 	ended := func(m ...task.State) (all []task.Member) {

@@ -47,7 +47,9 @@ func (k *tasks) jobEnded(e ledger.EndedAssignment, a ledger.Assigned, t *tally) 
 	case end == task.EndStopFile && !a.Stops:
 		k.bad("end", "it was ended as there was a file for that, and the operator has not said that it may be")
 	case end == task.EndStopFile && !stopAsked(e):
-		k.bad("end", "it was ended as there was a file for that, no host has said so, and not all members have succeeded")
+		k.bad("end", "it was ended as there was a file for that, and no host has said so")
+	case e.Asked != nil && (end != task.EndStopFile || !k.askedFor(e)):
+		k.bad("asked", "it did not end so, or the host of members[%d] did not sign that it asks for the end", e.Asked.Member)
 	case e.Withdrawn && (end.Verdict() == task.Succeeded || e.Epoch == 0 || e.Epoch > a.Retries):
 		k.bad("withdrawn", "placement %d was withdrawn, of a job that %.40s and that was to be placed anew %d times at most", e.Epoch, e.Verdict, a.Retries)
 	case end.Verdict() == task.Failed && !e.Withdrawn && doneWith(a, t.signed):
@@ -65,8 +67,17 @@ func doneWith(a ledger.Assigned, succeeded map[string]uint64) bool {
 	return j.Met()
 }
 
-// stopAsked reports whether a host has asked for the end of a job, or all of its members have ended with success: then nobody who asked says so any more.
+// stopAsked reports whether a host has asked for the end of a job: with what has become of its member, or before that.
 func stopAsked(e ledger.EndedAssignment) bool {
-	return slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.Asks == task.AskStop }) ||
-		!slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.State != string(task.Exited) || m.Code != 0 })
+	return e.Asked != nil || slices.ContainsFunc(e.Members, func(m ledger.Member) bool { return m.Asks == task.AskStop })
+}
+
+// askedFor reports whether the host of a member has signed that it asks for the end of its job, as a record says that it has before.
+func (k *tasks) askedFor(e ledger.EndedAssignment) bool {
+	if uint64(e.Asked.Member) >= uint64(len(e.Members)) || e.Asked.Signature == "" {
+		return false
+	}
+	m := e.Members[e.Asked.Member]
+	m.State, m.Code, m.Asks, m.Signature = e.Asked.State, e.Asked.Code, task.AskStop, e.Asked.Signature
+	return k.said(e, e.Asked.Member, m)
 }

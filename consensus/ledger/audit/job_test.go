@@ -30,9 +30,34 @@ func TestEndsOfJobs(t *testing.T) {
 			e.Members[1].State, e.Members[1].Asks = "ready", "stop"
 		}},
 		"stopped as one ended": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) { e.Members[0].Asks = "stop" }},
-		"stopped, and all have succeeded": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
+		"stopped, all have succeeded, and nobody has asked": {"no host has said so", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) {
 			e.Members[2].State = "exited"
+		}, nil},
+		"stopped by one that ended without a word": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
+			hosts[0].asked(t, e, 0)
 		}},
+		"stopped by one that was lost": {end: "stop_file", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
+			hosts[1].asked(t, e, 2)
+			e.Members[2].State = "lost"
+		}},
+		"stopped by one that has not asked": {"members[2] did not sign that it asks for the end", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) {
+			hosts[1].signs(t, e, 2)
+			m := e.Members[2]
+			e.Asked = &ledger.Asked{Member: 2, State: m.State, Signature: m.Signature}
+		}, nil},
+		"stopped by another's signature": {"members[0] did not sign that it asks for the end", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) {
+			hosts[1].asked(t, e, 2)
+			e.Asked.Member = 0
+		}, nil},
+		"stopped by one of an epoch before": {"members[2] did not sign that it asks for the end", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops, r.Retries = true, 1 }, func(e *ledger.EndedAssignment) {
+			hosts[1].asked(t, e, 2)
+			e.Epoch = 2
+		}, nil},
+		"stopped by nobody's member": {"members[9] did not sign that it asks for the end", "stop_file", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) {
+			hosts[1].asked(t, e, 2)
+			e.Asked.Member = 9
+		}, nil},
+		"asked to end, and done":                      {"it did not end so", "entry_done", func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, func(e *ledger.EndedAssignment) { hosts[1].asked(t, e, 2) }, nil},
 		"all have succeeded, and it can't be stopped": {"the operator has not said that it may be", "stop_file", nil, func(e *ledger.EndedAssignment) { e.Members[2].State = "exited" }, nil},
 		"failed by a word": {end: "member_failed", asked: func(r *swarmv1.AssignTaskRequest) { r.Stops = true }, change: func(e *ledger.EndedAssignment) {
 			e.Verdict, e.Members[1].State, e.Members[1].Asks = "failed", "ready", "stop_fail"
@@ -115,6 +140,16 @@ func TestEndsOfJobs(t *testing.T) {
 	}
 }
 
+// asked has a host sign that it has asked for the end of a job while its member was ready.
+func (n *node) asked(t *testing.T, e *ledger.EndedAssignment, i int) {
+	t.Helper()
+	was := e.Members[i]
+	e.Members[i].State, e.Members[i].Code, e.Members[i].Asks = "ready", 0, "stop"
+	n.signs(t, e, i)
+	e.Asked = &ledger.Asked{Member: uint32(i), State: "ready", Signature: e.Members[i].Signature}
+	e.Members[i] = was
+}
+
 // TestNoOtherTaskHasAnEnd: a host is one member of it, and it ends by no word.
 func TestNoOtherTaskHasAnEnd(t *testing.T) {
 	ca := newAuthority(t)
@@ -123,6 +158,7 @@ func TestNoOtherTaskHasAnEnd(t *testing.T) {
 	registered := []ledger.Registration{hosts[0].register(t, ca), hosts[1].register(t, ca)}
 	for want, lie := range map[string]func(e *ledger.EndedAssignment){
 		`"entry_done" is one of a job, and task "train" is none`: func(e *ledger.EndedAssignment) { e.End = "entry_done" },
+		`the end of jobs alone is asked for`:                     func(e *ledger.EndedAssignment) { e.Asked = &ledger.Asked{State: "ready", Signature: "c2ln"} },
 		`host "swop-0" is members[0] too`:                        func(e *ledger.EndedAssignment) { e.Members = append(e.Members, e.Members[0]) },
 	} {
 		b := newRan(t, ca, op, hosts, registered)

@@ -79,6 +79,8 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 		k.jobEnded(e, a.Assigned, &t)
 	case e.Withdrawn:
 		k.bad("withdrawn", "placements of jobs alone are recorded to be withdrawn, and task %.160q is none", e.Task)
+	case e.Asked != nil:
+		k.bad("asked", "the end of jobs alone is asked for, and task %.160q is none", e.Task)
 	case e.End != "":
 		k.bad("end", "%.40q is one of a job, and task %.160q is none", e.End, e.Task)
 	case e.Verdict == "succeeded":
@@ -165,19 +167,11 @@ func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32, a
 		}
 		return false
 	}
-	signature, err := base64.StdEncoding.DecodeString(m.Signature)
-	said := identity.MemberState{
-		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code, Group: m.Group, Peers: m.Peers, Asks: m.Asks,
-	}
-	signed := func() bool {
-		return err == nil && (k.opts.Unsigned || identity.VerifyNodeSignature(m.PeerID, identity.MemberMessage(said), signature) == nil)
-	}
-	grouped := signed()
-	if !grouped {
-		said.Group, said.Peers = "", 0 // as hosts of before signed it
-	}
+	grouped := k.said(e, i, m)
+	bare := m
+	bare.Group, bare.Peers = "", 0 // as hosts of before signed it
 	switch {
-	case !grouped && !signed():
+	case !grouped && !k.said(e, i, bare):
 		k.bad(field, "host %.63q did not sign that its part in assignment %.20s is %.20q with code %d, in group %.63q for %d peers", m.Node, e.Assignment, m.State, m.Code, m.Group, m.Peers)
 		return false
 	case again:
@@ -187,4 +181,13 @@ func (k *tasks) memberSigned(field string, e ledger.EndedAssignment, i uint32, a
 		k.report.UngroupedMembers++
 	}
 	return true
+}
+
+// said reports whether the host of a member has signed what is said of it.
+func (k *tasks) said(e ledger.EndedAssignment, i uint32, m ledger.Member) bool {
+	signature, err := base64.StdEncoding.DecodeString(m.Signature)
+	said := identity.MemberState{
+		SwarmID: k.report.SwarmID, Node: m.Node, Assignment: e.Assignment, Epoch: e.Epoch, Member: i, State: m.State, Code: m.Code, Group: m.Group, Peers: m.Peers, Asks: m.Asks,
+	}
+	return err == nil && (k.opts.Unsigned || identity.VerifyNodeSignature(m.PeerID, identity.MemberMessage(said), signature) == nil)
 }
