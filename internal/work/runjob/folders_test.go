@@ -172,8 +172,8 @@ func TestHowAMemberEndedAfterAStop(t *testing.T) {
 	}{
 		"a stop file":              {"compat: oci", "stop", 0, work.Status{Asks: task.AskStop}},
 		"a stop file, and a code":  {"compat: oci", "stop", 3, work.Status{Code: 3, Asks: task.AskStop}},
-		"stop_fail":                {"compat: oci", "stop_fail", 0, work.Status{Code: -1, Text: "there is a file stop_fail in the folder of its run"}},
-		"stop_fail, and a code":    {"compat: oci", "stop_fail", 3, work.Status{Code: 3}},
+		"stop_fail":                {"compat: oci", "stop_fail", 0, work.Status{Code: -1, Text: "there is a file stop_fail in the folder of its run", Asks: task.AskFail}},
+		"stop_fail, and a code":    {"compat: oci", "stop_fail", 3, work.Status{Code: 3, Asks: task.AskFail}},
 		"another job":              {"grace: 1s", "stop", 0, work.Status{}},
 		"another job's stop_fail":  {"grace: 1s", "stop_fail", 0, work.Status{}},
 		"another file with an end": {"compat: oci", "other", 3, work.Status{Code: 3}},

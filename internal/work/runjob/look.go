@@ -155,11 +155,14 @@ func (c *Containers) status(ctx context.Context, e *engine.Engine, l work.Label,
 	switch err := json.Unmarshal([]byte(x.Labels[engine.LabelReady]), &q); {
 	case over:
 		s, failed := exitOf(ctx, e, x)
-		return c.prober.stops.part(ctx, c.Log, runFolderIn(x), q, s), failed
+		if q.Exits && failed == nil {
+			s = c.prober.stops.Last(ctx, c.Log, l, runFolderIn(x), s)
+		}
+		return s, failed
 	case err != nil:
 		return work.Status{State: task.Exited, Code: unknownCode, Text: "its container's labels are not as this host has written them: run the job again"}, nil //nolint:nilerr // that is its end
 	}
-	s := work.Status{State: task.Started, Asks: c.prober.stops.asks(ctx, c.Log, runFolderIn(x), q.Exits)}
+	s := work.Status{State: task.Started, Asks: c.prober.stops.Asks(ctx, c.Log, runFolderIn(x), q.Exits)}
 	ready, why := c.prober.ready(ctx, l, q, func(ctx context.Context, command []string) error { return c.execs.run(ctx, e, x.ID, command) })
 	if ready {
 		s.State = task.Ready

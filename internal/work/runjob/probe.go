@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/framework"
 	"github.com/swarmd/swarmd/internal/jobfile"
 	"github.com/swarmd/swarmd/internal/work"
+	"github.com/swarmd/swarmd/internal/work/stopfile"
 )
 
 // maxPage is how many bytes of a page are read.
@@ -61,7 +62,7 @@ func (q question) asks() bool { return len(q.Command) > 0 || q.Page != "" || q.L
 
 // prober remembers of members whether they were ready once, and looks for what ends their runs. The zero value knows of none.
 type prober struct {
-	stops stopFiles // of their runs
+	stops stopfile.Looks // for what ends their runs
 
 	mu  sync.Mutex
 	all map[work.Label]*probed
@@ -105,6 +106,7 @@ func (p *prober) ready(ctx context.Context, l work.Label, q question, run func(c
 
 // forget forgets a member.
 func (p *prober) forget(l work.Label) {
+	p.stops.Forget(l)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, l)

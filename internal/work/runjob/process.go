@@ -207,7 +207,7 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 	o, err := orderIn(dir)
 	switch {
 	case p.runs(live, dir) && err == nil:
-		s := work.Status{State: task.Started, Asks: p.prober.stops.asks(ctx, p.Log, o.Run, o.Ready.Exits)}
+		s := work.Status{State: task.Started, Asks: p.prober.stops.Asks(ctx, p.Log, o.Run, o.Ready.Exits)}
 		if ready, why := p.prober.ready(ctx, l, o.Ready, func(ctx context.Context, _ []string) error { return p.ask(ctx, dir) }); ready {
 			s.State = task.Ready
 		} else {
@@ -227,7 +227,10 @@ func (p *Processes) status(ctx context.Context, live map[string]registry.Entry, 
 		s.Text = signalWords(code)
 		s.Said = withRemedy(work.LastLines(detached.LastLines(filepath.Join(dir, outputFile))), "have it installed for this host's Python, or run the job in containers")
 	}
-	return p.prober.stops.part(ctx, p.Log, o.Run, o.Ready, s)
+	if o.Ready.Exits {
+		s = p.prober.stops.Last(ctx, p.Log, l, o.Run, s)
+	}
+	return s
 }
 
 // begun reports whether a member was started. One that was and does not run has ended.
