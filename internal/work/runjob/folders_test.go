@@ -203,6 +203,42 @@ func TestHowAMemberEndedAfterAStop(t *testing.T) {
 	clean(t, p, j.Label)
 }
 
+// TestWordsToTheEpochBefore don't count in the next one of a job whose exits count, and those to this one stay, also if its host was restarted; other jobs
+// end by a file as soon as it is there.
+func TestWordsToTheEpochBefore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		line string
+		asks string
+	}{"compat: oci": {"compat: oci", ""}, "another job": {"grace: 1s", task.AskStop}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			p, dir := h.processes(), t.TempDir()
+			j := withRuns(one(python("import time", "time.sleep(3600)"), "work_dir: runs", "command: train.py", tt.line), dir)
+			started(t, p, j)
+			stop, fail := filepath.Join(dir, "x-7", "stop"), filepath.Join(dir, "x-7", "stop_fail")
+			if err := errors.Join(os.Mkdir(stop, 0o700), os.WriteFile(filepath.Join(stop, "x"), nil, 0o600), os.WriteFile(fail, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			await(t, p, func(s work.Status) bool { return s.Asks != "" })
+			clean(t, p, j.Label)
+			j.Epoch++
+			started(t, p, j)
+			if f := await(t, p, func(s work.Status) bool { return s.State == task.Ready }); f.Asks != tt.asks {
+				t.Errorf("in the next epoch it asks for %q, want %q", f.Asks, tt.asks)
+			}
+			clean(t, p, j.Label)
+			if err := errors.Join(os.RemoveAll(stop), os.WriteFile(stop, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			started(t, p, j) // again
+			if f := await(t, p, func(s work.Status) bool { return s.Asks != "" }); f.Asks != task.AskStop {
+				t.Errorf("what was asked in this epoch is lost: %+v", f)
+			}
+			clean(t, p, j.Label)
+		})
+	}
+}
+
 // TestAProgramThatStartsItsClusterItself finds a key that nobody else reads, in the folder of its member, and itself where its host's name leads.
 func TestAProgramThatStartsItsClusterItself(t *testing.T) {
 	h := newHost(t)

@@ -2,31 +2,21 @@ package runjob
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/framework"
+	"github.com/swarmd/swarmd/internal/work/stopfile"
 )
 
 // give puts the files into the folder of the run by which nodes of Oracle's clusters meet, unless they are there. Each host does, as the folder may be its own; all
 // write the same, whole or not at all. What programs of the run have put there under these names is replaced, and nothing is followed.
-func (f *runFolder) give(files []framework.Found) error {
-	if len(files) == 0 {
-		return nil
-	}
-	in, err := os.OpenRoot(f.in)
-	if err != nil {
-		return f.fails(err)
-	}
-	defer in.Close()
-	root, err := in.OpenRoot(f.name)
-	if err != nil {
-		return f.fails(err)
-	}
-	defer root.Close()
+func (f *runFolder) give(root *os.Root, files []framework.Found) error {
 	for _, x := range files {
 		if hasFile(root, x) {
 			continue
@@ -38,19 +28,50 @@ func (f *runFolder) give(files []framework.Found) error {
 	return nil
 }
 
+// epochFile is in the folder of a run that was placed anew, and says in which epoch its members have none of the words to those before.
+const epochFile = ".swarm-epoch"
+
+// clear removes what asked members of the epochs before to end, once: a host that was restarted prepares its members again, and the others may run by then.
+func (f *runFolder) clear(root *os.Root) error {
+	if f.epoch == 0 {
+		return nil
+	}
+	cleared, _ := strconv.ParseUint(startOf(root, epochFile, 10), 10, 32)
+	if cleared >= uint64(f.epoch) {
+		return nil
+	}
+	for _, name := range []string{stopfile.Stop, stopfile.Fail} {
+		if err := root.RemoveAll(name); err != nil {
+			return fmt.Errorf("can't remove %s from folder %s in volume %s, which members before have left there: %w: remove it on its host, and run the job again", name, f.name, f.volume, errors.Unwrap(err))
+		}
+	}
+	if err := f.putFile(root, framework.Found{Name: epochFile, Data: strconv.AppendUint(nil, uint64(f.epoch), 10)}); err != nil {
+		return f.fails(err)
+	}
+	return nil
+}
+
 // hasFile reports whether a file is there as it is to be. What is no file keeps nobody waiting.
 func hasFile(root *os.Root, x framework.Found) bool {
 	info, err := root.Lstat(x.Name)
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	file, err := root.OpenFile(x.Name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	return startOf(root, x.Name, len(x.Data)+1) == string(x.Data)
+}
+
+// startOf is what a file begins with, at most so many bytes; empty: it can't be read.
+func startOf(root *os.Root, name string, most int) string {
+	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer file.Close()
-	raw, err := io.ReadAll(io.LimitReader(file, int64(len(x.Data)+1)))
-	return err == nil && string(raw) == string(x.Data)
+	raw, err := io.ReadAll(io.LimitReader(file, int64(most)))
+	if err != nil {
+		return ""
+	}
+	return string(raw)
 }
 
 func (f *runFolder) putFile(root *os.Root, x framework.Found) error {

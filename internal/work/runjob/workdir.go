@@ -39,6 +39,7 @@ type runFolder struct {
 	by       string // which member of which host makes it, beside others
 	uid, gid int    // whose it is, where this process may say so
 	files    []framework.Found
+	epoch    uint32 // words to the one before don't count in it; 0: they are no matter
 }
 
 // runFolderOf is the folder of a member's run; nil: the job has none.
@@ -50,7 +51,11 @@ func runFolderOf(j work.Job, job *jobfile.Job) (*runFolder, error) {
 	if !is {
 		return nil, fmt.Errorf("job %s asks for volume %s as its work_dir, which this host's policy was not asked about: run the job again", job.Name, job.WorkDir)
 	}
-	return &runFolder{volume: job.WorkDir, in: in, name: runOf(job, j.Label), swarm: j.Swarm, id: j.Label.Assignment, by: fmt.Sprintf("%s-%d", j.Node, j.Member), uid: os.Getuid(), gid: os.Getgid()}, nil
+	f := &runFolder{volume: job.WorkDir, in: in, name: runOf(job, j.Label), swarm: j.Swarm, id: j.Label.Assignment, by: fmt.Sprintf("%s-%d", j.Node, j.Member), uid: os.Getuid(), gid: os.Getgid()}
+	if job.Compat == jobfile.OCI && j.Epoch > 1 {
+		f.epoch = j.Epoch
+	}
+	return f, nil
 }
 
 // runOf is the ID of a job's run.
@@ -89,7 +94,23 @@ func (f *runFolder) filled() error {
 	if err := f.made(); err != nil {
 		return err
 	}
-	return f.give(f.files)
+	if f.epoch == 0 && len(f.files) == 0 {
+		return nil
+	}
+	in, err := os.OpenRoot(f.in)
+	if err != nil {
+		return f.fails(err)
+	}
+	defer in.Close()
+	root, err := in.OpenRoot(f.name)
+	if err != nil {
+		return f.fails(err)
+	}
+	defer root.Close()
+	if err := f.clear(root); err != nil {
+		return err
+	}
+	return f.give(root, f.files)
 }
 
 func (f *runFolder) made() error {
