@@ -85,8 +85,22 @@ func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx con
 }
 
 // ServeAPI makes h answer the requests of other SNs while this server leads. In h, [PeerOf] returns the SN that asks. A response
-// with status 421 makes that SN look for the leader again.
+// with status 421 makes that SN look for the leader again. Requests below [Beside] are answered whether it leads or not.
 func (g *Group) ServeAPI(h http.Handler) { g.endpoint.api.Store(&h) }
+
+// Beside begins the paths of what any SN answers another, as what it keeps beside the state.
+const Beside = "/swarm.beside/"
+
+// Others returns ways to what the other servers of the configuration answer below [Beside], by name.
+func (g *Group) Others() map[string]http.RoundTripper {
+	ways := map[string]http.RoundTripper{}
+	for _, s := range g.replica.servers() {
+		if address := string(s.Address); address != g.replica.address {
+			ways[string(s.ID)] = g.peers.conns.To(address)
+		}
+	}
+	return ways
+}
 
 // PeerOf returns the SN that sent a request, as the network has proven it; nobody for the context of another request.
 func PeerOf(ctx context.Context) Peer { return peerconn.PeerOf(ctx) }

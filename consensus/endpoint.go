@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +60,7 @@ func (e *endpoint) between() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api := e.api.Load()
-		if api == nil || !e.replica.leads() {
+		if api == nil || !e.replica.leads() && !strings.HasPrefix(r.URL.Path, Beside) {
 			http.Error(w, ErrNotLeader.Error(), http.StatusMisdirectedRequest)
 			return
 		}

@@ -321,6 +321,46 @@ func TestWithLeader(t *testing.T) {
 	})
 }
 
+// TestBeside: any server answers the others what is below Beside, and nothing else while it does not lead.
+func TestBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		leader := s.leader(three...)
+		for _, name := range three {
+			s.servers[name].ServeAPI(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprintf(w, "%s<%s", name, consensus.PeerOf(r.Context()).PeerID)
+			}))
+		}
+		for _, from := range three {
+			ways := s.servers[from].Others()
+			if len(ways) != 2 || ways[from] != nil {
+				t.Fatalf("others of %s: %v", from, ways)
+			}
+			for to, way := range ways {
+				for path, want := range map[string]int{consensus.Beside + "x": http.StatusOK, "/x": http.StatusMisdirectedRequest} {
+					if path == "/x" && to == leader.name {
+						continue
+					}
+					r, err := http.NewRequestWithContext(s.within(10*time.Second), http.MethodPost, "http://sn"+path, strings.NewReader(""))
+					if err != nil {
+						t.Fatal(err)
+					}
+					res, err := way.RoundTrip(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					b, err := io.ReadAll(res.Body)
+					_ = res.Body.Close()
+					if err != nil || res.StatusCode != want || want == http.StatusOK && string(b) != to+"<id"+from {
+						t.Errorf("%s asked %s for %s: %s, %q, %v", from, to, path, res.Status, b, err)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestDeposedLeaderSendsOn: who asks a server that leads no more, or has nothing to answer with yet, finds the one that does.
 func TestDeposedLeaderSendsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

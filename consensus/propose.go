@@ -29,7 +29,7 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 	if !g.replica.elected() {
 		return state.Result{}, ErrNotLeader
 	}
-	if data, c, err = g.vetted(data, c); err != nil {
+	if data, c, err = vetted(g, data, c); err != nil {
 		return state.Result{}, err
 	}
 	var a applied
@@ -84,7 +84,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 }
 
 // vetted is what the leader proposes when it is asked for a command, whose encoded form is data.
-func (g *Group) vetted(data []byte, c state.Command) ([]byte, state.Command, error) {
+func vetted(g *Group, data []byte, c state.Command) ([]byte, state.Command, error) {
 	if g.cfg.Vet == nil {
 		return data, c, nil
 	}
