@@ -133,10 +133,10 @@ func (s *sn) run(ctx context.Context) error {
 	s.base.metrics.Raft(group, leader.Status)
 	s.member.ServeBundle(group)
 	own, err := s.base.logHost(s.log.Send)
-	past, pastErr := keeper.Open(s.cfg.StateDir, group, log)
-	if err := errors.Join(err, pastErr); err != nil {
+	if err != nil {
 		return err
 	}
+	past := keeper.Open(s.cfg.StateDir, group, log)
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show, or before it
 	// is known that there can be none.
@@ -204,7 +204,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, past *keeper.Kee
 	if err != nil {
 		return err
 	}
-	group.ServeAPI(api.Between())
+	group.ServeAPI(past.Beside(api.Between()))
 	s.api.Store(&api)
 	ln, err := s.base.deps.Listen(ctx, "tcp", address.Join(s.bind, s.cfg.APIPort))
 	if err != nil {

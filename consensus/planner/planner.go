@@ -91,12 +91,12 @@ func (l *Planner) Touch(node string) {
 }
 
 // Record takes a session's report, which is also a sign of life of r.Node. The caller has proven that r.Node speaks and
-// owns the session, and checked Done's signature. It does not block.
-func (l *Planner) Record(r reports.Report) {
+// owns the session, and checked Done's signature. It does not block, and reports whether r is not older than what the session said last.
+func (l *Planner) Record(r reports.Report) bool {
 	now := time.Now()
 	l.liveness.Touch(r.Node, now)
-	l.reports.Record(r, now)
-	l.awake()
+	defer l.awake()
+	return l.reports.Record(r, now)
 }
 
 // Status returns what the leader knows of a contract.

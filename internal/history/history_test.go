@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +58,16 @@ func rounds(t *testing.T, s *history.Store, contract string, q history.Query) (f
 	return found, part
 }
 
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
 func upTo(n uint64) (all []uint64) {
 	for i := uint64(1); i <= n; i++ {
 		all = append(all, i)
@@ -63,7 +75,7 @@ func upTo(n uint64) (all []uint64) {
 	return all
 }
 
-// TestStoreSurvivesRestart, and what a crash has cut short of its end is cut off and said; what stands before it stays.
+// TestStoreSurvivesRestart, and what a crash has cut short of its end is cut off, and what is no line left out, and said; all else stays.
 func TestStoreSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir, history.Limits{})
@@ -82,7 +94,7 @@ func TestStoreSurvivesRestart(t *testing.T) {
 		if got, part := rounds(t, s, "a.b", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3}) || part.Run != 3 || part.Thinned != 0 {
 			t.Errorf("behind %.20q: %v %+v", tail, got, part)
 		}
-		if damaged := strings.Contains(said.String(), "was damaged and is cut off"); damaged != (tail != "") {
+		if damaged := strings.Contains(said.String(), "a contract's history was damaged"); damaged != (tail != "") {
 			t.Errorf("behind %.20q: said %s", tail, said)
 		}
 		put(t, s, "a.b", 3, 4)
@@ -93,6 +105,138 @@ func TestStoreSurvivesRestart(t *testing.T) {
 		}
 		s.Close()
 	}
+}
+
+// TestADamagedLineCostsOneRound: those behind it stay, and the line is gone when the file was written anew.
+func TestADamagedLineCostsOneRound(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir, history.Limits{})
+	put(t, s, "a", 3, upTo(50)...)
+	s.Close()
+	path := filepath.Join(dir, "a.3.history")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func(lines [][]byte){
+		"a bit":  func(lines [][]byte) { lines[4][30] ^= 1 },
+		"a hole": func(lines [][]byte) { lines[4] = append(make([]byte, 600<<10), '\n') },
+	} {
+		lines := bytes.SplitAfter(bytes.Clone(whole), []byte("\n"))
+		damage(lines)
+		if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, said := open(t, dir, history.Limits{})
+		if got, _ := rounds(t, s, "a", history.Query{}); len(got) != 49 || got[4] != 6 || !strings.Contains(said.String(), "lines_left_out=1") {
+			t.Errorf("%s: %v, said %s", name, got, said)
+		}
+		if run, round := s.Whole("a"); run != 3 || round != 4 {
+			t.Errorf("%s: whole up to round %d of run %d", name, round, run)
+		}
+		put(t, s, "a", 3, 51)
+		s.Close()
+		s, said = open(t, dir, history.Limits{})
+		if got, _ := rounds(t, s, "a", history.Query{}); len(got) != 50 || said.Len() > 0 {
+			t.Errorf("%s, after that: %v, said %s", name, got, said)
+		}
+		s.Close()
+	}
+	s, said := open(t, dir, history.Limits{}) // and one that is damaged while the file is open
+	if err := os.WriteFile(path, bytes.ReplaceAll(must(os.ReadFile(path))(t), []byte(`"d9"`), []byte(`"d8"`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := rounds(t, s, "a", history.Query{Most: 20}); len(got) != 19 || slices.Contains(got, 9) || !strings.Contains(said.String(), "a round's record was damaged") {
+		t.Errorf("%v, said %s", got, said)
+	}
+	put(t, s, "a", 3, 52)
+	if got, _ := rounds(t, s, "a", history.Query{}); len(got) != 50 {
+		t.Errorf("after that: %v", got)
+	}
+}
+
+// TestAFullDiskTakesNothingAway: where a file can't be written anew all rounds stay that it has, and nothing is written beyond the limit.
+func TestAFullDiskTakesNothingAway(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "history")
+	s, _ := open(t, dir, history.Limits{Contract: 20 << 10})
+	put(t, s, "a", 1, upTo(100)...)
+	if err := os.Rename(dir, dir+"-gone"); err != nil { // a new file can't be made
+		t.Fatal(err)
+	}
+	failed := 0
+	for n := uint64(101); n <= 1000; n++ {
+		if err := s.Put("a", 1, &history.Round{Round: n}); err != nil {
+			failed++
+		}
+	}
+	got, _ := rounds(t, s, "a", history.Query{})
+	if len(got) != 1000-failed || failed == 0 || got[99] != 100 {
+		t.Errorf("%d rounds are left, %d were refused", len(got), failed)
+	}
+	if info, err := os.Stat(filepath.Join(dir+"-gone", "a.1.history")); err != nil || info.Size() > 20<<10 {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	if err := os.Rename(dir+"-gone", dir); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", 1, 1001)
+	if got, _ := rounds(t, s, "a", history.Query{}); got[len(got)-1] != 1001 {
+		t.Errorf("with room again: %v", got)
+	}
+}
+
+// TestOpenSweeps: what a crash has left of a file that was being written is removed.
+func TestOpenSweeps(t *testing.T) {
+	dir := t.TempDir()
+	part := filepath.Join(dir, ".new-XYZ")
+	if err := os.WriteFile(part, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir, history.Limits{})
+	if _, err := os.Stat(part); !os.IsNotExist(err) {
+		t.Errorf("%s is there: %v", part, err)
+	}
+}
+
+// TestOneRoundCostsOneRound, however many there are.
+func TestOneRoundCostsOneRound(t *testing.T) {
+	s, _ := open(t, t.TempDir(), history.Limits{})
+	put(t, s, "few", 1, 5)
+	put(t, s, "many", 1, upTo(5000)...)
+	cost := func(contract string) float64 {
+		return testing.AllocsPerRun(20, func() {
+			if s.Get(contract, 1, 5) == nil {
+				t.Fatal("round 5 is missing")
+			}
+		})
+	}
+	if few, many := cost("few"), cost("many"); many > few+1 {
+		t.Errorf("a round of many takes %.0f allocations, one of few %.0f", many, few)
+	}
+}
+
+// TestReadersOutliveFiles: who reads while a file is written anew, begun again or removed reads on.
+func TestReadersOutliveFiles(t *testing.T) {
+	s, _ := open(t, t.TempDir(), history.Limits{Contract: 8 << 10})
+	put(t, s, "a", 1, 1)
+	var reading sync.WaitGroup
+	var done atomic.Bool
+	for range 2 {
+		reading.Go(func() {
+			for !done.Load() {
+				if _, err := s.Read("a", history.Query{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for run := uint64(1); run < 4; run++ {
+		put(t, s, "a", run, upTo(300)...)
+	}
+	s.Remove("a")
+	done.Store(true)
+	reading.Wait()
 }
 
 // TestRunsAndContracts: a reset contract begins anew, what is late of the run before is dropped, a deleted one is gone.
@@ -206,6 +350,28 @@ type sn struct {
 	changed chan struct{}
 	ledger  [][]byte
 	led     bool
+	leads   bool
+	hold    chan struct{} // who reads the ledger waits for it
+}
+
+// sources are other SNs, by name; the one that leads has none.
+type sources map[string]func(contract string, q history.Query) (history.Part, bool, error)
+
+func (s sources) Others() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool { return name == "" })
+}
+
+func (s sources) Ask(_ context.Context, sn, contract string, q history.Query) (part history.Part, ok bool, err error) {
+	if s[sn] == nil {
+		return part, false, nil
+	}
+	return s[sn](contract, q)
+}
+
+func (s *sn) IsLeader() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leads
 }
 
 func (s *sn) LeaderSeen() (at time.Time) {
@@ -219,6 +385,12 @@ func (s *sn) LeaderSeen() (at time.Time) {
 
 // LedgerAfter returns one record at a time.
 func (s *sn) LedgerAfter(n uint64) ([]byte, error) {
+	s.mu.Lock()
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n >= uint64(len(s.ledger)) {
@@ -281,17 +453,16 @@ func TestRecorder(t *testing.T) {
 		store1, _ := open(t, t.TempDir(), history.Limits{})
 		store2, _ := open(t, t.TempDir(), history.Limits{})
 		log := slog.New(slog.DiscardHandler)
-		leads := history.NewRecorder(store1, first, func(context.Context, string, history.Query) (history.Part, bool, error) {
-			return history.Part{}, false, nil
-		}, log)
+		first.leads = true
+		leads := history.NewRecorder(store1, first, sources{}, log)
 		var gone atomic.Bool // the recorder's own goroutine asks
-		follows := history.NewRecorder(store2, second, func(_ context.Context, contract string, q history.Query) (history.Part, bool, error) {
+		follows := history.NewRecorder(store2, second, sources{"": func(contract string, q history.Query) (history.Part, bool, error) {
 			if gone.Load() {
 				return history.Part{}, false, nil
 			}
 			part, err := store1.Read(contract, q)
 			return part, true, err
-		}, log)
+		}}, log)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = leads.Run(ctx) })
@@ -310,7 +481,7 @@ func TestRecorder(t *testing.T) {
 			to.Observe(r)
 		}
 		merge := func(to *history.Recorder, n uint64) {
-			say(to, reports.Report{Ready: &round.Ready{}, Progress: &round.Progress{SentBytes: 100 * (n - 1), ReceivedBytes: 10 * (n - 1)}})
+			say(to, reports.Report{Ready: &round.Ready{BaseRound: n - 1}, Progress: &round.Progress{SentBytes: 100 * (n - 1), ReceivedBytes: 10 * (n - 1)}})
 			time.Sleep(2 * time.Second)
 			planned := time.Now().UnixMilli()
 			planning := *c
@@ -337,7 +508,7 @@ func TestRecorder(t *testing.T) {
 			}
 			got.CommittedMS, got.PlannedMS, got.Failed[0].AtMS = 0, 0, 0
 			want := &history.Round{
-				Round: 2, Attempt: 2, Digest: "d", Waiting: ms(2 * time.Second), Training: ms(5 * time.Second), Exchange: ms(3 * time.Second), Commit: ms(time.Second),
+				Round: 2, Attempt: 2, Digest: "d", Own: true, Waiting: ms(2 * time.Second), Training: ms(5 * time.Second), Exchange: ms(3 * time.Second), Commit: ms(time.Second),
 				Failed: []history.Failed{{Attempt: 1, Blamed: "sl-1", Reason: got.Failed[0].Reason}},
 				Peers:  []history.Peer{{Node: "sl-0", Loss: &loss, Weight: &none, Sent: &sent, Received: &received}, {Node: "sl-1", Weight: &seven, Contributed: true}},
 			}
@@ -371,9 +542,7 @@ func TestHistoriesWaitForALeader(t *testing.T) {
 		store, _ := open(t, t.TempDir(), history.Limits{})
 		put(t, store, "c", 1, 1, 2)
 		alone := newSN()
-		r := history.NewRecorder(store, alone, func(context.Context, string, history.Query) (history.Part, bool, error) {
-			return history.Part{}, false, nil
-		}, slog.New(slog.DiscardHandler))
+		r := history.NewRecorder(store, alone, sources{}, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = r.Run(ctx) })

@@ -5,9 +5,15 @@ package history
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Bounds of a round's record: who reports can't make it as large as they like.
@@ -16,6 +22,7 @@ const (
 	maxFailed = 32
 	maxLine   = 256 << 10
 	maxReason = 300
+	maxDigest = 128
 )
 
 // Round is what is known of one committed round. What nobody has told is nil.
@@ -25,6 +32,7 @@ type Round struct {
 	PlannedMS   int64    `json:"planned_ms,omitempty"`
 	CommittedMS int64    `json:"committed_ms,omitempty"`
 	Digest      string   `json:"digest,omitempty"`
+	Own         bool     `json:"own,omitempty"`      // attempt, digest, times and who contributed are from this SN's state or ledger
 	Waiting     *uint64  `json:"waiting,omitempty"`  // in milliseconds: from when the first peer could merge until the plan
 	Training    *uint64  `json:"training,omitempty"` // from the commit before until the first peer could merge
 	Exchange    *uint64  `json:"exchange,omitempty"` // from the plan until the last peer had the merged model
@@ -66,43 +74,145 @@ func (r *Round) peer(node string) *Peer {
 	return &r.Peers[len(r.Peers)-1]
 }
 
-// Knows counts what was told of the round: of two records of one round that which knows more is kept.
-func (r *Round) Knows() (n int) {
-	for _, p := range r.Peers {
-		for _, told := range []bool{p.Loss != nil, p.Metric != nil, p.Weight != nil, p.Sent != nil, p.Received != nil, p.Contributed} {
-			if told {
-				n++
-			}
-		}
-	}
-	for _, phase := range []*uint64{r.Waiting, r.Training, r.Exchange, r.Commit} {
-		if phase != nil {
-			n++
-		}
-	}
-	return n + len(r.Failed)
+// sort puts the peers in order.
+func (r *Round) sort() {
+	slices.SortFunc(r.Peers, func(a, b Peer) int { return strings.Compare(a.Node, b.Node) })
 }
+
+// whole reports whether nothing of the record is left for the ledger to say.
+func (r *Round) whole() bool {
+	return r.Own && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Contributed && p.Weight == nil })
+}
+
+// own makes the record this SN's own: of what others have said of the round only what nodes report stays.
+func (r *Round) own() {
+	if r.Own {
+		return
+	}
+	r.Own = true
+	r.Attempt, r.Digest, r.PlannedMS, r.CommittedMS = 0, "", 0, 0
+	for i := range r.Peers {
+		r.Peers[i].Weight, r.Peers[i].Contributed = nil, false
+	}
+}
+
+// clean drops of what another SN says of a round what can't be; not ok: nothing of it is to be kept.
+func (r *Round) clean() (ok bool) {
+	if !r.bounded() || len(r.Digest) > maxDigest || !text.Visible(r.Digest) {
+		return false
+	}
+	r.Own = false
+	r.sort()
+	for i := range r.Peers {
+		p := &r.Peers[i]
+		if !naming.ValidNode(p.Node) || i > 0 && p.Node == r.Peers[i-1].Node {
+			return false
+		}
+		p.Loss, p.Metric = orNil(p.Loss), orNil(p.Metric)
+	}
+	for i := range r.Failed {
+		f := &r.Failed[i]
+		f.Blamed, f.Reason = text.Clip(text.Line(f.Blamed), maxReason), text.Clip(text.Line(f.Reason), maxReason)
+	}
+	return true
+}
+
+// orNil drops what JSON can't carry.
+func orNil(f *float64) *float64 {
+	if f != nil && *f-*f != 0 {
+		return nil
+	}
+	return f
+}
+
+// learn takes what another SN was told of a round. Of what this SN has from its own state or ledger nothing changes; what nodes have
+// reported is replaced with over, else only added.
+func (r *Round) learn(from *Round, over bool) {
+	learn(&r.Waiting, from.Waiting, over)
+	learn(&r.Training, from.Training, over)
+	learn(&r.Exchange, from.Exchange, over)
+	learn(&r.Commit, from.Commit, over)
+	if r.PlannedMS == 0 {
+		r.PlannedMS = from.PlannedMS
+	}
+	if !r.Own && r.CommittedMS == 0 {
+		r.Attempt, r.Digest, r.CommittedMS = from.Attempt, from.Digest, from.CommittedMS
+	}
+	for _, theirs := range from.Peers {
+		if r.Own && theirs.Loss == nil && theirs.Metric == nil && theirs.Sent == nil && theirs.Received == nil {
+			continue
+		}
+		p := r.peer(theirs.Node)
+		if p == nil {
+			break
+		}
+		learn(&p.Loss, theirs.Loss, over)
+		learn(&p.Metric, theirs.Metric, over)
+		learn(&p.Sent, theirs.Sent, over)
+		learn(&p.Received, theirs.Received, over)
+		if !r.Own {
+			learn(&p.Weight, theirs.Weight, false)
+			p.Contributed = p.Contributed || theirs.Contributed
+		}
+	}
+	r.sort()
+	for _, f := range from.Failed {
+		r.fail(f)
+	}
+}
+
+func learn[T any](have **T, told *T, over bool) {
+	if told != nil && (*have == nil || over) {
+		*have = told
+	}
+}
+
+// fail adds an attempt that failed, once.
+func (r *Round) fail(f Failed) {
+	if len(r.Failed) < maxFailed && !slices.ContainsFunc(r.Failed, func(have Failed) bool { return have.Attempt == f.Attempt && have.Blamed == f.Blamed }) {
+		r.Failed = append(r.Failed, f)
+	}
+}
+
+// clone returns a copy that shares nothing which is written to.
+func (r *Round) clone() *Round {
+	out := *r
+	out.Peers, out.Failed = slices.Clone(r.Peers), slices.Clone(r.Failed)
+	return &out
+}
+
+// bounded reports whether a record is one that is kept.
+func (r *Round) bounded() bool {
+	return r.Round > 0 && len(r.Peers) <= MaxPeers && len(r.Failed) <= maxFailed
+}
+
+// errRecord reports a record that no file takes, however often it is tried.
+var errRecord = errors.New("the record of the round is out of bounds")
 
 // encode is a record as a line of a file: a checksum, a blank, JSON.
 func encode(r *Round) ([]byte, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("encode round %d: %w", r.Round, err)
+		return nil, fmt.Errorf("encode round %d: %w: %w", r.Round, errRecord, err)
 	}
-	if len(data) > maxLine-16 {
-		return nil, fmt.Errorf("encode round %d: its record has %d bytes", r.Round, len(data))
+	if !r.bounded() || len(data) > maxLine-16 {
+		return nil, fmt.Errorf("encode round %d: %w: %d bytes, %d peers, %d failures", r.Round, errRecord, len(data), len(r.Peers), len(r.Failed))
 	}
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(data), data), nil
 }
 
-// readLine reads a line, without its line feed; not ok: it is damaged.
-func readLine(line []byte) (r *Round, ok bool) {
+// intact reports whether a line, without its line feed, is as it was written.
+func intact(line []byte) bool {
 	sum, data, ok := bytes.Cut(line, []byte(" "))
 	want, err := strconv.ParseUint(string(sum), 16, 32)
-	if !ok || err != nil || len(sum) != 8 || len(line) > maxLine || uint64(crc32.ChecksumIEEE(data)) != want {
+	return ok && err == nil && len(sum) == 8 && len(line) <= maxLine && uint64(crc32.ChecksumIEEE(data)) == want
+}
+
+// readLine reads a line, without its line feed; not ok: it is damaged.
+func readLine(line []byte) (r *Round, ok bool) {
+	if !intact(line) {
 		return nil, false
 	}
 	r = &Round{}
-	ok = json.Unmarshal(data, r) == nil && r.Round > 0 && len(r.Peers) <= MaxPeers && len(r.Failed) <= maxFailed
-	return r, ok
+	return r, json.Unmarshal(line[9:], r) == nil && r.bounded()
 }

@@ -2,16 +2,18 @@ package history
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/planner/reports"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -23,42 +25,44 @@ type Swarm interface {
 	LedgerAfter(n uint64) ([]byte, error)
 	// LeaderSeen is when this SN last had to do with a leader; zero: not yet.
 	LeaderSeen() time.Time
+	// IsLeader reports whether this SN leads.
+	IsLeader() bool
 }
 
 const (
 	// flush is how long what is told of a round gathers before it is written.
 	flush = 500 * time.Millisecond
-	// pull is how often an SN that does not lead asks for what it lacks.
-	pull = time.Second
-	// page bounds the rounds of one question.
-	page = 500
-	// settle is how long after a commit the leader may be told more of it.
-	settle = 30 * time.Second
 	// sweep is how long an SN that hears of a leader takes at most to know which contracts there are: until then its state may be that of a snapshot.
 	sweep = time.Minute
 	// again is how many of the newest rounds are asked for again: the leader may have been told more of them.
 	again = 8
+	// rest is how long nothing is written after a write has failed.
+	rest = 10 * time.Second
+	// maxUnwritten bounds the rounds of a contract that wait for a disk.
+	maxUnwritten = 200
+	// maxHeard bounds the reports that wait for Run, as while it waits for a disk.
+	maxHeard = 4096
 )
 
-// Ask asks the SN that leads for rounds of a contract, in pages: ok is false if that is this SN, or nobody.
-type Ask func(ctx context.Context, contract string, q Query) (part Part, ok bool, err error)
-
-// Recorder writes what happens into a store: rounds as they are committed, and on the SN that leads what sessions report of them.
+// Recorder writes what happens into a store: rounds as they are committed, and on the SN that leads what sessions report of them. All but
+// Observe is Run's alone, so nobody waits for it while it waits for a disk.
 type Recorder struct {
-	store *Store
-	swarm Swarm
-	ask   Ask
-	log   *slog.Logger
+	store  *Store
+	swarm  Swarm
+	source Source
+	log    *slog.Logger
 
-	records uint64 // of the ledger that were read, for rounds that were not seen; Run alone uses it
+	heard  chan reports.Report
+	missed atomic.Uint64 // reports for which there was no room
 
-	mu   sync.Mutex
-	seen map[string]*training
-	gaps map[string]gap // by contract
+	seen   map[string]*training
+	behind reading   // of the ledger
+	led    bool      // this SN led at the last look
+	served string    // the contract that other SNs were asked for last
+	failed bool      // the last write has failed
+	rests  time.Time // until when nothing is written
+	warned time.Time // when another SN was last blamed
 }
-
-// gap are rounds that were committed between two looks at the state, as when an SN catches up.
-type gap struct{ run, after, before uint64 }
 
 // training is what this SN has seen of a contract's run.
 type training struct {
@@ -69,14 +73,21 @@ type training struct {
 	dirty     map[uint64]bool       // those of them that are to be written
 	ready     time.Time             // when the first session of the next round was; zero: none is
 	done      map[uint64]time.Time  // when the last session had the merged model, by round
-	sums      map[string]bytesSum   // by node
-	failed    []failure             // attempts of rounds that are not committed
-	pulled    uint64                // the newest round that the leader has shown
+	nodes     map[string]word       // by node
+	attempts  []failure             // that failed, of rounds that are not committed
 	fresh     time.Time             // when the last commit was seen
+	debt      debt
 }
 
-// bytesSum is what a node's merges have carried, as it said last.
-type bytesSum struct{ sent, received uint64 }
+// word is what a node has said last.
+type word struct {
+	session        string
+	number         uint64
+	sent, received uint64 // what its merges have carried
+	counted        bool   // these are known
+	round          uint64 // of which it told the loss
+	done           uint64 // the round of which it had the merged model
+}
 
 type failure struct {
 	round uint64
@@ -84,31 +95,67 @@ type failure struct {
 }
 
 // NewRecorder makes a recorder; Run runs it.
-func NewRecorder(store *Store, swarm Swarm, ask Ask, log *slog.Logger) *Recorder {
-	return &Recorder{store: store, swarm: swarm, ask: ask, log: log, seen: map[string]*training{}, gaps: map[string]gap{}}
+func NewRecorder(store *Store, swarm Swarm, source Source, log *slog.Logger) *Recorder {
+	return &Recorder{store: store, swarm: swarm, source: source, log: log, seen: map[string]*training{}, heard: make(chan reports.Report, maxHeard)}
+}
+
+// Observe takes what a session reports to the SN that leads, where it says nothing older than it did before. It does not block.
+func (r *Recorder) Observe(report reports.Report) {
+	report.At = time.Now()
+	report.Held, report.Trained, report.Signed, report.Proofs, report.Unreached = nil, nil, nil, nil, nil
+	if d := report.Done; d != nil {
+		report.Done = &round.Done{Round: d.Round, Attempt: d.Attempt}
+	}
+	select {
+	case r.heard <- report:
+	default:
+		r.missed.Add(1)
+	}
 }
 
 // Run records until ctx ends.
 func (r *Recorder) Run(ctx context.Context) error {
-	write, fetch := time.NewTicker(flush), time.NewTicker(pull)
+	errands, answers := make(chan errand, 1), make(chan answer)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asking.Go(func() { r.run(ctx, errands, answers) })
+	write := time.NewTicker(flush)
 	defer write.Stop()
-	defer fetch.Stop()
 	known := time.NewTimer(sweep)
 	defer known.Stop()
-	led := false // when known last fired
+	now := make(chan struct{})
+	close(now)
+	led, busy := false, false // led: when known last fired
 	for {
 		changed := r.swarm.Changed()
 		r.look()
-		r.fill()
+		var more chan struct{}
+		if r.fill() {
+			more = now
+		}
+		if e, ok := r.errand(); ok && !busy {
+			errands <- e
+			busy = true
+		}
 		select {
 		case <-ctx.Done():
+			r.rests = time.Time{}
+			r.hearAll()
 			r.write()
 			return nil
 		case <-changed:
+		case <-more:
+		case report := <-r.heard:
+			r.look() // of what it tells there is no sign in the state before
+			r.hear(report)
+			r.hearAll()
 		case <-write.C:
 			r.write()
-		case <-fetch.C:
-			r.pull(ctx)
+		case a := <-answers:
+			busy = false
+			r.answered(a)
 		case <-known.C:
 			before := led
 			if led = time.Since(r.swarm.LeaderSeen()) < sweep; led && before {
@@ -120,21 +167,40 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
+// hearAll takes all reports that wait.
+func (r *Recorder) hearAll() {
+	for range len(r.heard) {
+		r.hear(<-r.heard)
+	}
+}
+
 // look notes what the state shows: plans, commits, new runs, contracts that are gone.
 func (r *Recorder) look() {
 	view := r.swarm.View()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	length := view.LedgerHead().Length
 	for name, c := range view.Contracts {
-		t := r.trainingLocked(name, c.Run)
+		t, begun := r.training(name, c.Run)
 		if c.Plan != nil {
 			t.plan = c.Plan
 		}
 		if c.Committed == nil || t.committed != nil && t.committed.Round >= c.Committed.Round {
 			continue
 		}
-		r.commitLocked(name, t, c.Committed)
+		from := r.behind.seen
+		after := t.debt.pulled
+		if t.committed != nil {
+			after = t.committed.Round
+		}
+		if begun { // before this SN has seen it
+			from = 0
+			r.owe(t, c.Committed.Round)
+		}
+		whole := r.commit(name, t, c.Committed)
+		if after+1 < c.Committed.Round || !whole {
+			r.behind.note(gap{name, t.run, after, c.Committed.Round + 1}, from, length)
+		}
 	}
+	r.behind.seen = length
 	for name := range r.seen {
 		if view.Contracts[name] == nil {
 			delete(r.seen, name)
@@ -153,38 +219,40 @@ func (r *Recorder) sweep() {
 	}
 }
 
-// trainingLocked returns what was seen of a contract's run.
-func (r *Recorder) trainingLocked(contract string, run uint64) *training {
-	t := r.seen[contract]
-	if t == nil || t.run < run {
-		known, _ := r.store.Read(contract, Query{Most: 1}) // nothing is read where nothing is kept
-		t = &training{run: run, open: map[uint64]*Round{}, dirty: map[uint64]bool{}, done: map[uint64]time.Time{}, sums: map[string]bytesSum{}}
-		if known.Run == run {
-			t.pulled = known.Last
+// training returns what was seen of a contract's run, and whether this is the first time.
+func (r *Recorder) training(contract string, run uint64) (t *training, begun bool) {
+	t = r.seen[contract]
+	if begun = t == nil || t.run < run; begun {
+		t = &training{run: run, open: map[uint64]*Round{}, dirty: map[uint64]bool{}, done: map[uint64]time.Time{}, nodes: map[string]word{}}
+		if kept, round := r.store.Whole(contract); kept == run {
+			t.debt.pulled = round
 		}
 		r.seen[contract] = t
 	}
-	return t
+	return t, begun
 }
 
-// commitLocked begins the record of a round that was committed, or goes on with that which is kept.
-func (r *Recorder) commitLocked(contract string, t *training, c *state.CommittedRound) {
+// commit begins the record of a round that was committed, or goes on with that which is kept. It reports whether nothing is left for the ledger
+// to say of it.
+func (r *Recorder) commit(contract string, t *training, c *state.CommittedRound) bool {
 	before := t.committed
-	if before != nil && before.Round+1 < c.Round {
-		r.gaps[contract] = gap{t.run, before.Round, c.Round}
-	}
 	t.committed, t.fresh = c, time.Now()
-	out := r.store.Get(contract, t.run, c.Round)
+	t.debt.committed(r.led, c.Round)
+	out := t.open[c.Round]
+	if out == nil {
+		out = r.store.Get(contract, t.run, c.Round)
+	}
 	if out == nil {
 		out = &Round{Round: c.Round}
 	}
+	out.own()
 	out.Attempt, out.Digest, out.PlannedMS, out.CommittedMS = c.Attempt, c.Digest, c.PlannedMS, c.CommittedMS
 	for _, node := range c.Participants {
 		p := out.peer(node)
 		if p == nil {
 			break
 		}
-		p.Contributed = true
+		p.Contributed = p.Weight == nil || *p.Weight > 0
 		if t.plan != nil && t.plan.Round == c.Round && t.plan.Attempt == c.Attempt {
 			for _, x := range t.plan.Participants {
 				if x.Node == node {
@@ -193,72 +261,27 @@ func (r *Recorder) commitLocked(contract string, t *training, c *state.Committed
 			}
 		}
 	}
-	slices.SortFunc(out.Peers, func(a, b Peer) int { return strings.Compare(a.Node, b.Node) })
+	out.sort()
 	phases(out, before, t.ready, t.done[c.Round])
-	for _, f := range t.failed {
-		if f.round == c.Round && len(out.Failed) < maxFailed && !slices.ContainsFunc(out.Failed, func(have Failed) bool { return have.Attempt == f.Attempt && have.Blamed == f.Blamed }) {
-			out.Failed = append(out.Failed, f.Failed)
+	for _, f := range t.attempts {
+		if f.round == c.Round {
+			out.fail(f.Failed)
 		}
 	}
-	t.failed, t.ready = nil, time.Time{}
+	t.attempts, t.ready = nil, time.Time{}
 	t.open[c.Round], t.dirty[c.Round] = out, true
-	for round := range t.open {
-		if round+again < c.Round && !t.dirty[round] {
-			delete(t.open, round)
+	maps.DeleteFunc(t.open, func(round uint64, _ *Round) bool { return round+again < c.Round && !t.dirty[round] })
+	maps.DeleteFunc(t.done, func(round uint64, _ time.Time) bool { return round <= c.Round })
+	if len(t.dirty) > maxUnwritten {
+		oldest := uint64(math.MaxUint64)
+		for round := range t.dirty {
+			oldest = min(oldest, round)
 		}
+		r.log.Warn("a round's history is given up, as the disk takes nothing: curves will lack it; free space on the disk of the state directory", "contract", contract, "round", oldest)
+		delete(t.dirty, oldest)
+		delete(t.open, oldest)
 	}
-	for round := range t.done {
-		if round <= c.Round {
-			delete(t.done, round)
-		}
-	}
-}
-
-// fill begins records of rounds in gaps, by what the ledger says of them.
-func (r *Recorder) fill() {
-	r.mu.Lock()
-	gaps := r.gaps
-	r.gaps = map[string]gap{}
-	r.mu.Unlock()
-	for len(gaps) > 0 {
-		data, err := r.swarm.LedgerAfter(r.records)
-		if err != nil || len(data) == 0 { // what is missing here comes from the SN that leads
-			return
-		}
-		for len(data) > 0 {
-			line, rest, ok := ledger.CutLine(data)
-			if !ok {
-				return
-			}
-			record, body, err := ledger.Parse(line)
-			if err != nil {
-				return
-			}
-			if of, ok := body.(ledger.Round); ok {
-				if g := gaps[of.Contract]; g.run == of.Run && g.after < of.Round && of.Round < g.before {
-					r.proven(record.AtMS, of)
-				}
-			}
-			r.records++
-			data = rest
-		}
-	}
-}
-
-// proven begins the record of a round that the ledger has.
-func (r *Recorder) proven(atMS int64, of ledger.Round) {
-	out := &Round{Round: of.Round, Attempt: of.Attempt, CommittedMS: atMS, Digest: of.Model}
-	for _, x := range of.Participants {
-		if p := out.peer(x.Node); p != nil {
-			p.Weight, p.Contributed = &x.Weight, x.Weight > 0
-		}
-	}
-	slices.SortFunc(out.Peers, func(a, b Peer) int { return strings.Compare(a.Node, b.Node) })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if t := r.seen[of.Contract]; t != nil && t.run == of.Run && r.store.Get(of.Contract, of.Run, of.Round) == nil {
-		t.open[of.Round], t.dirty[of.Round] = out, true
-	}
+	return out.whole()
 }
 
 // phases says how long the phases of a round took, as far as is known.
@@ -277,64 +300,77 @@ func phases(r *Round, before *state.CommittedRound, ready, done time.Time) {
 	if !done.IsZero() {
 		doneMS = min(done.UnixMilli(), r.CommittedMS)
 	}
-	r.Waiting, r.Exchange, r.Commit = span(readyMS, r.PlannedMS), span(r.PlannedMS, doneMS), span(doneMS, r.CommittedMS)
+	learn(&r.Waiting, span(readyMS, r.PlannedMS), true)
+	learn(&r.Exchange, span(r.PlannedMS, doneMS), true)
+	learn(&r.Commit, span(doneMS, r.CommittedMS), true)
 	if before != nil && before.Round+1 == r.Round {
-		r.Training = span(before.CommittedMS, readyMS)
+		learn(&r.Training, span(before.CommittedMS, readyMS), true)
 	}
 }
 
-// Observe takes what a session reports to the SN that leads.
-func (r *Recorder) Observe(report reports.Report) {
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// hear takes what a session reports.
+func (r *Recorder) hear(report reports.Report) {
 	t := r.seen[report.Contract]
 	if t == nil || t.run != report.Run {
 		return
 	}
-	if report.Ready != nil && t.ready.IsZero() {
-		t.ready = now
+	said, known := t.nodes[report.Node]
+	if !known && len(t.nodes) >= MaxPeers {
+		return
 	}
-	if d := report.Done; d != nil && (t.committed == nil || d.Round > t.committed.Round) {
+	if c := r.swarm.View().Contracts[report.Contract]; c != nil && c.Sessions[report.Session] != nil && c.Sessions[report.Session].State == state.SessionEnded {
+		return // repeated by who passes reports on
+	}
+	same := said.session == report.Session
+	if same && report.Number < said.number {
+		return // two crossed on their way
+	}
+	if report.Ready != nil && t.ready.IsZero() && report.Ready.BaseRound == committedRound(t.committed) {
+		t.ready = report.At
+	}
+	if d := report.Done; d != nil && d.Round > committedRound(t.committed) && d.Round != said.done {
 		if _, told := t.done[d.Round]; told || len(t.done) < again {
-			t.done[d.Round] = now
+			t.done[d.Round], said.done = report.At, d.Round
 		}
 	}
-	if f := report.Failed; f != nil && len(t.failed) < maxFailed && !slices.ContainsFunc(t.failed, func(have failure) bool { return have.round == f.Round && have.Attempt == f.Attempt }) {
-		t.failed = append(t.failed, failure{f.Round, Failed{f.Attempt, text.Clip(text.Line(f.Blamed), maxReason), text.Clip(text.Line(f.Reason), maxReason), now.UnixMilli()}})
+	if f := report.Failed; f != nil && len(t.attempts) < maxFailed && !slices.ContainsFunc(t.attempts, func(have failure) bool { return have.round == f.Round && have.Attempt == f.Attempt }) {
+		t.attempts = append(t.attempts, failure{f.Round, Failed{f.Attempt, text.Clip(text.Line(f.Blamed), maxReason), text.Clip(text.Line(f.Reason), maxReason), report.At.UnixMilli()}})
 	}
-	t.progress(report)
+	if p := report.Progress; p != nil {
+		old := same && report.Number == said.number && (p.SentBytes < said.sent || p.ReceivedBytes < said.received || p.Round < said.round)
+		if !old { // the number does not count what is told of progress
+			said = t.progress(report.Node, p, said)
+		}
+	}
+	said.session, said.number = report.Session, report.Number
+	t.nodes[report.Node] = said
 }
 
 // progress takes what a program tells of the model of a round, and what its node's merges have carried.
-func (t *training) progress(report reports.Report) {
-	p := report.Progress
-	if p == nil {
-		return
-	}
+func (t *training) progress(node string, p *round.Progress, said word) word {
 	newest := t.open[committedRound(t.committed)]
-	sum := bytesSum{p.SentBytes, p.ReceivedBytes}
-	if old, known := t.sums[report.Node]; sum != old && (known || len(t.sums) < MaxPeers) {
-		t.sums[report.Node] = sum // where there is none before, it is of rounds that this SN has not led
-		if newest == nil || !known || sum.sent < old.sent || sum.received < old.received {
+	if p.SentBytes != said.sent || p.ReceivedBytes != said.received {
+		if newest == nil || !said.counted || p.SentBytes < said.sent || p.ReceivedBytes < said.received {
 			// nothing of it is known to be of this round
-		} else if peer := newest.peer(report.Node); peer != nil {
-			peer.Sent, peer.Received = plus(peer.Sent, sum.sent-old.sent), plus(peer.Received, sum.received-old.received)
+		} else if peer := newest.peer(node); peer != nil {
+			peer.Sent, peer.Received = plus(peer.Sent, p.SentBytes-said.sent), plus(peer.Received, p.ReceivedBytes-said.received)
 			t.dirty[newest.Round] = true
 		}
 	}
+	said.sent, said.received, said.counted, said.round = p.SentBytes, p.ReceivedBytes, true, p.Round
 	of := t.open[p.Round]
 	if of == nil || !p.HasLoss && !p.HasMetric {
-		return
+		return said
 	}
-	peer := of.peer(report.Node)
+	peer := of.peer(node)
 	if peer == nil {
-		return
+		return said
 	}
 	loss, metric := told(p.HasLoss, p.Loss), told(p.HasMetric, p.Metric)
 	if !equal(peer.Loss, loss) || !equal(peer.Metric, metric) {
 		peer.Loss, peer.Metric, t.dirty[of.Round] = loss, metric, true
 	}
+	return said
 }
 
 func committedRound(c *state.CommittedRound) uint64 {
@@ -355,105 +391,50 @@ func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == 
 
 // told drops what was not told, and what JSON can't carry.
 func told(has bool, f float64) *float64 {
-	if !has || f-f != 0 {
+	if !has {
 		return nil
 	}
-	return &f
+	return orNil(&f)
 }
 
-// write writes what is new. No report waits for the disk meanwhile.
+// write writes what is new. What can't be written now is tried again.
 func (r *Recorder) write() {
-	for _, w := range r.unwritten() {
-		if err := r.store.Put(w.contract, w.run, w.of); err != nil {
-			r.log.Warn("could not keep a round's history: curves will lack it; is the disk full?", "contract", w.contract, "round", w.of.Round, "err", err)
-		}
+	if n := r.missed.Swap(0); n > 0 {
+		r.log.Warn("reports came faster than the history of rounds is written: curves may lack some of their figures; is the disk slow?", "reports", n)
 	}
-}
-
-type unwritten struct {
-	contract string
-	run      uint64
-	of       *Round
-}
-
-// unwritten returns copies of what is new, which counts as written from then on.
-func (r *Recorder) unwritten() (out []unwritten) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for contract, t := range r.seen {
-		for _, round := range slices.Sorted(maps.Keys(t.dirty)) {
-			if of := t.open[round]; of != nil {
-				one := *of
-				one.Peers, one.Failed = slices.Clone(of.Peers), slices.Clone(of.Failed)
-				out = append(out, unwritten{contract, t.run, &one})
-			}
-		}
-		clear(t.dirty)
-	}
-	return out
-}
-
-// pull asks the leader for what this SN lacks.
-func (r *Recorder) pull(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 8*pull)
-	defer cancel()
-	for contract, after := range r.lacks() {
-		for {
-			part, ok, err := r.ask(ctx, contract, Query{After: after, Most: page})
-			if err != nil {
-				r.log.DebugContext(ctx, "could not ask the leader for a contract's history", "contract", contract, "err", err)
-				return
-			}
-			if !ok {
-				return
-			}
-			r.take(contract, part)
-			if len(part.Rounds) < page || part.Rounds[len(part.Rounds)-1].Round <= after {
-				break
-			}
-			after = part.Rounds[len(part.Rounds)-1].Round
-		}
-	}
-}
-
-// lacks are the contracts of which the leader may know more, with the round behind which it is asked.
-func (r *Recorder) lacks() map[string]uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := map[string]uint64{}
-	for contract, t := range r.seen {
-		if t.committed != nil && (t.pulled < t.committed.Round || time.Since(t.fresh) < settle) {
-			out[contract] = t.pulled - min(t.pulled, again)
-		}
-	}
-	return out
-}
-
-// take keeps what the leader knows more of.
-func (r *Recorder) take(contract string, part Part) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.seen[contract]
-	if t == nil || t.run != part.Run {
+	if r.resting() {
 		return
 	}
-	for _, theirs := range part.Rounds {
-		if t.committed == nil || theirs.Round > t.committed.Round {
-			break // its time comes when it is seen here
-		}
-		t.pulled = max(t.pulled, theirs.Round)
-		mine := t.open[theirs.Round]
-		if mine == nil {
-			mine = r.store.Get(contract, t.run, theirs.Round)
-		}
-		if mine != nil && mine.Knows() >= theirs.Knows() {
-			continue
-		}
-		if t.open[theirs.Round] != nil {
-			t.open[theirs.Round] = theirs
-		}
-		if err := r.store.Put(contract, t.run, theirs); err != nil {
-			r.log.Warn("could not keep a round's history: curves will lack it; is the disk full?", "contract", contract, "round", theirs.Round, "err", err)
+	for contract, t := range r.seen {
+		for _, round := range slices.Sorted(maps.Keys(t.dirty)) {
+			if of := t.open[round]; of != nil && r.keep(contract, t.run, of) != nil {
+				return
+			}
+			delete(t.dirty, round)
 		}
 	}
+}
+
+// resting reports whether nothing is to be written, as a write has failed a moment ago.
+func (r *Recorder) resting() bool { return time.Now().Before(r.rests) }
+
+// keep writes a record. On an error it is to be tried again.
+func (r *Recorder) keep(contract string, run uint64, of *Round) error {
+	err := r.store.Put(contract, run, of)
+	if errors.Is(err, errRecord) {
+		r.log.Warn("a round's history can't be kept: curves will lack it", "contract", contract, "round", of.Round, "err", err)
+		return nil
+	}
+	if err != nil {
+		if !r.failed {
+			r.log.Warn("could not keep a round's history; it is tried again: free space on the disk of the state directory", "contract", contract, "round", of.Round, "err", err)
+		}
+		r.failed, r.rests = true, time.Now().Add(rest)
+		return err
+	}
+	if r.failed {
+		r.failed = false
+		r.log.Info("the history of rounds is kept again")
+	}
+	return nil
 }

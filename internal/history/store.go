@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
@@ -27,29 +29,53 @@ type Limits struct {
 	All      int64 // default 1 GiB
 }
 
-// Store keeps the rounds of each contract's current run in a file of its own. It is safe for concurrent use.
+// Store keeps the rounds of each contract's current run in a file of its own. It is safe for concurrent use. Who reads waits for nobody who
+// writes, nor the other way round.
 type Store struct {
 	dir    string
 	limits Limits
 	log    *slog.Logger
 
-	mu    sync.Mutex
+	writing sync.Mutex // held over all that changes a file, and taken before mu
+
+	mu    sync.Mutex // never held over the disk
 	files map[string]*runFile
 }
 
-// runFile is the file of one contract's run. Of a round the line that was written last counts.
+// runFile is the file of one contract's run. Of a round the line that was written last counts. With Store.writing it may be read, with
+// Store.mu besides it may be changed.
 type runFile struct {
 	run   uint64
-	file  *os.File
+	file  *openFile
 	size  int64
-	lines map[uint64]extent // by round
-	last  uint64            // the newest round
-	live  int64             // bytes of the lines that count
+	lines []line // those that count, by round
+	live  int64  // their bytes
 }
 
-type extent struct {
+// openFile is open for as long as it has users, of which its runFile is one. Store.mu guards users.
+type openFile struct {
+	*os.File
+
+	users   int
+	damaged atomic.Bool // it has lines that are to be left out when it is written anew
+}
+
+// line says where the record of a round stands.
+type line struct {
+	round  uint64
 	at     int64
 	length int32
+}
+
+// release ends the use of a file.
+func (s *Store) release(f *openFile) {
+	s.mu.Lock()
+	f.users--
+	last := f.users == 0
+	s.mu.Unlock()
+	if last {
+		_ = f.Close() // nothing is held back
+	}
 }
 
 // Open opens the histories in a directory, which is made. What a crash has cut short is cut off, and said.
@@ -64,6 +90,9 @@ func Open(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open history: %w", err)
 	}
+	if err := atomicfile.Sweep(dir, 0); err != nil {
+		log.Warn("could not remove what a crash has left in the directory of histories; remove its files .new-*", "dir", dir, "err", err)
+	}
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open history: %w", err)
@@ -71,15 +100,15 @@ func Open(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 	for _, e := range all {
 		name, run, ok := runFileNamed(e.Name())
 		if !ok {
-			continue // left by a write that was cut short, or not ours
+			continue // not ours
 		}
 		if have := s.files[name]; have != nil && have.run > run {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // of a run before, which a crash has left
 			continue
 		} else if have != nil {
-			s.removeLocked(name)
+			s.remove(name)
 		}
-		if err := s.openLocked(name, run); err != nil {
+		if _, err := s.open(name, run); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -89,12 +118,15 @@ func Open(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 
 // Close closes all files.
 func (s *Store) Close() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, b := range s.files {
-		_ = b.file.Close() // nothing is held back
-	}
+	all := slices.Collect(maps.Values(s.files))
 	clear(s.files)
+	s.mu.Unlock()
+	for _, b := range all {
+		s.release(b.file)
+	}
 }
 
 // fileName is the file of a contract's run.
@@ -111,103 +143,137 @@ func runFileNamed(file string) (contract string, run uint64, ok bool) {
 	return name[:i], run, err == nil && naming.ValidContract(name[:i]) && fileName(name[:i], run) == file
 }
 
-// openLocked opens the file of a contract's run, or makes it.
-func (s *Store) openLocked(contract string, run uint64) error {
-	path := filepath.Join(s.dir, fileName(contract, run))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+// open opens the file of a contract's run, or makes it.
+func (s *Store) open(contract string, run uint64) (*runFile, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, fileName(contract, run)), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open history of contract %s: %w", contract, err)
+		return nil, fmt.Errorf("open history of contract %s: %w", contract, err)
 	}
-	b := &runFile{run: run, file: f, lines: map[uint64]extent{}}
-	damaged, err := b.scan()
-	if err == nil && damaged > 0 {
-		s.log.Warn("the end of a contract's history was damaged and is cut off: rounds may be missing in its curves", "contract", contract, "run", run, "bytes", damaged)
+	b := &runFile{run: run, file: &openFile{File: f, users: 1}}
+	bad, end, err := b.scan()
+	b.file.damaged.Store(bad > 0)
+	if bad > 0 || end > 0 {
+		s.log.Warn("a contract's history was damaged: rounds may be missing in its curves", "contract", contract, "run", run, "lines_left_out", bad, "bytes_cut_off", end)
+	}
+	if err == nil && end > 0 {
 		err = f.Truncate(b.size)
 	}
 	if err != nil {
 		_ = f.Close() // the error before is the one that counts
-		return fmt.Errorf("read history of contract %s: %w", contract, err)
+		return nil, fmt.Errorf("read history of contract %s: %w", contract, err)
 	}
+	s.mu.Lock()
 	s.files[contract] = b
-	return nil
+	s.mu.Unlock()
+	return b, nil
 }
 
-// scan reads a file, and returns how many bytes at its end are damaged.
-func (b *runFile) scan() (damaged int64, err error) {
-	info, err := b.file.Stat()
-	if err != nil {
-		return 0, err
-	}
+// scan reads a file, and returns how many lines are damaged, and how many bytes at its end are no line.
+func (b *runFile) scan() (bad int, end int64, err error) {
 	in := bufio.NewReaderSize(b.file, maxLine)
-	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull) {
-			return info.Size() - b.size, nil
+	for at := int64(0); ; b.size = at {
+		data, err := in.ReadSlice('\n')
+		at += int64(len(data))
+		long := false
+		for errors.Is(err, bufio.ErrBufferFull) {
+			long = true
+			data, err = in.ReadSlice('\n')
+			at += int64(len(data))
+		}
+		if errors.Is(err, io.EOF) {
+			return bad, at - b.size, nil
 		}
 		if err != nil {
-			return 0, err
+			return bad, 0, err
 		}
-		r, ok := readLine(line[:len(line)-1])
-		if !ok {
-			return info.Size() - b.size, nil
+		r, ok := readLine(data[:len(data)-1])
+		if long || !ok {
+			bad++
+			continue
 		}
-		b.note(r.Round, extent{b.size, int32(len(line))}) //nolint:gosec // at most maxLine
+		b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
 	}
 }
 
-// note takes a line in that stands at the file's end.
-func (b *runFile) note(round uint64, e extent) {
-	b.live += int64(e.length) - int64(b.lines[round].length)
-	b.lines[round], b.last = e, max(b.last, round)
-	b.size = e.at + int64(e.length)
+// find returns where a round's line is, or would be.
+func (b *runFile) find(round uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(b.lines, round, func(l line, round uint64) int { return cmp.Compare(l.round, round) })
 }
 
-// Put writes the record of a round. A later run begins anew, an earlier one is over.
+// note takes a line in.
+func (b *runFile) note(l line) {
+	i, found := b.find(l.round)
+	if found {
+		b.live -= int64(b.lines[i].length)
+		b.lines[i] = l
+	} else {
+		b.lines = slices.Insert(b.lines, i, l)
+	}
+	b.live += int64(l.length)
+}
+
+// last is the newest round.
+func (b *runFile) last() uint64 {
+	if len(b.lines) == 0 {
+		return 0
+	}
+	return b.lines[len(b.lines)-1].round
+}
+
+// Put writes the record of a round. A later run begins anew, an earlier one is over. Nothing is written beyond the limits: where the file can't
+// be written anew with fewer rounds, Put fails.
 func (s *Store) Put(contract string, run uint64, r *Round) error {
-	line, err := encode(r)
+	data, err := encode(r)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	b := s.files[contract]
 	if b != nil && b.run > run {
 		return nil
 	}
 	if b != nil && b.run < run {
-		s.removeLocked(contract)
+		s.remove(contract)
 		b = nil
 	}
 	if b == nil {
-		if err := s.openLocked(contract, run); err != nil {
+		if b, err = s.open(contract, run); err != nil {
 			return err
 		}
-		b = s.files[contract]
 	}
-	if _, err := b.file.WriteAt(line, b.size); err != nil {
+	if err := s.makeRoom(contract, int64(len(data))); err != nil {
+		return err
+	}
+	if _, err := b.file.WriteAt(data, b.size); err != nil {
 		return fmt.Errorf("write history of contract %s: %w", contract, err)
 	}
-	b.note(r.Round, extent{b.size, int32(len(line))}) //nolint:gosec // at most maxLine
-	return s.boundLocked(contract)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
+	b.size += int64(len(data))
+	return nil
 }
 
 // Remove forgets a contract.
 func (s *Store) Remove(contract string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.removeLocked(contract)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.remove(contract)
 }
 
-func (s *Store) removeLocked(contract string) {
+func (s *Store) remove(contract string) {
 	b := s.files[contract]
 	if b == nil {
 		return
 	}
-	_ = b.file.Close() // nothing is held back
 	if err := os.Remove(filepath.Join(s.dir, fileName(contract, b.run))); err != nil {
 		s.log.Warn("could not remove the history of a contract; remove the file", "contract", contract, "err", err)
 	}
+	s.mu.Lock()
 	delete(s.files, contract)
+	s.mu.Unlock()
+	s.release(b.file)
 }
 
 // Contracts are those of which there is a history, by name.
@@ -217,16 +283,33 @@ func (s *Store) Contracts() []string {
 	return slices.Sorted(maps.Keys(s.files))
 }
 
-// boundLocked keeps the files within the limits: lines that no longer count go, then every second one of the older half of the rounds.
-func (s *Store) boundLocked(contract string) error {
+// Whole returns the run that is kept of a contract, and the round up to which none is missing: among the newest, as older ones are thinned.
+func (s *Store) Whole(contract string) (run, round uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.files[contract]
-	if b.size > s.limits.Contract || b.size > 1<<20 && b.size > 4*b.live {
-		if err := s.rewriteLocked(contract); err != nil {
+	if b == nil || len(b.lines) == 0 {
+		return 0, 0
+	}
+	newest := b.lines[max(0, len(b.lines)-whole):]
+	for i, l := range newest[1:] {
+		if l.round != newest[i].round+1 {
+			return b.run, newest[i].round
+		}
+	}
+	return b.run, b.last()
+}
+
+// makeRoom keeps the files within the limits: lines that no longer count go, then every second one of the older half of the rounds.
+func (s *Store) makeRoom(contract string, more int64) error {
+	b := s.files[contract]
+	if b.file.damaged.Load() || b.size+more > s.limits.Contract || b.size > 1<<20 && b.size > 4*b.live {
+		if err := s.rewrite(contract, b.lines); err != nil {
 			return err
 		}
 	}
 	for {
-		all, largest := int64(0), ""
+		all, largest := more, ""
 		for name, b := range s.files {
 			if all += b.size; largest == "" || b.size > s.files[largest].size {
 				largest = name
@@ -235,8 +318,7 @@ func (s *Store) boundLocked(contract string) error {
 		if all <= s.limits.All || len(s.files[largest].lines) < 4 {
 			return nil
 		}
-		s.files[largest].thin()
-		if err := s.rewriteLocked(largest); err != nil {
+		if err := s.rewrite(largest, thin(s.files[largest].lines)); err != nil {
 			return err
 		}
 	}
@@ -245,62 +327,110 @@ func (s *Store) boundLocked(contract string) error {
 // whole is how many of the newest rounds none is left out of, where there is room.
 const whole = 100
 
-// thin drops every second round of the older half, and of the newest ones none while there are others.
-func (b *runFile) thin() {
-	rounds := slices.Sorted(maps.Keys(b.lines))
-	old := len(rounds) / 2
-	if others := len(rounds) - whole; others > 1 {
+// thin returns lines without every second one of the older half, and of the newest ones without none while there are others.
+func thin(lines []line) []line {
+	old := len(lines) / 2
+	if others := len(lines) - whole; others > 1 {
 		old = min(old, others)
 	}
-	for i := 1; i < old; i += 2 {
-		b.live -= int64(b.lines[rounds[i]].length)
-		delete(b.lines, rounds[i])
+	out := make([]line, 0, len(lines)-old/2)
+	for i, l := range lines {
+		if i >= old || i%2 == 0 {
+			out = append(out, l)
+		}
 	}
+	return out
 }
 
-// rewriteLocked writes the lines that count into a new file, fewer until they take half of a contract's limit at most.
-func (s *Store) rewriteLocked(contract string) (err error) {
-	b := s.files[contract]
-	for b.live > s.limits.Contract/2 && len(b.lines) >= 4 {
-		b.thin()
+// bytesOf are the bytes of lines.
+func bytesOf(lines []line) (n int64) {
+	for _, l := range lines {
+		n += int64(l.length)
 	}
-	path := filepath.Join(s.dir, fileName(contract, b.run))
-	out, err := atomicfile.Create(path, 0o600)
+	return n
+}
+
+// rewrite writes lines of a contract's file into a new one, fewer until they take half of a contract's limit at most. Where that fails all is
+// as before.
+func (s *Store) rewrite(contract string, lines []line) error {
+	b := s.files[contract]
+	for bytesOf(lines) > s.limits.Contract/2 && len(lines) >= 4 {
+		lines = thin(lines)
+	}
+	out, err := atomicfile.Create(filepath.Join(s.dir, fileName(contract, b.run)), 0o600)
 	if err != nil {
 		return fmt.Errorf("write history of contract %s anew: %w", contract, err)
 	}
-	defer out.Close()
-	for _, round := range slices.Sorted(maps.Keys(b.lines)) {
-		line, err := b.line(round)
-		if err == nil {
-			_, err = out.Write(line)
+	next := &runFile{run: b.run, file: &openFile{File: out.File, users: 1}}
+	in := bufio.NewWriterSize(out, maxLine)
+	lost := 0
+	for _, l := range lines {
+		data := make([]byte, l.length)
+		if _, err := b.file.ReadAt(data, l.at); err != nil || !intact(data[:len(data)-1]) {
+			lost++ // what can't be read is lost, with or without a new file
+			continue
 		}
-		if err != nil {
-			return fmt.Errorf("write history of contract %s anew: %w", contract, err)
+		if _, err = in.Write(data); err != nil {
+			break
 		}
+		next.note(line{l.round, next.size, l.length})
+		next.size += int64(l.length)
 	}
-	if err := out.Replace(); err != nil {
+	if err = errors.Join(err, in.Flush()); err == nil {
+		err = out.Sync()
+	}
+	if err == nil {
+		err = out.ReplaceUnsynced() // after a crash either file is as good
+	}
+	if err != nil {
+		_ = out.Close() // which removes it; the error before is the one that counts
 		return fmt.Errorf("write history of contract %s anew: %w", contract, err)
 	}
-	_ = b.file.Close() // it is replaced
-	delete(s.files, contract)
-	return s.openLocked(contract, b.run)
-}
-
-func (b *runFile) line(round uint64) ([]byte, error) {
-	e := b.lines[round]
-	line := make([]byte, e.length)
-	_, err := b.file.ReadAt(line, e.at)
-	return line, err
+	if lost > 0 {
+		s.log.Warn("records of a contract's history could not be read: rounds are missing in its curves; check the disk", "contract", contract, "rounds", lost)
+	}
+	s.mu.Lock()
+	before := b.file
+	*b = *next
+	s.mu.Unlock()
+	s.release(before)
+	return nil
 }
 
 // Get returns the record of one round; nil: there is none.
 func (s *Store) Get(contract string, run, round uint64) *Round {
-	part, err := s.Read(contract, Query{After: round - 1, Most: 1})
-	if err != nil || part.Run != run || len(part.Rounds) == 0 || part.Rounds[0].Round != round {
+	s.mu.Lock()
+	b := s.files[contract]
+	if b == nil || b.run != run {
+		s.mu.Unlock()
 		return nil
 	}
-	return part.Rounds[0]
+	i, found := b.find(round)
+	if !found {
+		s.mu.Unlock()
+		return nil
+	}
+	l, file := b.lines[i], b.file
+	file.users++
+	s.mu.Unlock()
+	defer s.release(file)
+	r, _, _ := s.record(contract, file, l)
+	return r
+}
+
+// record reads one record of a file; nil: it is damaged, and is left out when the file is written anew.
+func (s *Store) record(contract string, file *openFile, l line) (r *Round, n int, err error) {
+	data := make([]byte, l.length)
+	if _, err := file.ReadAt(data, l.at); err != nil {
+		return nil, 0, fmt.Errorf("read history of contract %s: %w", contract, err)
+	}
+	if r, ok := readLine(data[:len(data)-1]); ok && r.Round == l.round {
+		return r, len(data), nil
+	}
+	if !file.damaged.Swap(true) {
+		s.log.Warn("a round's record was damaged: it is missing in the contract's curves; check the disk", "contract", contract, "round", l.round)
+	}
+	return nil, 0, nil
 }
 
 // Query says which rounds are asked for.
@@ -321,62 +451,69 @@ type Part struct {
 // maxPart bounds the bytes of one answer.
 const maxPart = 3 << 20
 
-// Read returns rounds in ascending order.
-func (s *Store) Read(contract string, q Query) (Part, error) {
+// pick returns where rounds stand, in a file that the caller releases; nil: there is none.
+func (s *Store) pick(contract string, q Query) (part Part, file *openFile, lines []line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.files[contract]
 	if b == nil {
-		return Part{}, nil
+		return Part{}, nil, nil
 	}
-	var rounds []uint64
-	for round := range b.lines {
-		if round > q.After {
-			rounds = append(rounds, round)
-		}
+	from, found := b.find(q.After)
+	if found {
+		from++
 	}
-	slices.Sort(rounds)
-	most := len(rounds)
+	lines = b.lines[from:]
+	most := len(lines)
 	if q.Most > 0 {
 		most = min(most, q.Most)
 	}
-	if q.Spread && len(rounds) > 0 {
+	if q.Spread && len(lines) > 0 {
 		average := max(1, b.live/int64(len(b.lines)))
-		rounds = spread(rounds, min(most, max(2, int(maxPart/average))))
+		lines = spread(lines, min(most, max(2, int(maxPart/average))))
 	} else {
-		rounds = rounds[:most]
+		lines = lines[:most]
 	}
-	part, bytes := Part{Run: b.run, Last: b.last}, 0
-	for _, round := range rounds {
-		line, err := b.line(round)
+	b.file.users++
+	return Part{Run: b.run, Last: b.last()}, b.file, slices.Clone(lines)
+}
+
+// Read returns rounds in ascending order.
+func (s *Store) Read(contract string, q Query) (Part, error) {
+	part, file, lines := s.pick(contract, q)
+	if file == nil {
+		return part, nil
+	}
+	defer s.release(file)
+	all := 0
+	for _, l := range lines {
+		r, n, err := s.record(contract, file, l)
 		if err != nil {
-			return part, fmt.Errorf("read history of contract %s: %w", contract, err)
+			return part, err
 		}
-		if bytes += len(line); bytes > maxPart && len(part.Rounds) > 0 && !q.Spread {
+		if all += n; all > maxPart && len(part.Rounds) > 0 && !q.Spread {
 			break
 		}
-		r, ok := readLine(line[:len(line)-1])
-		if !ok {
-			return part, fmt.Errorf("read history of contract %s: the record of round %d is damaged; remove the contract's file in %s", contract, round, s.dir)
+		if r != nil {
+			part.Rounds = append(part.Rounds, r)
 		}
-		part.Rounds = append(part.Rounds, r)
 	}
-	if b.last > q.After {
-		part.Thinned = b.last - q.After - uint64(len(part.Rounds))
+	if part.Last > q.After {
+		part.Thinned = part.Last - q.After - uint64(len(part.Rounds))
 	}
 	return part, nil
 }
 
-// spread takes n of some rounds: half of them, but no more than are to be whole, are the newest; the others are taken evenly.
-func spread(rounds []uint64, n int) []uint64 {
-	if n >= len(rounds) || n < 1 {
-		return rounds
+// spread takes n of some lines: half of them, but no more than are to be whole, are the newest; the others are taken evenly.
+func spread(lines []line, n int) []line {
+	if n >= len(lines) || n < 1 {
+		return lines
 	}
 	newest := min(whole, (n+1)/2)
-	old, even := rounds[:len(rounds)-newest], n-newest
-	out := make([]uint64, 0, n)
+	old, even := lines[:len(lines)-newest], n-newest
+	out := make([]line, 0, n)
 	for i := 1; i <= even; i++ {
 		out = append(out, old[len(old)*i/even-1])
 	}
-	return append(out, rounds[len(old):]...)
+	return append(out, lines[len(old):]...)
 }

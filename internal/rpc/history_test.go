@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +20,10 @@ import (
 type ledgerless struct{ *rpctest.SN }
 
 func (ledgerless) LedgerAfter(uint64) ([]byte, error) { return nil, nil }
+
+func (ledgerless) IsLeader() bool { return true }
+
+func (ledgerless) Others() map[string]http.RoundTripper { return nil }
 
 func (ledgerless) LeaderSeen() time.Time { return time.Now() }
 
@@ -41,7 +46,7 @@ func TestGetHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		past.Close()
-		c.History = must(keeper.Open(dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log))(t)
+		c.History = keeper.Open(dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
 	})
 	must(s.core.Propose(t.Context(), state.RecordBundle{TrustDomain: "hospital.example", Certificates: [][]byte{{1}}, AtMS: 1}))(t)
 	admin := s.as("/swarm/swci/admin")

@@ -60,7 +60,7 @@ type Replica interface {
 // Lead is the memory of the SN that leads. *planner.Planner fulfils it.
 type Lead interface {
 	Touch(node string)
-	Record(r reports.Report)
+	Record(r reports.Report) (counts bool)
 	Status(contract string) planner.Status
 	// Asks reports whether sessions that are done with an attempt are to say all of it.
 	Asks(contract string, run, round, attempt uint64) bool

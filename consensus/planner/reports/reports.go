@@ -52,13 +52,13 @@ type Store struct {
 func New() *Store { return &Store{by: map[string]Report{}} }
 
 // Record replaces the session's report by r, received at the given time, unless r is from before it: overtaken, or repeated by who
-// passes reports on.
-func (rs *Store) Record(r Report, at time.Time) {
+// passes reports on. It reports whether r counts.
+func (rs *Store) Record(r Report, at time.Time) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	old, had := rs.by[r.Session]
 	if had && (old.Node != r.Node || r.Number < old.Number) || !had && len(rs.by) >= maxReports {
-		return // The session belongs to who opened it; its first report was checked against the state by the caller.
+		return false // The session belongs to who opened it; its first report was checked against the state by the caller.
 	}
 	r.At = at
 	if r.Progress == nil && old.Run == r.Run {
@@ -71,6 +71,7 @@ func (rs *Store) Record(r Report, at time.Time) {
 		}
 	}
 	rs.by[r.Session] = r
+	return true
 }
 
 // Of returns the latest reports of the contract's sessions in its current run, by session.

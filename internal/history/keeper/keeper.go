@@ -1,41 +1,42 @@
-// Package keeper keeps an SN's history of rounds: it has it written, shows it as the API does, and asks the SN that leads for what is lacking.
+// Package keeper keeps an SN's history of rounds: it has it written, shows it as the API does, and asks other SNs for what is lacking.
 package keeper
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"net/http"
 	"path/filepath"
-	"time"
 
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/reports"
-	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/history"
 )
 
-// Keeper is an SN's history of rounds; an empty one keeps nothing.
+// Keeper is an SN's history of rounds, or why it keeps none.
 type Keeper struct {
-	store    *history.Store
+	store    *history.Store // nil: nothing is kept
 	recorder *history.Recorder
+	none     error
+	answers  chan struct{} // has room for as many answers to other SNs as are given at a time
 }
 
-// Open opens the history in an SN's state directory; without one nothing is kept. Run closes it.
-func Open(stateDir string, group Group, log *slog.Logger) (*Keeper, error) {
+// Open opens the history in an SN's state directory. Without one nothing is kept, nor where it can't be opened, which is said: an SN does its
+// duties without a history. Run closes it.
+func Open(stateDir string, group Group, log *slog.Logger) *Keeper {
 	if stateDir == "" {
-		return &Keeper{}, nil
+		return &Keeper{none: errors.New("no curves are kept: this SN has no state directory; start it with one")}
 	}
-	store, err := history.Open(filepath.Join(stateDir, history.Dir), history.Limits{}, log)
+	dir := filepath.Join(stateDir, history.Dir)
+	store, err := history.Open(dir, history.Limits{}, log)
 	if err != nil {
-		return nil, err
+		log.Warn("curves are not kept: the history of rounds can't be opened; free space on its disk, or move the directory away, and start this SN again", "dir", dir, "err", err)
+		return &Keeper{none: fmt.Errorf("no curves are kept: this SN could not open %s when it started: %w; free space on its disk, or move the directory away, and start the SN again", dir, err)}
 	}
-	return &Keeper{store, history.NewRecorder(store, group, asking(group), log)}, nil
+	return &Keeper{store: store, recorder: history.NewRecorder(store, group, source{group}, log), answers: make(chan struct{}, 2)}
 }
 
 // Run records until ctx ends, and closes the history.
@@ -57,12 +58,13 @@ type Lead struct {
 // Hearing returns the leader with the history listening.
 func (k *Keeper) Hearing(leader *planner.Planner) Lead { return Lead{leader, k.recorder} }
 
-// Record takes what a session reports.
-func (l Lead) Record(r reports.Report) {
-	if l.recorder != nil {
+// Record takes what a session reports. The history hears what is not older than what the session said before.
+func (l Lead) Record(r reports.Report) bool {
+	counts := l.Planner.Record(r)
+	if counts && l.recorder != nil {
 		l.recorder.Observe(r)
 	}
-	l.Planner.Record(r)
+	return counts
 }
 
 // maxPoints bounds the rounds of one answer.
@@ -71,7 +73,7 @@ const maxPoints = 10_000
 // Answer shows what is kept of a contract's run.
 func (k *Keeper) Answer(q *swarmv1.GetHistoryRequest, run uint64) (*swarmv1.GetHistoryResponse, error) {
 	if k.store == nil {
-		return nil, errors.New("no history of rounds is kept: this SN has no state directory")
+		return nil, connect.NewError(connect.CodeUnimplemented, k.none)
 	}
 	most := int(min(q.GetMost(), maxPoints))
 	if most == 0 {
@@ -85,42 +87,4 @@ func (k *Keeper) Answer(q *swarmv1.GetHistoryRequest, run uint64) (*swarmv1.GetH
 		part = history.Part{Run: run}
 	}
 	return messageOf(part), nil
-}
-
-// Group is an SN's end of the group of SNs.
-type Group interface {
-	View() *state.State
-	Changed() <-chan struct{}
-	LedgerAfter(n uint64) ([]byte, error)
-	LeaderSeen() time.Time
-	Leader() (name, address string, ok bool)
-	// WithLeader calls try with a way to the API of the SN that leads, nil if that is this one.
-	WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error
-}
-
-// maxAnswer bounds what the SN that leads says.
-const maxAnswer = 8 << 20
-
-// asking returns what asks the SN that leads.
-func asking(group Group) history.Ask {
-	return func(ctx context.Context, contract string, q history.Query) (part history.Part, ok bool, err error) {
-		if _, _, led := group.Leader(); !led {
-			return part, false, nil
-		}
-		err = group.WithLeader(ctx, func(ctx context.Context, way http.RoundTripper) error {
-			if ok = way != nil; !ok {
-				return nil
-			}
-			req := connect.NewRequest(&swarmv1.GetHistoryRequest{Contract: contract, After: q.After, Most: uint32(q.Most), Spread: q.Spread}) //nolint:gosec // a page
-			view := group.View()
-			req.Header().Set("Swarm-Id", epoch.Of(view.SwarmID, view.Recoveries).String())
-			res, err := swarmv1connect.NewContractServiceClient(&http.Client{Transport: way}, "http://sn", connect.WithReadMaxBytes(maxAnswer)).GetHistory(ctx, req)
-			if err != nil {
-				return err
-			}
-			part = FromPart(res.Msg)
-			return nil
-		})
-		return part, ok, err
-	}
 }

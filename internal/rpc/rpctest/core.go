@@ -279,10 +279,11 @@ func (l *Lead) Touch(node string) {
 }
 
 // Record remembers the report.
-func (l *Lead) Record(r reports.Report) {
+func (l *Lead) Record(r reports.Report) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reports = append(l.reports, r)
+	return true
 }
 
 // Status returns Answer.
