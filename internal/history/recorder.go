@@ -83,10 +83,10 @@ type training struct {
 type word struct {
 	session        string
 	number         uint64
-	sent, received uint64 // what its merges have carried
-	counted        bool   // these are known
-	round          uint64 // of which it told the loss
-	done           uint64 // the round of which it had the merged model
+	sent, received uint64    // what its merges have carried
+	counted        bool      // these are known
+	round          uint64    // of which it told the loss
+	done           [2]uint64 // round and attempt of which it had the merged model
 }
 
 type failure struct {
@@ -328,9 +328,9 @@ func (r *Recorder) hear(report reports.Report) {
 	if report.Ready != nil && t.ready.IsZero() && report.Ready.BaseRound == committedRound(t.committed) {
 		t.ready = report.At
 	}
-	if d := report.Done; d != nil && d.Round > committedRound(t.committed) && d.Round != said.done {
+	if d := report.Done; d != nil && d.Round > committedRound(t.committed) && said.done != [2]uint64{d.Round, d.Attempt} {
 		if _, told := t.done[d.Round]; told || len(t.done) < again {
-			t.done[d.Round], said.done = report.At, d.Round
+			t.done[d.Round], said.done = report.At, [2]uint64{d.Round, d.Attempt}
 		}
 	}
 	if f := report.Failed; f != nil && len(t.attempts) < maxFailed && !slices.ContainsFunc(t.attempts, func(have failure) bool { return have.round == f.Round && have.Attempt == f.Attempt }) {

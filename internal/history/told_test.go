@@ -122,6 +122,37 @@ func TestWhatIsRepeatedIsNotCounted(t *testing.T) {
 	})
 }
 
+// TestTheExchangeIsOfTheLastAttempt: a node that has the merged model says so with each heartbeat, and again after another attempt.
+func TestTheExchangeIsOfTheLastAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := open(t, t.TempDir(), history.Limits{})
+		on := newSN()
+		on.leads = true
+		on.show(&state.Contract{Name: "c", Run: 2})
+		r, _, _ := recording(t, store, on, sources{})
+		synctest.Wait()
+		done := func(attempt uint64, after time.Duration) {
+			time.Sleep(after)
+			said := said("s", attempt, round.Progress{})
+			said.Done = &round.Done{Round: 1, Attempt: attempt}
+			r.Observe(said)
+		}
+		done(1, 0)
+		time.Sleep(5 * time.Second)
+		planned := time.Now().UnixMilli()
+		done(2, 2*time.Second)
+		done(2, time.Second)
+		done(2, 2*time.Second)
+		c := committed(1, "sl-0")
+		c.Committed.Attempt, c.Committed.PlannedMS = 2, planned
+		on.show(c)
+		time.Sleep(time.Second)
+		if got := store.Get("c", 2, 1); got.Exchange == nil || *got.Exchange != 2000 || *got.Commit != 3000 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // TestObserveNeverWaits: while the recorder waits for a disk, reports that find no room are dropped, which is said.
 func TestObserveNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
