@@ -19,13 +19,18 @@ const ledgerSilence = 30 * time.Second
 // ReadLedger writes the swarm's ledger to w, whole records in order, and returns how many bytes. When an SN dies within it
 // another one goes on: the ledger is the same on all. It ends where the SN's copy ends, or when ctx does.
 func (c Operator) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
+	return c.ReadLedgerFrom(ctx, 0, w)
+}
+
+// ReadLedgerFrom is ReadLedger from an offset in bytes on, at which a record begins or the ledger ends: others are refused as a bad request.
+func (c Operator) ReadLedgerFrom(ctx context.Context, offset int64, w io.Writer) (written int64, err error) {
 	if err := c.ready(ctx); err != nil {
 		return 0, err
 	}
-	var written int64
 	var failed *writeError // no other SN helps
-	err := c.try(ctx, callOptions{}, func(ctx context.Context, sn string) (err error) {
-		written, err = c.readLedgerAt(ctx, sn, w, written)
+	err = c.try(ctx, callOptions{}, func(ctx context.Context, sn string) error {
+		to, err := c.readLedgerAt(ctx, sn, w, offset+written)
+		written = to - offset
 		if errors.As(err, &failed) {
 			return nil
 		}

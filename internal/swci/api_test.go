@@ -293,8 +293,19 @@ func (h handler) ListModels(ctx context.Context, r *connect.Request[swarmv1.List
 	return answer(h.swarm.ListModels(ctx, r.Msg.GetContract()))
 }
 
-func (h handler) ReadLedger(ctx context.Context, _ *connect.Request[swarmv1.ReadLedgerRequest], to *connect.ServerStream[swarmv1.LedgerChunk]) error {
-	_, err := h.swarm.ReadLedger(ctx, sender(func(b []byte) error { return to.Send(&swarmv1.LedgerChunk{Data: b}) }))
+func (h handler) ReadLedger(ctx context.Context, r *connect.Request[swarmv1.ReadLedgerRequest], to *connect.ServerStream[swarmv1.LedgerChunk]) error {
+	skip := r.Msg.GetOffset()
+	n, err := h.swarm.ReadLedger(ctx, sender(func(b []byte) error {
+		skipped := min(skip, uint64(len(b)))
+		skip -= skipped
+		if b = b[skipped:]; len(b) == 0 {
+			return nil
+		}
+		return to.Send(&swarmv1.LedgerChunk{Data: b})
+	}))
+	if err == nil && r.Msg.GetOffset() > uint64(n) {
+		return connect.NewError(connect.CodeInvalidArgument, errors.New("no record of the ledger begins at this offset"))
+	}
 	return err
 }
 

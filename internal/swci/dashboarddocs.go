@@ -11,24 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/dashboard"
-	"github.com/swarmd/swarmd/internal/swci/deeds"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/version"
-)
-
-const (
-	// maxEvents bounds the events of a document.
-	maxEvents = 1000
-	// eventsAgain is the least time between two readings of the ledger for events; a long one is read for a twentieth of the time at most.
-	eventsAgain = 5 * time.Second
 )
 
 // documents makes what the dashboard shows, as the commands make it.
@@ -38,17 +28,17 @@ type documents struct {
 	api      client.Operator
 	context  string
 	actions  bool
+	events   *eventReader
 	identity func() identity.Status // nil: not known
 
 	mu      sync.Mutex
-	names   map[string]string              // of SNs, by address
-	refused map[string]missingRightJSON    // documents that this identity may not see
-	events  func() (json.RawMessage, bool) // the last ones, while they are new enough
+	names   map[string]string           // of SNs, by address
+	refused map[string]missingRightJSON // documents that this identity may not see
 }
 
 // newDocuments makes documents of a swarm that is open. A proof is by the authorities in judge.
 func newDocuments(s *Session, target Context, api client.Operator, actions bool, judge audit.Options) *documents {
-	d := &documents{session: *s, judge: judge, api: api, context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]missingRightJSON{}}
+	d := &documents{session: *s, judge: judge, api: api, events: newEventReader(api.ReadLedgerFrom, judge, s.Env.Now), context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]missingRightJSON{}}
 	d.session.JSON, d.session.prompt, d.session.fixed, d.session.Env.Stderr = true, nil, &target, io.Discard
 	d.session.Connect = func(ctx context.Context, to Context) (client.Operator, func(), error) {
 		if len(to.SNs) == 0 || &to.SNs[0] == &target.SNs[0] { // the very list, not one like it
@@ -72,10 +62,10 @@ func kindOfDocument(name string) (kind documentKind, of string, ok bool) {
 	return kind, "", false
 }
 
-// Has implements dashboard.Documents.
-func (d *documents) Has(name string) (there, watched bool) {
+// Kind implements dashboard.Documents.
+func (d *documents) Kind(name string) dashboard.Kind {
 	kind, _, ok := kindOfDocument(name)
-	return ok, !kind.once
+	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes"}
 }
 
 // Get implements dashboard.Documents.
@@ -86,7 +76,7 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 	case "swarm":
 		value, err = d.swarm(ctx)
 	case "events":
-		value, err = d.eventsNow(ctx)
+		value, err = d.events.now(ctx)
 	case "proof/":
 		value, err = d.proof(ctx, of)
 	default:
@@ -171,80 +161,6 @@ func (d *documents) swarm(ctx context.Context) (json.RawMessage, error) {
 	}
 	out.Rights = append([]missingRightJSON{}, slices.SortedFunc(maps.Values(d.refused), func(a, b missingRightJSON) int { return cmp.Compare(a.Document, b.Document) })...)
 	return json.Marshal(out)
-}
-
-// eventsNow reads the ledger, unless that was done just before.
-func (d *documents) eventsNow(ctx context.Context) (json.RawMessage, error) {
-	d.mu.Lock()
-	last := d.events
-	d.mu.Unlock()
-	if last != nil {
-		if value, ok := last(); ok {
-			return value, nil
-		}
-	}
-	began := d.session.Env.Now()
-	value, err := d.readEvents(ctx)
-	if err != nil {
-		return nil, err
-	}
-	took := d.session.Env.Now().Sub(began)
-	until := d.session.Env.Now().Add(max(eventsAgain, 20*took))
-	d.mu.Lock()
-	d.events = func() (json.RawMessage, bool) { return value, d.session.Env.Now().Before(until) }
-	d.mu.Unlock()
-	return value, nil
-}
-
-// readEvents says what happened by the ledger, newest first.
-func (d *documents) readEvents(ctx context.Context) (json.RawMessage, error) {
-	out := eventsJSON{Events: []eventJSON{}, Signed: !d.judge.Unsigned}
-	o := d.judge
-	one := d.session
-	o.Each = func(record uint64, atMS int64, body ledger.Body) {
-		x, ok := deeds.FromRecord(record, atMS, body)
-		if !ok {
-			return
-		}
-		if len(out.Events) == 2*maxEvents {
-			out.Older += maxEvents
-			out.Events = slices.Delete(out.Events, 0, maxEvents)
-		}
-		out.Events = append(out.Events, eventToJSON(&x))
-	}
-	report, err := judgeLedger(ctx, &one, Args{}, o)
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
-	if more := len(out.Events) - maxEvents; more > 0 {
-		out.Older += uint64(more) //nolint:gosec // it is positive
-		out.Events = out.Events[more:]
-	}
-	slices.Reverse(out.Events)
-	out.Records, out.Good = report.Records, report.Good()
-	if len(report.Problems) > 0 {
-		p := problemsToJSON(report)[0]
-		out.Problem = text.Line(fmt.Sprintf("record %d: %s", p.Record, p.What))
-	}
-	return json.Marshal(out)
-}
-
-// eventToJSON says what somebody did, for people.
-func eventToJSON(d *deeds.Deed) eventJSON {
-	out := eventJSON{Record: d.Record, Time: stamp(d.AtMS), Who: d.By, What: d.Does, Text: strings.TrimSuffix(d.Does+" "+d.What()+": "+d.Why(), ": ")}
-	switch {
-	case d.Task != "":
-		out.Kind, out.About = "task", d.Task
-	case d.Round > 0:
-		out.Kind, out.About = "model", d.Contract
-	case d.Contract != "":
-		out.Kind, out.About = "contract", d.Contract
-	case len(d.Sentences) > 0 || d.Does == "set rights":
-		out.Kind = "rights"
-	default:
-		out.Kind, out.About = "node", first(d.Node, d.PeerID)
-	}
-	return out
 }
 
 // Act implements dashboard.Documents: a word on a task, as the commands give it.

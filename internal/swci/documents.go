@@ -6,6 +6,7 @@ type documentKind struct {
 	line  string // the command, before the name; empty: the dashboard makes it
 	value any    // zero value of what it holds
 	once  bool   // it is made when a page asks, and no stream has it
+	slow  bool   // it may take minutes
 }
 
 // documentKinds are all documents of the dashboard.
@@ -24,10 +25,10 @@ func documentKinds() []documentKind {
 		{name: "approvals", line: "list approvals", value: approvalsJSON{}},
 		{name: "jobs", line: "list jobs", value: jobsJSON{}},
 		{name: "job/", line: "get job status", value: jobStatusJSON{}},
-		{name: "events", value: eventsJSON{}},
+		{name: "events", value: eventsJSON{}, slow: true},
 		{name: "history/", line: "get contract history", value: historyJSON{}},
-		{name: "proof/", value: proofJSON{}, once: true},
-		{name: "logs/", line: "get logs", value: logsJSON{}, once: true},
+		{name: "proof/", value: proofJSON{}, once: true, slow: true},
+		{name: "logs/", line: "get logs", value: logsJSON{}, once: true, slow: true},
 	}
 }
 

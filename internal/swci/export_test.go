@@ -2,10 +2,14 @@ package swci
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
@@ -73,4 +77,9 @@ func WebRunner(ctx context.Context, s *Session, args ...string) (web.Runner, fun
 // BesideRun serves the dashboard of a swarm that `local run` has started.
 func BesideRun(ctx context.Context, s *Session, sns []string, identity string, say func(string)) (stop func(), err error) {
 	return besideRun(ctx, s, sns, identity, say)
+}
+
+// ReadEvents is the dashboard's document of events, made anew whenever it is due, of a ledger that is read from an offset on.
+func ReadEvents(from func(ctx context.Context, offset int64, w io.Writer) (int64, error), clock func() time.Time) func(ctx context.Context) (json.RawMessage, error) {
+	return newEventReader(from, audit.Options{Unsigned: true}, clock).now
 }

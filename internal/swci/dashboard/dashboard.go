@@ -53,10 +53,18 @@ type Acted struct {
 	Remedy string `json:"remedy,omitempty" doc:"what to do about it"`
 }
 
+// Kind says how a document is made.
+type Kind struct {
+	There    bool // there may be one
+	OnDemand bool // it is made when a page asks, and no stream has it
+	Slow     bool // it may take minutes, and others go on meanwhile
+	Link     bool // it says of the whole swarm whether it can be asked
+}
+
 // Documents are what there is to show. All methods are safe for concurrent use.
 type Documents interface {
-	// Has reports whether there may be a document of this name, and whether pages may watch it: else it is made when a page asks.
-	Has(name string) (there, watched bool)
+	// Kind says how a document of this name is made.
+	Kind(name string) Kind
 	// Get makes a document anew; behind the name of a history may stand ?points=N, how many rounds are asked for. Beside a value an error says what is wrong with it: it is older than the swarm, as without a quorum.
 	Get(ctx context.Context, name string) (json.RawMessage, error)
 	// Link names the SN that is asked, with an error while no question can have an answer, such as for an identity that has expired.
@@ -94,6 +102,7 @@ const (
 	idleTime       = 2 * time.Minute
 	writeTime      = 20 * time.Second // for one answer, or one event
 	askTime        = 25 * time.Second // for one document
+	slowTime       = 10 * time.Minute // for a slow one
 	drainTime      = 2 * time.Second
 )
 

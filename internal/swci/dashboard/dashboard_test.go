@@ -23,18 +23,27 @@ type swarm struct {
 	mu    sync.Mutex
 	value string
 	lost  error // nobody answers
+	late  error // what comes of the documents that take long, but for nodes
 	link  error
 	done  []dashboard.Act
 }
 
-func (s *swarm) Has(name string) (there, watched bool) {
-	return name == "nodes" || name == "contract/a b" || name == "history/c" || name == "proof/c/1", name != "proof/c/1"
+func (s *swarm) Kind(name string) dashboard.Kind {
+	there := name == "nodes" || name == "contract/a b" || name == "history/c" || name == "proof/c/1" || name == "events"
+	return dashboard.Kind{There: there, OnDemand: name == "proof/c/1", Slow: name == "proof/c/1" || name == "events", Link: name == "nodes"}
 }
 
-func (s *swarm) Get(_ context.Context, name string) (json.RawMessage, error) {
+func (s *swarm) Get(ctx context.Context, name string) (json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.late != nil && name == "events": // it takes as long as it may
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return nil, ctx.Err()
+	case s.late != nil && name != "nodes":
+		return nil, s.late
 	case s.lost != nil:
 		return nil, s.lost
 	case strings.HasPrefix(name, "history/"):
@@ -325,6 +334,53 @@ func TestStreamTellsWhatChanges(t *testing.T) {
 	s.set(func() { s.link = nil; s.value = `{"a":3}` })
 	if got := until(t, events, "doc"); !strings.Contains(got, `{"a":3}`) {
 		t.Errorf("while the swarm was lost, or after it, a page was told %s", got)
+	}
+}
+
+// TestOneDocumentIsNotTheSwarm: what takes long or does not come keeps no other document from coming, and the page stays live; why it does not
+// come is said in its place.
+func TestOneDocumentIsNotTheSwarm(t *testing.T) {
+	s := &swarm{value: `{"a":1}`}
+	invited := serve(t, s, false)
+	address, c := <-invited, browser(t)
+	get(t, c, address)
+	base, _, _ := strings.Cut(address, "/?")
+	events := follow(t, c, base+"/api/stream?watch=nodes,history/c,events")
+	until(t, events, "doc", `"history/c"`, `"asked"`)
+	s.set(func() { s.late = exit.New(exit.Unreachable, "start its host", "no way to the host") })
+	asked := make(chan string, 1)
+	go func() {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/doc/proof/c/1", http.NoBody)
+		res, err := c.Do(r)
+		if err != nil {
+			asked <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		said, _ := io.ReadAll(res.Body)
+		asked <- string(said)
+	}()
+	for _, want := range []string{`{"a":2}`, `{"a":3}`, "no way to the host"} {
+		late := time.After(20 * time.Second)
+		for there := false; !there; {
+			s.set(func() {
+				if strings.HasPrefix(want, "{") {
+					s.value = want
+				}
+			})
+			select {
+			case e := <-events:
+				if strings.Contains(e, `"stale"`) {
+					t.Fatalf("a document that does not come makes the page stale: %s", e)
+				}
+				there = strings.Contains(e, want)
+			case <-late:
+				t.Fatalf("no event with %s", want)
+			}
+		}
+	}
+	if said := <-asked; !strings.Contains(said, "no way to the host") {
+		t.Errorf("a document on demand: %s", said)
 	}
 }
 

@@ -132,7 +132,8 @@ func (s *Server) page() http.Handler {
 // document answers with one document.
 func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	if there, _ := s.isDocument(name); !there {
+	kind := s.kindOf(name)
+	if !kind.There {
 		sendJSON(w, http.StatusNotFound, Acted{Error: fmt.Sprintf("there is no document %.80q", name), Remedy: "swarm, nodes, contracts, contract/NAME and others are"})
 		return
 	}
@@ -141,16 +142,19 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 		sendJSON(w, http.StatusBadRequest, Acted{Error: err.Error(), Remedy: "leave it out, or give points=500"})
 		return
 	}
-	doc := s.hub.ask(r.Context(), asked)
+	if kind.Slow {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime + slowTime)) // an error means no connection to stall
+	}
+	doc, _ := s.hub.question(r.Context(), asked)
 	doc.Name = name
 	sendJSON(w, http.StatusOK, doc)
 }
 
-func (s *Server) isDocument(name string) (there, watched bool) {
+func (s *Server) kindOf(name string) Kind {
 	if len(name) > maxName || name != text.Line(name) || strings.Contains(name, "?") {
-		return false, false
+		return Kind{}
 	}
-	return s.cfg.Documents.Has(name)
+	return s.cfg.Documents.Kind(name)
 }
 
 // act has something done.

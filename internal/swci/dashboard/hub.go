@@ -16,8 +16,11 @@ import (
 const (
 	// period is the time between two questions for a document that pages show.
 	period = 2 * time.Second
-	// maxAsking bounds the questions that are under way.
+	// maxAsking bounds the questions that are under way, and maxSlow those for slow documents.
 	maxAsking = 4
+	maxSlow   = 3
+	// maxFailed is how often a document may fail to come while the swarm answers, before a page is told why.
+	maxFailed = 3
 )
 
 // hub asks for the documents that pages show, once for all pages, and tells each page what has changed.
@@ -26,12 +29,14 @@ type hub struct {
 	now  func() time.Time
 	wake chan struct{}
 	slot chan struct{} // of questions
+	slow chan struct{} // of those for slow documents
 
 	// mu guards what follows.
 	mu      sync.Mutex
 	shown   map[string]*shown
 	readers map[*reader]bool
 	link    Link
+	lost    map[string]error // why the swarm could not be asked, by the documents that say so
 }
 
 // shown is a document that pages show.
@@ -39,6 +44,7 @@ type shown struct {
 	doc     Document
 	due     time.Time // when it is asked for next
 	asking  bool
+	failed  int // times in a row that it did not come
 	readers int
 }
 
@@ -52,7 +58,8 @@ type reader struct {
 
 func newHub(docs Documents, now func() time.Time) *hub {
 	h := &hub{
-		docs: docs, now: now, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking), shown: map[string]*shown{}, readers: map[*reader]bool{},
+		docs: docs, now: now, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking), slow: make(chan struct{}, maxSlow), shown: map[string]*shown{}, readers: map[*reader]bool{},
+		lost: map[string]error{},
 	}
 	h.link = Link{State: "live", Since: h.stamp()}
 	return h
@@ -110,57 +117,55 @@ func (h *hub) stir() {
 	}
 }
 
-// ask makes one document.
-func (h *hub) ask(ctx context.Context, name string) Document {
-	doc, _ := h.question(ctx, name)
-	return doc
-}
-
-// question makes one document, and says whether the swarm could not be asked.
-func (h *hub) question(ctx context.Context, name string) (doc Document, lost bool) {
+// question makes one document, with an error if the swarm could not be asked.
+func (h *hub) question(ctx context.Context, name string) (doc Document, lost error) {
 	doc = Document{Name: name, At: h.stamp()}
-	sn, problem := h.docs.Link()
+	if _, lost = h.docs.Link(); lost != nil {
+		return doc.failed(lost), lost
+	}
+	slot, limit := h.slot, askTime
+	if h.docs.Kind(withoutPoints(name)).Slow {
+		slot, limit = h.slow, slowTime
+	}
 	var err error
-	if problem == nil {
-		select {
-		case h.slot <- struct{}{}:
-			asked, cancel := context.WithTimeout(ctx, askTime)
-			doc.Value, err = h.docs.Get(asked, name)
-			cancel()
-			<-h.slot
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		if isLost(err) {
-			problem = err
-		}
-		sn, _ = h.docs.Link()
-	} else {
-		err = problem
+	select {
+	case slot <- struct{}{}:
+		asked, cancel := context.WithTimeout(ctx, limit)
+		doc.Value, err = h.docs.Get(asked, name)
+		cancel()
+		<-slot
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if isLost(err) {
+		lost = err
 	}
 	if doc.Value == nil && err != nil {
-		doc.Error, doc.Remedy = text.Line(err.Error()), text.Line(exit.Hint(err))
+		doc = doc.failed(err)
 	}
-	if ctx.Err() == nil {
-		h.linked(sn, problem)
-	}
-	return doc, problem != nil && doc.Value == nil
+	return doc, lost
 }
 
-// isLost reports whether an error says of the whole swarm that it can't be asked.
+func (d Document) failed(err error) Document {
+	d.Error, d.Remedy = text.Line(err.Error()), text.Line(exit.Hint(err))
+	return d
+}
+
+// isLost reports whether an error says that the swarm can't be asked.
 func isLost(err error) bool {
 	return err != nil && (slices.Contains([]int{exit.Unreachable, exit.NoLeader, exit.TimedOut}, exit.Code(err)) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// linked notes how the swarm was found.
-func (h *hub) linked(sn string, problem error) {
-	now := Link{State: "live", SN: sn}
-	if problem != nil {
-		now.State, now.Problem, now.Remedy = "stale", text.Line(problem.Error()), text.Line(exit.Hint(problem))
+// linked notes how the swarm was found by a document that says so; the caller holds mu. Others may fail while the swarm is well.
+func (h *hub) linked(name string, problem error) {
+	if h.lost[name] = problem; problem == nil {
+		delete(h.lost, name)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now.Since = h.link.Since
+	now := Link{State: "live", Since: h.link.Since}
+	now.SN, _ = h.docs.Link()
+	for _, name := range slices.Sorted(maps.Keys(h.lost)) {
+		now.State, now.Problem, now.Remedy = "stale", text.Line(h.lost[name].Error()), text.Line(exit.Hint(h.lost[name]))
+	}
 	if now == h.link {
 		return
 	}
@@ -174,7 +179,8 @@ func (h *hub) linked(sn string, problem error) {
 	}
 }
 
-// renew asks for a document that is shown. While the swarm can't be asked what was known last stays.
+// renew asks for a document that is shown. While the swarm can't be asked what was known last stays, and for some time if only the document
+// does not come.
 func (h *hub) renew(ctx context.Context, name string) {
 	doc, lost := h.question(ctx, name)
 	h.mu.Lock()
@@ -184,7 +190,18 @@ func (h *hub) renew(ctx context.Context, name string) {
 		return
 	}
 	s.asking = false
-	if ctx.Err() != nil || s.doc.Name != "" && (lost || sameDocument(doc, s.doc)) {
+	if ctx.Err() != nil {
+		return
+	}
+	if h.docs.Kind(withoutPoints(name)).Link {
+		h.linked(name, lost)
+	}
+	s.failed++
+	if lost == nil || doc.Value != nil {
+		s.failed = 0
+	}
+	stays := s.failed > 0 && (h.link.State == "stale" || s.failed < maxFailed)
+	if s.doc.Name != "" && (stays || sameDocument(doc, s.doc)) {
 		return
 	}
 	s.doc = doc
@@ -229,6 +246,7 @@ func (h *hub) leave(r *reader) {
 			s.readers--
 		} else {
 			delete(h.shown, name)
+			delete(h.lost, name)
 		}
 	}
 }

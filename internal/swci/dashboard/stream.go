@@ -57,10 +57,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 // watched are the documents that a page asks for.
 func (s *Server) watched(r *http.Request) (names []string, err error) {
 	for name := range strings.SplitSeq(r.URL.Query().Get("watch"), ",") {
-		switch there, watched := s.isDocument(name); {
-		case !there:
+		switch kind := s.kindOf(name); {
+		case !kind.There:
 			return nil, fmt.Errorf("there is no document %.80q", name)
-		case !watched:
+		case kind.OnDemand:
 			return nil, fmt.Errorf("%.80q is made when it is asked for, and no stream has it", name)
 		}
 		if name, err = withPoints(r, name); err != nil {

@@ -1,0 +1,101 @@
+package swci_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/swci"
+)
+
+// copied is an SN's ledger, as a reader of events asks for it.
+type copied struct {
+	raw     []byte
+	limit   int // bytes that come before it breaks off; 0: all
+	offsets []int64
+	now     time.Time
+}
+
+func (c *copied) from(_ context.Context, offset int64, w io.Writer) (int64, error) {
+	c.offsets = append(c.offsets, offset)
+	if offset > int64(len(c.raw)) || offset > 0 && c.raw[offset-1] != '\n' {
+		return 0, connect.NewError(connect.CodeInvalidArgument, errors.New("no record begins there"))
+	}
+	raw := c.raw[offset:]
+	if c.limit > 0 && len(raw) > c.limit {
+		n, _ := w.Write(raw[:c.limit])
+		return int64(n), context.DeadlineExceeded
+	}
+	n, err := w.Write(raw)
+	return int64(n), err
+}
+
+// events reads the document after a pause.
+func (c *copied) events(t *testing.T, read func(context.Context) (json.RawMessage, error), pause time.Duration) (v struct {
+	Good    bool
+	Problem string
+	Records int
+	Events  []struct{ What string }
+}, err error,
+) {
+	t.Helper()
+	c.now = c.now.Add(pause)
+	said, err := read(t.Context())
+	if err == nil {
+		if err := json.Unmarshal(said, &v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v, err
+}
+
+// TestEventsAreReadOn: a ledger is read once, in several goes if need be; what failed is not tried again at once; and one that does not go on
+// as it was read before is said.
+func TestEventsAreReadOn(t *testing.T) {
+	l := audited(t)
+	c := &copied{raw: bytes.Clone(l.lines), limit: len(l.lines)/2 + 1, now: time.UnixMilli(0)}
+	read := swci.ReadEvents(c.from, func() time.Time { return c.now })
+	if _, err := c.events(t, read, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a reading that breaks off: %v", err)
+	}
+	if _, err := c.events(t, read, time.Second); !errors.Is(err, context.DeadlineExceeded) || len(c.offsets) != 1 {
+		t.Errorf("just after it: %v, read from %v", err, c.offsets)
+	}
+	c.limit = 0
+	v, err := c.events(t, read, 10*time.Minute)
+	if err != nil || !v.Good || v.Records != 4 || len(v.Events) != 2 || len(c.offsets) != 2 || c.offsets[1] == 0 {
+		t.Errorf("then: %+v, %v, read from %v", v, err, c.offsets)
+	}
+	l.add(ledger.Reset{Contract: "other", Run: 2})
+	c.raw = bytes.Clone(l.lines)
+	if v, err = c.events(t, read, time.Second); err != nil || v.Records != 4 {
+		t.Errorf("just after it: %+v, %v", v, err)
+	}
+	if v, err = c.events(t, read, 10*time.Minute); err != nil || v.Records != 5 || len(v.Events) != 3 || v.Events[0].What != "reset" || c.offsets[2] == 0 {
+		t.Errorf("when it has grown: %+v, %v, read from %v", v, err, c.offsets)
+	}
+	c.raw = bytes.Clone(l.lines[:c.offsets[2]]) // an SN that is behind
+	for range 2 {
+		if v, err = c.events(t, read, 10*time.Minute); err != nil || !v.Good || v.Records != 5 {
+			t.Errorf("an SN that is behind: %+v, %v", v, err)
+		}
+	}
+	if v, err = c.events(t, read, 10*time.Minute); err != nil || !v.Good || v.Records != 4 || len(v.Events) != 2 {
+		t.Errorf("that stays behind: %+v, %v, read from %v", v, err, c.offsets)
+	}
+	other := audited(t)
+	other.add(ledger.Reset{Contract: "third", Run: 2})
+	c.raw = append(bytes.Clone(l.lines[:c.offsets[2]]), other.lines[bytes.LastIndexByte(other.lines[:len(other.lines)-1], '\n')+1:]...)
+	for range 2 {
+		if v, err = c.events(t, read, 10*time.Minute); err != nil || v.Good || v.Problem == "" || len(v.Events) != 2 {
+			t.Errorf("one that does not go on: %+v, %v", v, err)
+		}
+	}
+}
