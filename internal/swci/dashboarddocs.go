@@ -65,7 +65,12 @@ func kindOfDocument(name string) (kind documentKind, of string, ok bool) {
 // Kind implements dashboard.Documents.
 func (d *documents) Kind(name string) dashboard.Kind {
 	kind, _, ok := kindOfDocument(name)
-	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes"}
+	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes", Agreed: kind.told}
+}
+
+// Follow implements dashboard.Documents.
+func (d *documents) Follow(ctx context.Context, changed func()) error {
+	return d.api.WatchSwarm(ctx, changed)
 }
 
 // Get implements dashboard.Documents.

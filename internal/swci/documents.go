@@ -7,6 +7,7 @@ type documentKind struct {
 	value any    // zero value of what it holds
 	once  bool   // it is made when a page asks, and no stream has it
 	slow  bool   // it may take minutes
+	told  bool   // it is of the swarm's state alone
 }
 
 // documentKinds are all documents of the dashboard.
@@ -15,16 +16,16 @@ func documentKinds() []documentKind {
 		{name: "swarm", value: swarmJSON{}},
 		{name: "nodes", line: "list nodes", value: nodesJSON{}},
 		{name: "health", line: "get health", value: healthJSON{}},
-		{name: "contracts", line: "list contracts", value: contractsJSON{}},
+		{name: "contracts", line: "list contracts", value: contractsJSON{}, told: true},
 		{name: "contract/", line: "get contract status", value: statusJSON{}},
 		{name: "explain/", line: "explain contract", value: explainJSON{}},
-		{name: "info/", line: "get contract info", value: contractInfoJSON{}},
+		{name: "info/", line: "get contract info", value: contractInfoJSON{}, told: true},
 		{name: "models/", line: "list models", value: modelsJSON{}},
-		{name: "tasks", line: "list tasks", value: tasksJSON{}},
-		{name: "assignments", line: "list assignments", value: assignmentsJSON{}},
-		{name: "approvals", line: "list approvals", value: approvalsJSON{}},
-		{name: "jobs", line: "list jobs", value: jobsJSON{}},
-		{name: "job/", line: "get job status", value: jobStatusJSON{}},
+		{name: "tasks", line: "list tasks", value: tasksJSON{}, told: true},
+		{name: "assignments", line: "list assignments", value: assignmentsJSON{}, told: true},
+		{name: "approvals", line: "list approvals", value: approvalsJSON{}, told: true},
+		{name: "jobs", line: "list jobs", value: jobsJSON{}, told: true},
+		{name: "job/", line: "get job status", value: jobStatusJSON{}, told: true},
 		{name: "events", value: eventsJSON{}, slow: true},
 		{name: "history/", line: "get contract history", value: historyJSON{}},
 		{name: "proof/", value: proofJSON{}, once: true, slow: true},

@@ -59,6 +59,7 @@ type Kind struct {
 	OnDemand bool // it is made when a page asks, and no stream has it
 	Slow     bool // it may take minutes, and others go on meanwhile
 	Link     bool // it says of the whole swarm whether it can be asked
+	Agreed   bool // of the swarm's state alone: while Follow tells of changes it is seldom asked for without one
 }
 
 // Documents are what there is to show. All methods are safe for concurrent use.
@@ -69,6 +70,8 @@ type Documents interface {
 	Get(ctx context.Context, name string) (json.RawMessage, error)
 	// Link names the SN that is asked, with an error while no question can have an answer, such as for an identity that has expired.
 	Link() (sn string, err error)
+	// Follow calls changed when the swarm's state may have changed, until ctx ends or it can't follow.
+	Follow(ctx context.Context, changed func()) error
 	// Act has something done, and says in a line what was.
 	Act(ctx context.Context, a Act) (said string, err error)
 }

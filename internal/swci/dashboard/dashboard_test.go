@@ -60,6 +60,11 @@ func (s *swarm) Link() (string, error) {
 	return "sn-1", s.link
 }
 
+func (s *swarm) Follow(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (s *swarm) Act(_ context.Context, a dashboard.Act) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

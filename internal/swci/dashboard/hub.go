@@ -16,6 +16,11 @@ import (
 const (
 	// period is the time between two questions for a document that pages show.
 	period = 2 * time.Second
+	// seldom is that time for a document of which a change would be told, and soon the least time behind one.
+	seldom = 5 * period
+	soon   = period / 4
+	// followAgain is the pause before the swarm's state is followed again, where that is not possible.
+	followAgain = 15 * time.Second
 	// maxAsking bounds the questions that are under way, and maxSlow those for slow documents.
 	maxAsking = 4
 	maxSlow   = 3
@@ -37,12 +42,14 @@ type hub struct {
 	readers map[*reader]bool
 	link    Link
 	lost    map[string]error // why the swarm could not be asked, by the documents that say so
+	follows bool             // changes of the swarm's state are told
 }
 
 // shown is a document that pages show.
 type shown struct {
 	doc     Document
 	due     time.Time // when it is asked for next
+	asked   time.Time // when it was last
 	asking  bool
 	failed  int // times in a row that it did not come
 	readers int
@@ -71,6 +78,7 @@ func (h *hub) stamp() string { return h.now().UTC().Format("2006-01-02T15:04:05.
 func (h *hub) run(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
+	asking.Go(func() { h.follow(ctx) })
 	tick := time.NewTicker(period / 4)
 	defer tick.Stop()
 	for {
@@ -93,11 +101,48 @@ func (h *hub) due() (names []string) {
 	now := h.now()
 	for _, name := range slices.Sorted(maps.Keys(h.shown)) {
 		if s := h.shown[name]; s.readers > 0 && !s.asking && !now.Before(s.due) {
-			s.asking, s.due = true, now.Add(period)
+			s.asking, s.asked, s.due = true, now, now.Add(h.pause(name))
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// pause is the time until a document is asked for again without a reason; the caller holds mu.
+func (h *hub) pause(name string) time.Duration {
+	if h.follows && h.docs.Kind(withoutPoints(name)).Agreed {
+		return seldom
+	}
+	return period
+}
+
+// follow has documents asked for when the swarm's state has changed, until ctx ends. Where no changes are told, as by an SN of an earlier
+// version, all are asked for as often as what changes without them.
+func (h *hub) follow(ctx context.Context) {
+	for {
+		_ = h.docs.Follow(ctx, h.changed) // why it can't is told by the documents, if it matters
+		h.mu.Lock()
+		h.follows = false
+		h.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(followAgain):
+		}
+	}
+}
+
+// changed has what is shown asked for soon; what takes long has its own time.
+func (h *hub) changed() {
+	h.mu.Lock()
+	h.follows = true
+	for name, s := range h.shown {
+		if next := s.asked.Add(soon); next.Before(s.due) && !h.docs.Kind(withoutPoints(name)).Slow {
+			s.due = next
+		}
+	}
+	h.mu.Unlock()
+	h.stir()
 }
 
 // refresh has all that is shown asked for now.

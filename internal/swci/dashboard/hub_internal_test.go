@@ -1,0 +1,102 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// counted counts the questions for its documents.
+type counted struct {
+	Documents
+
+	mu     sync.Mutex
+	asked  map[string]int
+	follow func(ctx context.Context, changed func()) error
+}
+
+func (c *counted) Kind(name string) Kind {
+	return Kind{There: true, Slow: name == "events", Agreed: name == "tasks"}
+}
+
+func (c *counted) Link() (string, error) { return "sn-1", nil }
+
+func (c *counted) Get(_ context.Context, name string) (json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[name]++
+	return json.RawMessage(fmt.Sprint(c.asked[name])), nil
+}
+
+func (c *counted) Follow(ctx context.Context, changed func()) error { return c.follow(ctx, changed) }
+
+// questions returns how often each document was asked for since it was called last.
+func (c *counted) questions() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.asked
+	c.asked = map[string]int{}
+	return out
+}
+
+// TestChangesAreTold: what changes is asked for at once, but no more than twice a second, and what is of the swarm's state alone seldom without a
+// change. Where no changes are told all is asked for as often.
+func TestChangesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tell func()
+		told := make(chan error)
+		docs := &counted{asked: map[string]int{}, follow: func(ctx context.Context, changed func()) error {
+			tell = changed
+			changed()
+			select {
+			case err := <-told:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		h := newHub(docs, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { h.run(ctx) })
+		defer running.Wait()
+		defer stop()
+		_, leave := h.join([]string{"nodes", "tasks", "events"})
+		defer leave()
+		time.Sleep(period / 8) // behind the tick
+		docs.questions()
+		want := func(what string, of time.Duration, nodes, tasks, events int) {
+			t.Helper()
+			time.Sleep(of)
+			synctest.Wait()
+			if got := docs.questions(); got["nodes"] != nodes || got["tasks"] != tasks || got["events"] != events {
+				t.Errorf("%s: asked for %v, want nodes %d, tasks %d, events %d", what, got, nodes, tasks, events)
+			}
+		}
+		want("without a change", 20*time.Second, 10, 2, 10)
+		time.Sleep(3 * time.Second / 2)
+		docs.questions()
+		tell()
+		time.Sleep(period / 4)
+		if asked := docs.questions(); asked["nodes"] == 0 || asked["tasks"] == 0 {
+			t.Errorf("after a change: asked for %v", asked)
+		}
+		for range 100 {
+			tell()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if asked := docs.questions(); asked["tasks"] < 1 || asked["tasks"] > 3 || asked["events"] > 1 {
+			t.Errorf("changes all the time: asked for %v in a second", asked)
+		}
+		told <- errors.New("of before")
+		time.Sleep(seldom)
+		docs.questions()
+		told = make(chan error)
+		want("where no changes are told", 4*time.Second, 2, 2, 2)
+	})
+}
