@@ -93,8 +93,8 @@ func asksNow(a *Assignment, m *Member, r Report) bool {
 	return r.Asks != "" && (m.Asks == "" || m.Asks == AskStop && r.Asks == AskFail) && r.State == m.State && (r.State != Exited || r.Code == m.Code) && !m.Cleaned && mayAsk(a, m, r) && visible(r.Signature, maxSignature)
 }
 
-// ofOracle reports whether a task is a job with compat: oci, as its definition has it where that is written out.
-func ofOracle(t *Task) bool {
+// OfOracle reports whether a task is a job with compat: oci, as its definition has it where that is written out.
+func OfOracle(t *Task) bool {
 	if t == nil || t.Type != RunJob {
 		return false
 	}
@@ -110,4 +110,4 @@ func ofOracle(t *Task) bool {
 }
 
 // CountExits has the exits of an assignment's members count once it is asked to end, if it is of a job with compat: oci.
-func CountExits(b *Board, a *Assignment) { a.ExitsCount = a.Stops && ofOracle(b.Task(a.Task)) }
+func CountExits(b *Board, a *Assignment) { a.ExitsCount = a.Stops && OfOracle(b.Task(a.Task)) }

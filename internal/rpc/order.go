@@ -212,7 +212,7 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 	case *swarmv1.SetRightsRequest:
 		return permit.SetCommand(m, o, atMS)
 	}
-	if c, err := tasks.Command(m, o, atMS); c != nil || err != nil {
+	if c, err := tasks.Command(view, m, o, atMS); c != nil || err != nil {
 		return c, err
 	}
 	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))

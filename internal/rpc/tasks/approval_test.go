@@ -28,7 +28,7 @@ func TestWordsKeepAllThatWasSigned(t *testing.T) {
 		asked tasks.Asking
 		want  state.Command
 	}{{yes, state.ApproveTask{PartOfHost: part}}, {no, state.RefuseTask{PartOfHost: part, Reason: "not today"}}} {
-		got, err := tasks.Command(tt.asked, o, 6)
+		got, err := tasks.Command(state.New(), tt.asked, o, 6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestWordsThatNoHostTakes(t *testing.T) {
 			Id: "7", Digest: strings.Repeat("d", 64), ExpiresUnixMs: 7 + task.MaxValidMS,
 		},
 	} {
-		if _, err := tasks.Command(asked, &ledger.Order{}, 6); state.ReasonOf(err) != state.ReasonBadCommand || !strings.Contains(err.Error(), want) {
+		if _, err := tasks.Command(state.New(), asked, &ledger.Order{}, 6); state.ReasonOf(err) != state.ReasonBadCommand || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

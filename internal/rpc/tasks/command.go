@@ -20,8 +20,8 @@ func Asked() []Asking {
 	}
 }
 
-// Command makes the command of a signed request; nil: it is none of [Asked].
-func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
+// Command makes the command of a signed request, by what the leader has of the tasks; nil: it is none of [Asked].
+func Command(view *state.State, m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 	switch m := m.(type) {
 	case *swarmv1.CreateTaskRequest:
 		return state.CreateTask{
@@ -41,7 +41,7 @@ func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 	case *swarmv1.ResetTaskrunnerRequest:
 		return state.ResetTaskrunner{Taskrunner: m.GetName(), Reason: onwire.KeptReason(m.GetReason()), AtMS: atMS, Order: o}, nil
 	case *swarmv1.AssignTaskRequest:
-		return assignTask(m, o, atMS)
+		return assignTask(view, m, o, atMS)
 	case *swarmv1.CancelAssignmentRequest:
 		return state.CancelAssignment{Assignment: m.GetId(), Reason: onwire.KeptReason(m.GetReason()), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ApproveTaskRequest:
@@ -52,8 +52,9 @@ func Command(m Asking, o *ledger.Order, atMS int64) (state.Command, error) {
 	return nil, nil //nolint:nilnil // as documented
 }
 
-// assignTask demands what hosts go by, beside what the state demands: it stands in what was signed.
-func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (state.Command, error) {
+// assignTask demands what hosts go by, beside what the state demands: it stands in what was signed. That exits count is in the entries of jobs of which they do,
+// so that those of others keep the form that they had.
+func assignTask(view *state.State, m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (state.Command, error) {
 	q := onwire.Asked(m)
 	q.By = o.By
 	bad := func(remedy, format string, args ...any) error {
@@ -69,5 +70,11 @@ func assignTask(m *swarmv1.AssignTaskRequest, o *ledger.Order, atMS int64) (stat
 	case q.ExpiresMS-atMS > task.MaxValidMS:
 		return nil, bad("sign an expiry of at most 7 days", "no host begins what is valid for %v", time.Duration(q.ExpiresMS-atMS)*time.Millisecond)
 	}
-	return state.AssignTask{Assignment: q, AtMS: atMS, Order: o, Whole: true, Detailed: true, Strict: true, ExitsCount: q.Stops}, nil
+	return state.AssignTask{Assignment: q, AtMS: atMS, Order: o, Whole: true, Detailed: true, Strict: true, ExitsCount: q.Stops && mayBeOfOracle(view, q.Task)}, nil
+}
+
+// mayBeOfOracle reports whether a task is a job with compat: oci, or is not known here: the state looks at it again.
+func mayBeOfOracle(view *state.State, name string) bool {
+	t := view.Tasks.Whole().Task(name)
+	return t == nil || task.OfOracle(t)
 }

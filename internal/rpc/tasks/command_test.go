@@ -44,7 +44,7 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 			m.Part = &swarmv1.PartOfHost{ExpiresUnixMs: 8}
 		}
 		o := &ledger.Order{By: "spiffe://hospital.example/swarm/swci/admin"}
-		made, err := tasks.Command(m, o, 7)
+		made, err := tasks.Command(state.New(), m, o, 7)
 		c, ok := made.(state.Ordered)
 		if !ok || err != nil || c.OrderOf() != o {
 			t.Errorf("%s becomes %v: %v", in.FullName(), made, err)
@@ -57,7 +57,7 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 	if signed == 0 || signed != len(asked) {
 		t.Errorf("%d requests are signed, %d are asked for", signed, len(asked))
 	}
-	if c, err := tasks.Command(&swarmv1.BanNodeRequest{}, &ledger.Order{}, 7); c != nil || err != nil {
+	if c, err := tasks.Command(state.New(), &swarmv1.BanNodeRequest{}, &ledger.Order{}, 7); c != nil || err != nil {
 		t.Errorf("the ban of a node becomes %v: %v", c, err)
 	}
 }
@@ -65,7 +65,7 @@ func TestEverySignedRequestIsACommand(t *testing.T) {
 // TestTypesOfTasks: a job's entry says that there are jobs, and those of other tasks keep the form that they had.
 func TestTypesOfTasks(t *testing.T) {
 	for taskType, jobs := range map[string]bool{task.RunJob: true, task.RunSwarm: false, task.PullImage: false, "": false} {
-		made, err := tasks.Command(&swarmv1.CreateTaskRequest{Name: "a", Type: taskType}, &ledger.Order{}, 7)
+		made, err := tasks.Command(state.New(), &swarmv1.CreateTaskRequest{Name: "a", Type: taskType}, &ledger.Order{}, 7)
 		if c, ok := made.(state.CreateTask); !ok || err != nil || c.TaskType != taskType || c.Jobs != jobs {
 			t.Errorf("a task of type %q becomes %+v: %v", taskType, made, err)
 		}
@@ -84,7 +84,7 @@ func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 	}
 	rpctest.Full(t, asked(), "order")
 	o := &ledger.Order{By: "spiffe://hospital.example/swarm/swci/admin"}
-	got, err := tasks.Command(asked(), o, 6)
+	got, err := tasks.Command(state.New(), asked(), o, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,36 @@ func TestAssignTaskKeepsAllThatWasSigned(t *testing.T) {
 	} {
 		r := asked()
 		change(r)
-		if _, err := tasks.Command(r, o, 6); state.ReasonOf(err) != state.ReasonBadCommand || !strings.Contains(err.Error(), want) {
+		if _, err := tasks.Command(state.New(), r, o, 6); state.ReasonOf(err) != state.ReasonBadCommand || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}
+
+// TestExitsCountIsInEntriesOfOraclesJobs: those of other jobs keep the form that they had, which SNs of before read.
+func TestExitsCountIsInEntriesOfOraclesJobs(t *testing.T) {
+	s := state.New()
+	do := func(c state.Command) {
+		t.Helper()
+		next, _, err := s.Apply(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+	}
+	do(state.InitSwarm{SwarmID: "s", AtMS: 1})
+	for name, line := range map[string]string{"oci": "compat: oci", "other": "name: other"} {
+		do(state.CreateTask{Task: name, TaskType: task.RunJob, Prereq: task.Root, Jobs: true})
+		do(state.EditTask{Task: name, Line: 1, Text: []byte(line)})
+		do(state.FinaliseTask{Task: name})
+	}
+	for name, want := range map[string]bool{"oci": true, "other": false, "unknown": true} {
+		for _, stops := range []bool{true, false} {
+			r := &swarmv1.AssignTaskRequest{Id: "7", Task: name, Digest: strings.Repeat("d", 64), ExpiresUnixMs: 8, Stops: stops}
+			made, err := tasks.Command(s, r, &ledger.Order{}, 7)
+			if c, is := made.(state.AssignTask); err != nil || !is || c.ExitsCount != (want && stops) {
+				t.Errorf("%s, stops: %v: %+v, %v", name, stops, made, err)
+			}
 		}
 	}
 }
