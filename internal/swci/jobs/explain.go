@@ -53,7 +53,7 @@ type Signed struct {
 	Together  bool     `json:"together" doc:"all members are on one host"`
 	ReadyMS   int64    `json:"ready_ms" doc:"until when all members have to be ready, from when they were placed"`
 	LivesMS   int64    `json:"lives_ms" doc:"how long after that it ends with success; 0: with its programs"`
-	Stops     bool     `json:"stops" doc:"a file named stop in the folder of the run ends it with success; with compat: oci how members end then counts"`
+	Stops     bool     `json:"stops" doc:"a file named stop in the folder of the run ends it with success; with compat: oci how members end then counts, and one named stop_fail has it fail"`
 	Refused   string   `json:"refused" doc:"why hosts would not carry it out; empty: they would, as far as the job goes"`
 }
 

@@ -112,7 +112,9 @@ func (e *Explained) signed() []string {
 	}
 	switch {
 	case e.Signed.Stops && strings.Contains(e.Expanded, "\ncompat: oci\n"):
-		lines = append(lines, "ends, judged by how its members end within grace, when there is: a file named stop in the folder of the run")
+		lines = append(lines,
+			"ends, judged by how its members end within grace, when there is: a file named stop in the folder of the run",
+			"fails when there is: a file named stop_fail there")
 	case e.Signed.Stops:
 		lines = append(lines, "ends with success when there is: a file named stop in the folder of the run")
 	}
