@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
 // runner is the entry point of images of ads opctl: its own ClusterRunner and ClusterProvider, as released. The classes for each framework are in archives of
@@ -93,7 +95,7 @@ sys.exit(int(sys.argv[1]))
 // adsJob writes a job whose members start their cluster by the runner of ads, with a program that ends with a code.
 func (h *hosts) adsJob(name, kind, program, code, lines string) string {
 	h.T.Helper()
-	file := h.job(name, runner, "work_dir: my-bucket\ncompat: oci\ncommand: p.py\n"+
+	file := h.job(name, runner, "work_dir: my-bucket\ncompat: oci\ncommand: python3 p.py\n"+
 		"env: {CLUSTER_TYPE: "+kind+", ENTRY_SCRIPT: entry.py, ENTRY_SCRIPT_ARGS: '"+code+"'}\ngroups: [{name: main}, {name: worker}]\n"+lines)
 	if err := os.WriteFile(h.Path(name, "source", "entry.py"), []byte(program), 0o600); err != nil {
 		h.T.Fatal(err)
@@ -135,6 +137,28 @@ func TestAdsImagesForMinutes(t *testing.T) {
 	h.serve()
 	h.starts("DASK", grid, "", "swop-1/main/0: IP address: "+h.Addr(21), "swop-2/worker/1: IP address: "+h.Addr(22), "swop-1/main/0: sum 285 by 1 worker", "swop-2/worker/1: Stopping the process. Reason: Stop file found")
 	h.starts("PYTORCH", store, "", "swop-1/main/0: rank 0 of 2 met rank 1", "swop-2/worker/1: rank 1 met rank 0")
+	h.stop()
+	h.LeavesNothing()
+}
+
+// TestAdsImagesInContainersForMinutes: the same runner in an image, on two hosts with an engine each, in a network that the hosts share and in their own.
+func TestAdsImagesInContainersForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("takes minutes: SWARM_TEST_LONG=1 or make test-long")
+	}
+	const image = "swarm-test-ads-jobs:latest"
+	enginetest.WithPackages(t, enginetest.TestImage, image, e2etest.Environment(t, "ads"))
+	h := newHosts(t, 1)
+	engines := []*engine.Engine{h.withEngine(1, image), h.withEngine(2, image)}
+	h.serve()
+	h.lab(engines...)
+	h.starts("DASK", grid, "image: "+image+"\nnetwork: lab\n", "swop-1/main/0: IP address: 10.99.0.", "swop-2/worker/1: IP address: 10.99.0.", "swop-1/main/0: sum 285 by 1 worker", "swop-2/worker/1: Stopping the process. Reason: Stop file found")
+	h.starts("PYTORCH", store, "image: "+image+"\nnetwork: host\n", "swop-1/main/0: IP address: "+h.Addr(21), "swop-1/main/0: rank 0 of 2 met rank 1", "swop-2/worker/1: rank 1 met rank 0")
+	for i, e := range engines {
+		if n := len(ofMembers(t, e)); n != 0 {
+			t.Errorf("%d containers are left on host %d", n, i+1)
+		}
+	}
 	h.stop()
 	h.LeavesNothing()
 }
