@@ -15,8 +15,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // Document is what a page shows under a name: either a value or an error is there.
@@ -136,11 +134,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}()
 	defer func() { stop(); <-asked }()
 	srv := &http.Server{
-		Handler: s.handler(), BaseContext: func(net.Listener) context.Context { return running },
+		Handler: s.handler(), BaseContext: func(net.Listener) context.Context { return running }, ConnContext: withGuest,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0), // browsers that break connections off; addresses have secrets
 	}
-	ln = netutil.LimitListener(ln, maxConnections)
+	ln = &guests{Listener: ln, max: maxConnections}
 	scheme := "http://"
 	if s.cfg.Certificate != nil {
 		scheme = "https://"

@@ -407,6 +407,37 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 }
 
+// TestStrangersKeepNobodyOut: connections of those who have no address go when there are too many, and those of a page stay.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	s := &swarm{value: `{"a":1}`}
+	invited := serve(t, s, false)
+	address, c := <-invited, browser(t)
+	base, _, _ := strings.Cut(address, "/?")
+	crowd := func() {
+		for range 70 {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	crowd()
+	c.Timeout = 10 * time.Second
+	if status, body, _ := get(t, c, address); status != 200 || body != "the page" {
+		t.Fatalf("beside strangers: %d %s", status, body)
+	}
+	c.Timeout = 0
+	events := follow(t, c, base+"/api/stream?watch=nodes")
+	until(t, events, "doc", `{"a":1}`)
+	crowd()
+	s.set(func() { s.value = `{"a":2}` })
+	until(t, events, "doc", `{"a":2}`)
+}
+
 // TestActs: only with --actions, only of the page itself, and what comes of it is said.
 func TestActs(t *testing.T) {
 	for _, actions := range []bool{false, true} {

@@ -43,6 +43,9 @@ func (s *Server) handler() http.Handler {
 			h.Set("Strict-Transport-Security", "max-age=86400")
 		}
 		browser, page := s.whoAsks(r)
+		if page {
+			isKnown(r.Context())
+		}
 		switch {
 		case !s.isHost(r.Host):
 			sendWords(w, http.StatusMisdirectedRequest, "This is another address", "The dashboard is not called what the browser asked for. Open the address that swarmctl dashboard printed.")
