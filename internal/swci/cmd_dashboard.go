@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -88,10 +89,7 @@ func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboa
 		defer func() { _ = source.Close() }()
 		docs.identity = source.Status
 	}
-	cfg.Documents, cfg.Now, cfg.Hosts = docs, s.Env.Now, append([]string{ln.Addr().String()}, cfg.Hosts...)
-	if _, port, err := net.SplitHostPort(ln.Addr().String()); err == nil && cfg.Certificate == nil {
-		cfg.Hosts = append(cfg.Hosts, "localhost:"+port)
-	}
+	cfg.Documents, cfg.Now, cfg.Hosts = docs, s.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
 	return dashboard.New(cfg).Serve(ctx, ln)
 }
 
@@ -120,6 +118,28 @@ func besideRun(ctx context.Context, s *Session, sns []string, identity string, s
 	return func() { cancel(); <-ended }, nil
 }
 
+// pageHosts are what browsers may call a page that listens at an address, first what is printed: with a certificate it has to be valid for that.
+func pageHosts(listen string, certificate *tls.Certificate) []string {
+	host, port, err := net.SplitHostPort(listen)
+	switch {
+	case err != nil:
+		return []string{listen}
+	case certificate == nil:
+		return []string{listen, net.JoinHostPort("localhost", port)}
+	case certificate.Leaf.VerifyHostname(host) == nil:
+		return []string{listen}
+	}
+	for _, name := range certificate.Leaf.DNSNames {
+		if !strings.Contains(name, "*") {
+			return []string{net.JoinHostPort(strings.ToLower(name), port)}
+		}
+	}
+	for _, ip := range certificate.Leaf.IPAddresses {
+		return []string{net.JoinHostPort(ip.String(), port)}
+	}
+	return []string{listen}
+}
+
 // pageConfig is what options say of the page, and where it is to be served.
 func pageConfig(opts *cli.Context) (cfg dashboard.Config, listen netip.AddrPort, err error) {
 	listen, err = netip.ParseAddrPort(opts.String("listen"))
@@ -141,9 +161,6 @@ func pageConfig(opts *cli.Context) (cfg dashboard.Config, listen netip.AddrPort,
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return cfg, listen, exit.New(exit.Usage, "give PEM files of one certificate and its key", "read the page's certificate: %w", err)
-	}
-	for _, name := range pair.Leaf.DNSNames {
-		cfg.Hosts = append(cfg.Hosts, net.JoinHostPort(name, fmt.Sprint(listen.Port())))
 	}
 	cfg.Certificate = &pair
 	return cfg, listen, nil

@@ -1,7 +1,10 @@
 package swci
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,5 +33,31 @@ func TestExpiredIdentityIsSaid(t *testing.T) {
 	status.NotAfter = now.Add(time.Minute)
 	if sn, err := d.Link(); err != nil || sn != "10.0.0.1:30304" {
 		t.Errorf("%q, %v", sn, err)
+	}
+}
+
+// TestPageHosts: what is printed is a name that the page's certificate is valid for.
+func TestPageHosts(t *testing.T) {
+	with := func(ip string, names ...string) *tls.Certificate {
+		c := &x509.Certificate{DNSNames: names}
+		if ip != "" {
+			c.IPAddresses = []net.IP{net.ParseIP(ip)}
+		}
+		return &tls.Certificate{Leaf: c}
+	}
+	for _, test := range []struct {
+		listen string
+		cert   *tls.Certificate
+		want   string
+	}{
+		{"127.0.0.1:30309", nil, "127.0.0.1:30309"},
+		{"0.0.0.0:30309", with("", "*.a.example", "Page.a.example"), "page.a.example:30309"},
+		{"[::]:30309", with("10.0.0.5"), "10.0.0.5:30309"},
+		{"10.0.0.5:30309", with("10.0.0.5", "page.a.example"), "10.0.0.5:30309"},
+		{"10.0.0.5:30309", with("", "*.a.example"), "10.0.0.5:30309"},
+	} {
+		if got := pageHosts(test.listen, test.cert); got[0] != test.want {
+			t.Errorf("%s: %q, want %q first", test.listen, got, test.want)
+		}
 	}
 }
