@@ -2,7 +2,6 @@ package swci
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
@@ -32,13 +32,25 @@ type documents struct {
 	identity func() identity.Status // nil: not known
 
 	mu      sync.Mutex
-	names   map[string]string           // of SNs, by address
-	refused map[string]missingRightJSON // documents that this identity may not see
+	names   map[string]string  // of SNs, by address
+	refused map[string]refusal // documents that this identity may not see
+}
+
+// maxRefused bounds the documents that a page is told it may not see, and refusedFor is how long it is told of one that nobody asks for any more.
+const (
+	maxRefused = 64
+	refusedFor = time.Minute
+)
+
+// refusal is a document that may not be seen, and when that was last found.
+type refusal struct {
+	missingRightJSON
+	at time.Time
 }
 
 // newDocuments makes documents of a swarm that is open. A proof is by the authorities in judge.
 func newDocuments(s *Session, target Context, api client.Operator, actions bool, judge audit.Options) *documents {
-	d := &documents{session: *s, judge: judge, api: api, events: newEventReader(api.ReadLedgerFrom, judge, s.Env.Now), context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]missingRightJSON{}}
+	d := &documents{session: *s, judge: judge, api: api, events: newEventReader(api.ReadLedgerFrom, judge, s.Env.Now), context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]refusal{}}
 	d.session.JSON, d.session.prompt, d.session.fixed, d.session.Env.Stderr = true, nil, &target, io.Discard
 	d.session.Connect = func(ctx context.Context, to Context) (client.Operator, func(), error) {
 		if len(to.SNs) == 0 || &to.SNs[0] == &target.SNs[0] { // the very list, not one like it
@@ -95,13 +107,33 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		value, err = d.run(ctx, line)
 	}
 	err = apiError(err)
+	d.note(name, kind.once, err)
+	return value, err
+}
+
+// note notes whether a document may be seen. Of what a page asks for once it says in its place why it is refused.
+func (d *documents) note(name string, once bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.refused, name)
-	if exit.Code(err) == exit.Denied {
-		d.refused[name] = missingRightJSON{name, text.Line(err.Error()), text.Line(exit.Hint(err))}
+	if exit.Code(err) == exit.Denied && !once && len(d.refused) < maxRefused {
+		d.refused[name] = refusal{missingRightJSON{name, text.Line(err.Error()), text.Line(exit.Hint(err))}, d.session.Env.Now()}
 	}
-	return value, err
+}
+
+// missing are the documents that may not be seen, without those that no page shows any more.
+func (d *documents) missing() []missingRightJSON {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, out := d.session.Env.Now(), []missingRightJSON{}
+	for _, name := range slices.Sorted(maps.Keys(d.refused)) {
+		if r := d.refused[name]; now.Sub(r.at) <= refusedFor {
+			out = append(out, r.missingRightJSON)
+		} else {
+			delete(d.refused, name)
+		}
+	}
+	return out
 }
 
 // run runs a command, and returns what it prints as JSON; an error beside that too.
@@ -159,12 +191,12 @@ func (d *documents) swarm(ctx context.Context) (json.RawMessage, error) {
 		out.Identity = ownJSON{SpiffeID: id.ID.String(), NotBefore: stamp(id.NotBefore.UnixMilli()), NotAfter: stamp(id.NotAfter.UnixMilli())}
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, n := range s.GetSns() {
 		d.names[nodeAddress(n)] = text.Line(n.GetName())
 		out.SNs = append(out.SNs, swarmSNJSON{n.GetName(), nodeAddress(n), n.GetLive()})
 	}
-	out.Rights = append([]missingRightJSON{}, slices.SortedFunc(maps.Values(d.refused), func(a, b missingRightJSON) int { return cmp.Compare(a.Document, b.Document) })...)
+	d.mu.Unlock()
+	out.Rights = d.missing()
 	return json.Marshal(out)
 }
 

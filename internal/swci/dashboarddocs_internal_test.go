@@ -3,6 +3,7 @@ package swci
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -59,5 +60,29 @@ func TestPageHosts(t *testing.T) {
 		if got := pageHosts(test.listen, test.cert); got[0] != test.want {
 			t.Errorf("%s: %q, want %q first", test.listen, got, test.want)
 		}
+	}
+}
+
+// TestRefusalsAreForgotten: what no page asks for any more, and what is asked for once, is not named for ever among what may not be seen.
+func TestRefusalsAreForgotten(t *testing.T) {
+	now := time.Now()
+	d := newDocuments(&Session{Env: Env{Now: func() time.Time { return now }}, Grammar: &Grammar{}}, Context{SNs: []string{"h"}}, client.Operator{}, false, audit.Options{Unsigned: true})
+	d.note("nodes", false, exit.New(exit.Denied, "ask", "no right"))
+	d.note("logs/sl-1", true, exit.New(exit.Denied, "ask", "no right"))
+	if got := d.missing(); len(got) != 1 || got[0].Document != "nodes" || got[0].Remedy != "ask" {
+		t.Errorf("refused: %v", got)
+	}
+	for i := range 100 {
+		d.note(fmt.Sprint("contract/", i), false, exit.New(exit.Denied, "ask", "no right"))
+	}
+	if got := d.missing(); len(got) != maxRefused {
+		t.Errorf("%d are refused", len(got))
+	}
+	d.note("nodes", false, nil)
+	if got := d.missing(); len(got) != maxRefused-1 {
+		t.Errorf("%d are refused", len(got))
+	}
+	if now = now.Add(2 * refusedFor); len(d.missing()) != 0 {
+		t.Errorf("later: %v", d.missing())
 	}
 }
