@@ -24,7 +24,7 @@ func historyCommands() []*Command {
 	return []*Command{{
 		Pattern: "get contract history NAME", Group: "Contracts", Shell: true,
 		Summary: "Show how the rounds of a training went",
-		Details: "Prints the committed rounds of the contract's current run, oldest first: when each was committed, how long its phases took, the loss and the metric of the merged model, which are the mean of what the peers' programs have reported of it by their weights, the bytes that the peers have sent, and how many attempts failed. -o json has the same of each peer.\n\n" +
+		Details: "Prints the committed rounds of the contract's current run, oldest first: when each was committed, how long its phases took, the loss and the metric of the merged model, which are the mean of what the peers' programs have reported of it by their weights (a plain mean where those are not known, which is said), the bytes that the peers have sent, and how many attempts failed. -o json has the same of each peer.\n\n" +
 			"SNs keep this beside the ledger, at most 64 MiB of a contract: of older rounds of a long training some are left out. Round, attempt, digest, participants and weights are what the SN has recorded, and \"verify ledger\" proves them by the ledger; all else is what nodes have reported, and no proof. A reset begins it anew, and with the contract it is deleted.",
 		Example: "get contract history defaultbb.cqdb.sml.hpe",
 		Flags: []cli.Flag{
@@ -56,12 +56,25 @@ func getHistory(ctx context.Context, s *Session, args Args) error {
 			if err := t.print(s.Env.Stdout); err != nil {
 				return err
 			}
+			if plain := plainMeans(out); plain > 0 {
+				s.say(fmt.Sprintf("of %s the weights are not known: loss and metric are plain means there", many(plain, "round")))
+			}
 			if out.Thinned > 0 {
 				s.say(fmt.Sprintf("%s between them are left out", many(int(out.Thinned), "round"))) //nolint:gosec // rounds were counted one by one
 			}
 			return nil
 		})
 	})
+}
+
+// plainMeans counts the rounds whose loss and metric are no means by weights.
+func plainMeans(h historyJSON) (n int) {
+	for _, r := range h.Rounds {
+		if !r.Weighted && (r.Loss != nil || r.Metric != nil) {
+			n++
+		}
+	}
+	return n
 }
 
 func phaseTime(ms *uint64) string {
@@ -116,33 +129,34 @@ func historyRoundToJSON(r *swarmv1.HistoryRound) historyRoundJSON {
 		if p.Metric != nil {
 			x.Metric = finite(p.GetMetric())
 		}
-		loss.add(x.Loss, p.Weight)
-		metric.add(x.Metric, p.Weight)
+		loss.add(x.Loss, p)
+		metric.add(x.Metric, p)
+		out.Weighted = out.Weighted || p.Weight != nil
 		out.BytesSent, out.BytesReceived = totalOf(out.BytesSent, p.SentBytes), totalOf(out.BytesReceived, p.ReceivedBytes)
 		out.Peers = append(out.Peers, x)
 	}
-	out.Loss, out.Metric = loss.value(), metric.value()
+	out.Loss, out.Metric = loss.value(out.Weighted), metric.value(out.Weighted)
 	return out
 }
 
-// mean is a mean by weights; values of nodes whose weights nobody knows count alike where none is known.
+// mean is a mean by weights, or a plain one of those who contributed where no weight is known.
 type mean struct{ sum, weights, plain, count float64 }
 
-func (m *mean) add(value *float64, weight *uint32) {
+func (m *mean) add(value *float64, of *swarmv1.HistoryPeer) {
 	if value == nil {
 		return
 	}
-	m.plain, m.count = m.plain+*value, m.count+1
-	if weight != nil {
-		m.sum, m.weights = m.sum+*value*float64(*weight), m.weights+float64(*weight)
+	if of.GetContributed() {
+		m.plain, m.count = m.plain+*value, m.count+1
 	}
+	m.sum, m.weights = m.sum+*value*float64(of.GetWeight()), m.weights+float64(of.GetWeight())
 }
 
-func (m *mean) value() *float64 {
+func (m *mean) value(weighted bool) *float64 {
 	switch {
-	case m.weights > 0:
+	case weighted && m.weights > 0:
 		return finite(m.sum / m.weights)
-	case m.count > 0:
+	case !weighted && m.count > 0:
 		return finite(m.plain / m.count)
 	}
 	return nil

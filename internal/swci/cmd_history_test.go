@@ -20,7 +20,7 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 	}
 	ms, low, high, one, three, sent := uint64(1500), 0.2, 0.6, uint32(1), uint32(3), uint64(40)
 	return &swarmv1.GetHistoryResponse{Run: 2, Last: 3, Thinned: 1, Rounds: []*swarmv1.HistoryRound{
-		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa"},
+		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa", Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Loss: &low, Contributed: true}, {Node: "sl-1", Loss: &high}}},
 		{
 			Round: 3, Attempt: 2, PlannedUnixMs: 2500, CommittedUnixMs: 4000, Digest: "bb", TrainingMs: &ms,
 			Failed: []*swarmv1.HistoryFailure{{Attempt: 1, Blamed: "sl-1", Reason: "it hangs", AtUnixMs: 3000}},
@@ -35,10 +35,10 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 func TestContractHistory(t *testing.T) {
 	out, beside, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--sn=h")
 	want := `ROUND  COMMITTED            TRAINING  WAITING  EXCHANGE  COMMIT  LOSS    METRIC  SENT  FAILED  PEERS
-2      1970-01-01 00:00:02  -         -        -         -       -       -       -     0       -
+2      1970-01-01 00:00:02  -         -        -         -       0.2000  -       -     0       sl-0
 3      1970-01-01 00:00:04  1.5s      -        -         -       0.3000  -       80    1       sl-0, sl-1
 `
-	if err != nil || out != want || !strings.Contains(beside, "1 round between them are left out") {
+	if err != nil || out != want || !strings.Contains(beside, "1 round between them are left out") || !strings.Contains(beside, "of 1 round the weights are not known") {
 		t.Errorf("%v, beside %q, got\n%s", err, beside, out)
 	}
 	out, _, err = on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--sn=h", "-o", "json")
@@ -47,6 +47,7 @@ func TestContractHistory(t *testing.T) {
 		Thinned int
 		Rounds  []struct {
 			Loss        *float64
+			Weighted    bool
 			DurationsMS map[string]*int `json:"durations_ms"`
 			BytesSent   *int            `json:"bytes_sent"`
 			Failed      []struct{ Blamed, At string }
@@ -57,7 +58,7 @@ func TestContractHistory(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if err != nil || got.Run != 2 || got.Thinned != 1 || len(got.Rounds) != 2 || got.Rounds[0].Loss != nil || got.Rounds[0].BytesSent != nil || *got.Rounds[1].BytesSent != 80 ||
+	if err != nil || got.Run != 2 || got.Thinned != 1 || len(got.Rounds) != 2 || got.Rounds[0].Weighted || !got.Rounds[1].Weighted || got.Rounds[0].BytesSent != nil || *got.Rounds[1].BytesSent != 80 ||
 		*got.Rounds[1].DurationsMS["training"] != 1500 || got.Rounds[1].Failed[0].Blamed != "sl-1" || len(got.Rounds[1].Peers) != 3 || got.Rounds[1].Peers[2].Loss != nil || slices.Contains(got.Recorded, "planned") || slices.Contains(got.Recorded, "committed") || !slices.Contains(got.Recorded, "digest") ||
 		!slices.Contains(got.Reported, "loss") || strings.Contains(out, "proven") {
 		t.Errorf("%v, got %s", err, out)

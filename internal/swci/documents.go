@@ -109,6 +109,7 @@ type historyRoundJSON struct {
 	Peers         []historyPeerJSON `json:"peers" doc:"by node"`
 	Loss          *float64          `json:"loss" doc:"mean of what the peers reported of the merged model, by their weights"`
 	Metric        *float64          `json:"metric" doc:"the same of their metric"`
+	Weighted      bool              `json:"weighted" doc:"loss and metric are means by weights; false: no weight is known, and they are plain means of the peers that contributed"`
 	Digest        string            `json:"digest" doc:"BLAKE3 of the merged model, in hex"`
 }
 

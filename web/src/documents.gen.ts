@@ -836,6 +836,8 @@ export interface HistoryRound {
   loss: number | null;
   /** the same of their metric */
   metric: number | null;
+  /** loss and metric are means by weights; false: no weight is known, and they are plain means of the peers that contributed */
+  weighted: boolean;
   /** BLAKE3 of the merged model, in hex */
   digest: string;
 }

@@ -14,7 +14,7 @@ function remembered(s: Status): History {
   let history = made.get(s);
   if (!history) {
     const rounds = s.rounds.map((r): HistoryRound => ({
-      round: r.round, attempt: r.attempt, planned: r.planned, committed: r.committed, digest: r.digest, failed: [], loss: null, metric: null, bytes_sent: null, bytes_received: null,
+      round: r.round, attempt: r.attempt, planned: r.planned, committed: r.committed, digest: r.digest, failed: [], weighted: false, loss: null, metric: null, bytes_sent: null, bytes_received: null,
       durations_ms: { waiting: null, training: null, exchange: r.planned && r.committed ? Date.parse(r.committed) - Date.parse(r.planned) : null, commit: null },
       peers: r.participants.map((node) => ({ node, loss: null, metric: null, weight: null, contributed: true, sent: null, received: null })),
     }));

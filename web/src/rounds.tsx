@@ -11,7 +11,7 @@ const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the 
 /** How long a round took, of what is known. */
 export const took = (r: HistoryRound) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
 
-export function Rounds({ of }: { of: History }) {
+export function Rounds({ of, going }: { of: History; going: boolean }) {
   const [from, setFrom] = useState(0); // rounds that are newer than those shown
   const [failedOnly, setFailed] = useState(false);
   const all = failedOnly ? of.rounds.filter((r) => r.failed.length > 0) : of.rounds;
@@ -69,8 +69,8 @@ export function Rounds({ of }: { of: History }) {
               ))}
             </td>
             <td class="n">{span(took(r))}</td>
-            <td class="n">{measure(r.loss)}</td>
-            <td class="n">{measure(r.metric)}</td>
+            <td class="n"><Merged of={r} what="loss" newest={r === of.rounds.at(-1) && going} /></td>
+            <td class="n"><Merged of={r} what="metric" newest={r === of.rounds.at(-1) && going} /></td>
             <td class="n">{size(r.bytes_sent)}</td>
             <td class="nowrap" title={members(r).join(", ")}>
               {names(members(r), 3)}
@@ -84,9 +84,23 @@ export function Rounds({ of }: { of: History }) {
           </tr>
         ))}
       </Table>
+      <PlainMeans of={of.rounds} />
       {of.thinned > 0 && <p class="soft small">{many(of.thinned, "round")} between those shown {of.thinned === 1 ? "is" : "are"} left out. The ledger has all.</p>}
     </div>
   );
+}
+
+/** A figure of the merged model. Of the newest round programs report it while they train the next one. */
+export function Merged({ of: r, what, newest }: { of: HistoryRound; what: "loss" | "metric"; newest: boolean }) {
+  if (r[what] === null && newest) return <span class="soft">not reported yet</span>;
+  return <>{measure(r[what])}</>;
+}
+
+/** Says of how many rounds the merged model's figures are no means by weights. */
+export function PlainMeans({ of }: { of: HistoryRound[] }) {
+  const plain = of.filter((r) => !r.weighted && (r.loss !== null || r.metric !== null)).length;
+  if (plain === 0) return null;
+  return <p class="soft small">The weights of {many(plain, "round")} are not known: loss and metric of the merged model are plain means there.</p>;
 }
 
 const members = (r: HistoryRound) => r.peers.filter((p) => p.contributed).map((p) => p.node);

@@ -123,7 +123,7 @@ export function history(peers, rounds, points) {
     out.push({
       round: n, attempt: 1, planned: new Date(Date.parse("2026-11-28T00:00:00Z") + n * 500).toISOString(), committed: new Date(Date.parse("2026-11-28T00:00:00Z") + n * 500 + 40).toISOString(),
       durations_ms: { waiting: 20 + 30 * random(), training: 300 + 60 * random(), exchange: 30 + 10 * random(), commit: 4 }, bytes_sent: 25600 * peers.length, bytes_received: 25600 * peers.length,
-      failed: n % 997 === 1 && n > 1 ? [{ attempt: 1, blamed: peers[0], reason: `${peers[0]} sent no more of its part for 15 s`, at: null }] : [], peers: of, loss: base, metric: 1 - base / 2.6, digest: n.toString(16).padStart(64, "a"),
+      weighted: true, failed: n % 997 === 1 && n > 1 ? [{ attempt: 1, blamed: peers[0], reason: `${peers[0]} sent no more of its part for 15 s`, at: null }] : [], peers: of, loss: base, metric: 1 - base / 2.6, digest: n.toString(16).padStart(64, "a"),
     });
   }
   return { contract, run: 1, rounds: out, thinned: rounds - out.length, recorded: [], reported: [] };

@@ -37,7 +37,7 @@ const out = [...rounds.values()].sort((a, b) => a.round - b.round).map((r) => {
   const mean = (what) => Number((sum(what) / peers.length).toFixed(6));
   return {
     round: r.round, attempt: r.attempt, planned: r.planned, committed: r.committed, durations_ms: { waiting, training: gap - waiting, exchange: committed - planned - commit, commit },
-    bytes_sent: sum("sent"), bytes_received: sum("received"), failed: [], peers, loss: mean("loss"), metric: mean("metric"), digest: r.digest,
+    bytes_sent: sum("sent"), bytes_received: sum("received"), failed: [], peers, loss: mean("loss"), metric: mean("metric"), digest: r.digest, weighted: true,
   };
 });
 const again = out[37];

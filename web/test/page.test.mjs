@@ -68,7 +68,9 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       const failed = await rows(page, "Rounds");
       assert.deepEqual(failed.length, 1);
       assert.match(failed[0], /attempt 1 failed by sl-2: sl-2 sent no more of its part/);
-      const said = (await text(page, ".explain li")).join("\n");
+      const said = (await text(page, ".explain li, .explain p")).join("\n");
+      assert.match(said, /^advice .*share the SPIFFE ID/m);
+      assert.equal(await page.locator(".explain li", { hasText: "share the SPIFFE ID" }).count(), 0);
       for (const line of docs[`explain/${contract}`].explanation.filter((l) => !l.startsWith("to do"))) assert.ok(said.includes(line), line);
       assert.match(await page.locator(".facts").last().innerText(), /required peers\s+sl-0/);
     });
@@ -102,6 +104,11 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       const bare = { ...next, loss: null, metric: null, peers: next.peers.map((p) => ({ ...p, loss: null, metric: null })) };
       server.push(`history/${contract}`, { ...had, after: 35, rounds: [bare], thinned: 0 });
       await page.getByText("1 to 25 of 36").waitFor();
+      assert.equal((await rows(page, "Rounds"))[0].match(/not reported yet/g)?.length, 2);
+      assert.equal(await page.getByText("are plain means there").count(), 0);
+      const plain = { ...had.rounds.at(-2), weighted: false };
+      server.push(`history/${contract}`, { ...had, after: 33, rounds: [plain], thinned: 0 });
+      await page.getByText("The weights of 1 round are not known: loss and metric of the merged model are plain means there.").waitFor();
       assert.equal(await page.locator(".readout .at").first().innerText(), "round 35"); // nothing is reported of the newest yet
       const again = { ...had.rounds.at(-1), digest: "6".repeat(64) };
       server.push(`history/${contract}`, { ...had, after: 34, rounds: [again, next], thinned: 0 });
@@ -201,6 +208,12 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
   test("models: each committed one, and its proof in front of the reader", async () => {
     const docs = recorded("trouble");
     await on(docs, { hash: `models/${contract}`, expect: /500/ }, async (page, server) => {
+      const past = docs[`history/${contract}`];
+      const bare = (round) => ({ ...past.rounds.at(-1), round, loss: null, metric: null });
+      server.push(`history/${contract}`, { ...past, after: 61, rounds: [bare(62), bare(63)] });
+      await page.getByText("not reported yet").first().waitFor();
+      const [newest, before] = await rows(page, "Models");
+      assert.ok(newest.startsWith("63 ") && newest.includes("not reported yet") && before.startsWith("62 ") && !before.includes("not reported yet"), newest);
       await page.getByRole("button", { name: "verify round 61" }).click();
       await page.getByRole("button", { name: "Verify now" }).click();
       await page.getByText("The ledger proves this model: 3 nodes received and signed it").waitFor();

@@ -63,7 +63,7 @@ export function ContractPage({ name }: { name: string }) {
                 <p>The first one begins when enough peers are ready.</p>
               </Empty>
             ) : (
-              <Rounds of={h} />
+              <Rounds of={h} going={!s.over} />
             )}
           </Section>
           {h && h.rounds.length > 0 && (
@@ -139,6 +139,9 @@ function Reset({ status }: { status: Status | undefined }) {
   );
 }
 
+/** Whether a line is about how the swarm was set up, with which a training is in order. */
+const advice = (line: string) => / share the SPIFFE ID /.test(line);
+
 function Explanation({ of, status }: { of: Explain; status: Status }) {
   const todo = of.explanation.filter((l) => l.startsWith("to do: "));
   const said = of.explanation.filter((l) => !l.startsWith("to do: "));
@@ -146,10 +149,15 @@ function Explanation({ of, status }: { of: Explain; status: Status }) {
   return (
     <div class={`explain ${stuck(status.waiting) ? "warn" : ""}`}>
       <ul>
-        {said.filter((l) => !warned.has(l)).map((l) => (
+        {said.filter((l) => !warned.has(l) && !advice(l)).map((l) => (
           <li key={l}>{l}</li>
         ))}
       </ul>
+      {said.filter(advice).map((l) => (
+        <p key={l} class="soft">
+          <State tone="off">advice</State> {l}
+        </p>
+      ))}
       {of.training_warnings.map((w) => (
         <p key={w.reason + w.node}>
           <State tone={w.advice ? "off" : "warn"}>{w.advice ? "advice" : "warning"}</State> {w.text}

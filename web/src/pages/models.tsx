@@ -2,9 +2,9 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
-import { count, many, measure, names } from "../format";
+import { count, many, names } from "../format";
 import { Awaited, Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
-import { Pager } from "../rounds";
+import { Merged, Pager, PlainMeans } from "../rounds";
 import { ask, useDoc, type Doc } from "../store";
 import { historyOr } from "../remembered";
 import { ContractHead } from "./contract";
@@ -64,6 +64,7 @@ function List({ name, models, rounds, thinned, status }: { name: string; models:
   const known = new Set(rounds.map((r) => r.round));
   const all = [...rounds, ...models.models.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
   const shown = all.slice(from, from + page);
+  const newest = rounds.at(-1)?.round;
   const finalRound = status?.over ? status.committed?.round : undefined;
   return (
     <div class="rounds">
@@ -103,8 +104,8 @@ function List({ name, models, rounds, thinned, status }: { name: string; models:
                   <Digest of={r.digest} /> {(m?.final || r.round === finalRound) && <State tone="good">final</State>}
                 </td>
                 <td class="nowrap">{r.peers.length ? names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3) : "–"}</td>
-                <td class="n">{measure(r.loss)}</td>
-                <td class="n">{measure(r.metric)}</td>
+                <td class="n"><Merged of={r} what="loss" newest={r.round === newest && !status?.over} /></td>
+                <td class="n"><Merged of={r} what="metric" newest={r.round === newest && !status?.over} /></td>
                 <td>
                   <Time at={r.committed} />
                 </td>
@@ -126,13 +127,14 @@ function List({ name, models, rounds, thinned, status }: { name: string; models:
           );
         })}
       </Table>
+      <PlainMeans of={rounds} />
     </div>
   );
 }
 
 const unknown = (m: Model): HistoryRound => ({
   round: m.round, attempt: 0, planned: null, committed: m.committed, durations_ms: { waiting: null, training: null, exchange: null, commit: null },
-  bytes_sent: null, bytes_received: null, failed: [], peers: [], loss: null, metric: null, digest: m.digest,
+  bytes_sent: null, bytes_received: null, failed: [], peers: [], weighted: false, loss: null, metric: null, digest: m.digest,
 });
 
 /** Has swarmctl read the ledger, and shows what it proves of a model. */
