@@ -1,0 +1,112 @@
+package swci_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/track/tensorboard"
+)
+
+// trackedAPI is a swarm whose training is over since long.
+type trackedAPI struct {
+	fakeAPI
+
+	raw []byte // the ledger
+}
+
+// GetContractStatus returns a complete contract with one peer that failed.
+func (*trackedAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+	if name == "new" {
+		return &swarmv1.GetContractStatusResponse{Contract: &swarmv1.ContractView{Name: name, Run: 1}}, nil
+	}
+	return &swarmv1.GetContractStatusResponse{Contract: &swarmv1.ContractView{
+		Name: name, Run: 2, Over: true, Terms: &swarmv1.Terms{Method: "mean", MinPeers: 2}, Committed: &swarmv1.CommittedRound{Round: 3, CommittedUnixMs: 4000},
+		Rules:    &swarmv1.Rules{Required: []string{"sl-0"}, WeightCap: 0.5, Export: true},
+		Sessions: []*swarmv1.Session{{Node: "sl-0", State: "ended", EndReason: "finished", Weight: 3}, {Node: "sl-1", State: "ended", EndReason: "failed: it hangs"}},
+	}}, nil
+}
+
+// GetHistory returns rounds of pastAPI's, which are asked for in order.
+func (*trackedAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResponse {
+	out := (&pastAPI{}).GetHistory(&swarmv1.GetHistoryRequest{Contract: "c", Spread: !r.GetSpread()})
+	out.Rounds = slices.DeleteFunc(out.Rounds, func(x *swarmv1.HistoryRound) bool { return x.GetRound() <= r.GetAfter() })
+	return out
+}
+
+func (a *trackedAPI) ReadLedger(_ context.Context, w io.Writer) (int64, error) {
+	n, err := w.Write(a.raw)
+	return int64(n), err
+}
+
+// TestTrackContract writes a history for TensorBoard once, however often it is called, and says what there is.
+func TestTrackContract(t *testing.T) {
+	c := newCommitted(t)
+	c.add(ledger.Swarm{SwarmID: "s"})
+	api, dir := &trackedAPI{raw: c.lines}, filepath.Join(t.TempDir(), "tb")
+	out, beside, err := on(t, api, "", "track", "contract", "c", "--tensorboard", dir, "--sn=h")
+	if err != nil || out != "contract c, run 2: wrote 2 rounds, up to round 3; the training is complete; 1 round before are no longer in the swarm's history\n" || !strings.Contains(beside, "look at it with: tensorboard --logdir "+dir) {
+		t.Errorf("%v, beside %q, got %q", err, beside, out)
+	}
+	out, beside, err = on(t, api, "", "track", "contract", "c", "--once", "--tensorboard", dir, "--sn=h", "-o", "json")
+	var got struct {
+		Run, Written, Last int
+		Complete           bool
+		MLflow             *struct{}
+		TensorBoard        struct{ Directory string }
+	}
+	if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Run != 2 || got.Written != 0 || got.Last != 3 || !got.Complete || got.MLflow != nil || got.TensorBoard.Directory != dir || !strings.Contains(beside, "goes on behind round 3") {
+		t.Errorf("%v, beside %q, got %s", err, beside, out)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "swarm", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	figures := map[string]float64{}
+	if err := tensorboard.ReadFile(files[0], func(e *tensorboard.Event) {
+		for _, s := range e.Scalars {
+			if e.Step == 3 {
+				figures[s.Tag] = s.Value
+			}
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if len(figures) != 5 || figures["loss"] < 0.2999 || figures["loss"] > 0.3001 || figures["bytes/sent"] != 80 || figures["seconds/training"] != 1.5 || figures["attempts_failed"] != 1 || figures["peers"] != 2 {
+		t.Errorf("round 3 has %v", figures)
+	}
+}
+
+// TestTrackRefuses what can't be followed, with what to do, and repeats no password.
+func TestTrackRefuses(t *testing.T) {
+	for line, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"c":                                    {exit.Usage, "nothing to write to is given: give --mlflow"},
+		"c --tensorboard=x --experiment=y":     {exit.Usage, "--experiment is for MLflow: give --mlflow too"},
+		"c --mlflow=mlruns":                    {exit.Usage, `--mlflow "mlruns" is no address of a server: give`},
+		"c --mlflow=http://a:hunter2@h":        {exit.Usage, "has a user or a password in its URI: set MLFLOW_TRACKING_USERNAME"},
+		"c --mlflow=http://127.0.0.1:1 --once": {exit.Unreachable, "MLflow at http://127.0.0.1:1 does not answer: dial tcp 127.0.0.1:1: connect: connection refused: is it running?"},
+		"c --tensorboard=/dev/null/x":          {exit.Failed, "--tensorboard: mkdir /dev/null: not a directory: give a directory"},
+		"new --once --tensorboard=DIR":         {exit.NotFound, "contract new has not begun"},
+	} {
+		args := strings.Fields("track contract --sn=h " + strings.Replace(line, "DIR", t.TempDir(), 1))
+		_, _, err := on(t, &trackedAPI{}, "", args...)
+		if err == nil {
+			t.Errorf("%s: no error", line)
+			continue
+		}
+		said := err.Error() + ": " + exit.Hint(err)
+		if exit.Code(err) != want.code || !strings.Contains(said, want.says) || strings.Contains(said, "hunter2") {
+			t.Errorf("%s: exit code %d, %s; want %d, %s", line, exit.Code(err), said, want.code, want.says)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+package tensorboard
+
+// What tests see of the format.
+var (
+	AppendRecord = appendRecord
+	ReadEvents   = readEvents
+)
