@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes (once) the Python environment named by its argument and prints the path of its interpreter.
 #
-#   python/tools/env.sh dev|tf|tf-legacy|hf|horovod|ray|s3|ads|numpy
+#   python/tools/env.sh dev|tf|tf-legacy|hf|horovod|ray|s3|ads|mlflow|numpy
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
 # tf:  tensorflow-cpu, tf-keras and scikit-learn from PyPI, alone.
@@ -10,6 +10,7 @@
 # hf:  transformers and peft, without their dependencies, on top of the system's packages.
 # ray: Ray Train, likewise.
 # ads: Oracle's ads opctl and Dask, alone.
+# mlflow: a server of MLflow's, alone.
 # s3: s3fs, by which programs of jobs read and write object storage, alone.
 # horovod: Horovod for PyTorch, on top of the system's packages; it is compiled, which takes minutes.
 #
@@ -23,11 +24,11 @@ kind=${1:-}
 install= compiled=
 case "$kind" in
 dev) options=--system-site-packages ;;
-tf | tf-legacy | numpy | s3 | ads) options= ;;
+tf | tf-legacy | numpy | s3 | ads | mlflow) options= ;;
 hf | ray) options=--system-site-packages install=--no-deps ;;
 horovod) options=--system-site-packages compiled=horovod ;;
 *)
-	echo "usage: $0 dev|tf|tf-legacy|hf|horovod|ray|s3|ads|numpy" >&2
+	echo "usage: $0 dev|tf|tf-legacy|hf|horovod|ray|s3|ads|mlflow|numpy" >&2
 	exit 2
 	;;
 esac
