@@ -41,6 +41,7 @@ callback = SwarmCallback(
     nodeWeightage="samples" if samples else number("WEIGHT", 1),
     trainingContract=os.environ.get("CONTRACT", "e2e"),
     weights=weights,
+    evaluate=(lambda: (float(np.abs(weights["w"]).mean()), float(weights["w"].mean()))) if os.environ.get("LOSS") else None,
 )
 hold("HOLD_BEGIN")
 callback.on_train_begin()
