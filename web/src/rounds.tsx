@@ -19,6 +19,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
   const first = Math.min(from, Math.max(0, all.length - 1));
   const shown = all.slice(Math.max(0, all.length - first - page), all.length - first).reverse();
   const full = scale(shown);
+  const [loss, metric] = (["loss", "metric"] as const).map((what) => (going ? awaitedFrom(of.rounds, what) : Infinity)) as [number, number];
   return (
     <div class="rounds">
       <div class="bar-tools">
@@ -69,8 +70,8 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
               ))}
             </td>
             <td class="n">{span(took(r))}</td>
-            <td class="n"><Merged of={r} what="loss" newest={r === of.rounds.at(-1) && going} /></td>
-            <td class="n"><Merged of={r} what="metric" newest={r === of.rounds.at(-1) && going} /></td>
+            <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
+            <td class="n"><Merged of={r} what="metric" awaited={metric} /></td>
             <td class="n">{size(r.bytes_sent)}</td>
             <td class="nowrap" title={members(r).join(", ")}>
               {names(members(r), 3)}
@@ -90,9 +91,19 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
   );
 }
 
-/** A figure of the merged model. Of the newest round programs report it while they train the next one. */
-export function Merged({ of: r, what, newest }: { of: HistoryRound; what: "loss" | "metric"; newest: boolean }) {
-  if (r[what] === null && newest) return <span class="soft">not reported yet</span>;
+/** From which round on programs have yet to report a figure of the merged model: they do so while they train the rounds that follow. */
+export function awaitedFrom(rounds: HistoryRound[], what: "loss" | "metric"): number {
+  const newest = rounds.at(-1);
+  if (!newest) return Infinity;
+  const known = rounds.filter((r) => r[what] !== null).at(-1);
+  if (!known) return rounds.some((r) => r.loss !== null || r.metric !== null) ? Infinity : newest.round;
+  const late = Date.parse(newest.committed ?? "") - 15_000;
+  return rounds.find((r) => r.round > known.round && Date.parse(r.committed ?? "") >= late)?.round ?? Infinity;
+}
+
+/** A figure of the merged model. */
+export function Merged({ of: r, what, awaited }: { of: HistoryRound; what: "loss" | "metric"; awaited: number }) {
+  if (r[what] === null && r.round >= awaited) return <span class="soft nowrap">not reported yet</span>;
   return <>{measure(r[what])}</>;
 }
 

@@ -63,7 +63,7 @@ export function ContractPage({ name }: { name: string }) {
                 <p>The first one begins when enough peers are ready.</p>
               </Empty>
             ) : (
-              <Rounds of={h} going={!s.over} />
+              <Rounds of={h} going={!lacks && !s.over} />
             )}
           </Section>
           {h && h.rounds.length > 0 && (

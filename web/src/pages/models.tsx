@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
 import { count, many, names } from "../format";
 import { Awaited, Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
-import { Merged, Pager, PlainMeans } from "../rounds";
+import { awaitedFrom, Merged, Pager, PlainMeans } from "../rounds";
 import { ask, useDoc, type Doc } from "../store";
 import { historyOr } from "../remembered";
 import { ContractHead } from "./contract";
@@ -25,7 +25,7 @@ export function ModelsPage({ name }: { name: string }) {
             {m.note && <p class="note">{m.note}</p>}
             <Section title="Committed models" note="newest first; verify reads in the ledger who made one" aside={<>digest, members: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
               {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
-              {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} /> : <Awaited what="rounds" />}
+              {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} going={!lacks && !status?.value?.over} /> : <Awaited what="rounds" />}
             </Section>
           </>
         )}
@@ -50,7 +50,7 @@ function Leaving({ of: m, name }: { of: Models; name: string }) {
   );
 }
 
-function List({ name, models, rounds, thinned, status }: { name: string; models: Models; rounds: HistoryRound[]; thinned: number; status: Status | undefined }) {
+function List({ name, models, rounds, thinned, status, going }: { name: string; models: Models; rounds: HistoryRound[]; thinned: number; status: Status | undefined; going: boolean }) {
   const [from, setFrom] = useState(0);
   const [open, setOpen] = useState<number | null>(null);
   if (rounds.length === 0 && models.models.length === 0) {
@@ -64,7 +64,7 @@ function List({ name, models, rounds, thinned, status }: { name: string; models:
   const known = new Set(rounds.map((r) => r.round));
   const all = [...rounds, ...models.models.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
   const shown = all.slice(from, from + page);
-  const newest = rounds.at(-1)?.round;
+  const [loss, metric] = (["loss", "metric"] as const).map((what) => (going ? awaitedFrom(rounds, what) : Infinity)) as [number, number];
   const finalRound = status?.over ? status.committed?.round : undefined;
   return (
     <div class="rounds">
@@ -104,8 +104,8 @@ function List({ name, models, rounds, thinned, status }: { name: string; models:
                   <Digest of={r.digest} /> {(m?.final || r.round === finalRound) && <State tone="good">final</State>}
                 </td>
                 <td class="nowrap">{r.peers.length ? names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3) : "–"}</td>
-                <td class="n"><Merged of={r} what="loss" newest={r.round === newest && !status?.over} /></td>
-                <td class="n"><Merged of={r} what="metric" newest={r.round === newest && !status?.over} /></td>
+                <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
+                <td class="n"><Merged of={r} what="metric" awaited={metric} /></td>
                 <td>
                   <Time at={r.committed} />
                 </td>
