@@ -10,7 +10,7 @@ import (
 )
 
 // TestCurvesSurviveTheLeader: the SN that leads is killed while peers train, and another one shows every round of the training, with what
-// peers have reported of it.
+// peers have reported of it. `swarmctl top`, which asked the first, goes on with another too.
 func TestCurvesSurviveTheLeader(t *testing.T) {
 	e2etest.NeedPython(t)
 	s := newStatefulSet(t)
@@ -52,8 +52,13 @@ func TestCurvesSurviveTheLeader(t *testing.T) {
 			}
 		}
 	}
-	s.pods[led].Kill()
 	other := (led + 1) % 3
+	screen := s.top(led, other)
+	screen.shows(asked(led), "contract", "e2e", "minPeers", "PEER", "sl-1", "round")
+	screen.types("?")
+	screen.shows("show the next contract")
+	screen.types("?")
+	s.pods[led].Kill()
 	from := uint64(0)
 	s.Until("2 more rounds at another SN", func() bool {
 		h := curve(other)
@@ -62,6 +67,9 @@ func TestCurvesSurviveTheLeader(t *testing.T) {
 		}
 		return from > 0 && h.Rounds[max(1, len(h.Rounds))-1].Round >= from+2
 	})
+	screen.resize(40, 120)
+	screen.shows(asked(other))
+	screen.quits()
 	h := curve(other)
 	heard := 0
 	for i, r := range h.Rounds {

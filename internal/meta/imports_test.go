@@ -40,7 +40,7 @@ var ranks = []struct {
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/modelfile"}},
 	{"4-b", []string{"internal/swci/backupfile", "internal/swci/deeds", "internal/swci/hostlogs", "internal/swci/logpack", "internal/swci/report", "internal/swci/cluster", "internal/swci/project", "internal/swci/tasks", "internal/swci/track/mlflow", "internal/swci/track/tensorboard"}},
-	{"4-c", []string{"internal/swci/jobs", "internal/swci/local", "internal/swci/bench", "internal/swci/dashboard", "internal/swci/shell", "internal/swci/track", "internal/swci/web"}},
+	{"4-c", []string{"internal/swci/jobs", "internal/swci/local", "internal/swci/bench", "internal/swci/dashboard", "internal/swci/shell", "internal/swci/top", "internal/swci/track", "internal/swci/web"}},
 	{"4", []string{"internal/daemon", "internal/swci"}},
 	{"5", []string{"cmd/swarmd", "cmd/swarmctl"}},
 }

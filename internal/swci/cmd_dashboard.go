@@ -71,26 +71,39 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 
 // serveDashboard serves a swarm's dashboard on ln until ctx ends; judge says how models are proven.
 func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboard.Config, ln net.Listener, judge audit.Options) error {
+	docs, done, err := openDocuments(ctx, s, target, cfg.Actions, judge)
+	if err != nil {
+		return err
+	}
+	defer done()
+	cfg.Documents, cfg.Now, cfg.Hosts = docs, s.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
+	return dashboard.New(cfg).Serve(ctx, ln)
+}
+
+// openDocuments opens the documents of a swarm, until done; actions says whether the page may act, and judge how models are proven.
+func openDocuments(ctx context.Context, s *Session, target Context, actions bool, judge audit.Options) (docs *documents, done func(), err error) {
+	release := func() {}
 	if s.own != nil {
-		defer s.own.keep()() // one identity serves the client and what the page says of it
+		release = s.own.keep() // one identity serves the client and what is said of it
 	}
 	target.calls.onWait, target.calls.onFollow = s.say, s.follow(target)
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
-		return err
+		release()
+		return nil, nil, err
 	}
-	defer closeAPI()
-	docs := newDocuments(s, target, api, cfg.Actions, judge)
-	if s.Identify != nil {
-		source, _, err := s.Identify(ctx, target)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = source.Close() }()
-		docs.identity = source.Status
+	disconnect := func() { closeAPI(); release() }
+	docs = newDocuments(s, target, api, actions, judge)
+	if s.Identify == nil {
+		return docs, disconnect, nil
 	}
-	cfg.Documents, cfg.Now, cfg.Hosts = docs, s.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
-	return dashboard.New(cfg).Serve(ctx, ln)
+	source, _, err := s.Identify(ctx, target)
+	if err != nil {
+		disconnect()
+		return nil, nil, err
+	}
+	docs.identity = source.Status
+	return docs, func() { _ = source.Close(); disconnect() }, nil
 }
 
 // besideRun serves the dashboard of a swarm that `local run` has started, and tells its addresses, until stop. It is on the usual port, or

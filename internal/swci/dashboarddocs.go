@@ -167,11 +167,11 @@ func (d *documents) Link() (sn string, err error) {
 	}
 	id := d.identity()
 	if ended := id.NotAfter; !ended.IsZero() && d.session.Env.Now().After(ended) {
-		why := "the identity " + id.ID.String() + " of this dashboard expired at " + dated(ended.UnixMilli())
+		why := "the identity " + id.ID.String() + " expired at " + dated(ended.UnixMilli())
 		if id.Problem != "" {
 			why += ", and no new one comes: " + id.Problem
 		}
-		return sn, exit.New(exit.Denied, "have it renewed where it comes from, "+id.Origin+": the page goes on by itself then", "%s", why)
+		return sn, exit.New(exit.Denied, "have it renewed where it comes from, "+id.Origin+": what is shown goes on by itself then", "%s", why)
 	}
 	return sn, nil
 }

@@ -1,6 +1,7 @@
 package swci
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -84,5 +85,38 @@ func TestRefusalsAreForgotten(t *testing.T) {
 	}
 	if now = now.Add(2 * refusedFor); len(d.missing()) != 0 {
 		t.Errorf("later: %v", d.missing())
+	}
+}
+
+// ownIdentity is an identity that says how often it was closed.
+type ownIdentity struct {
+	identity.Provider
+	closed int
+}
+
+func (o *ownIdentity) Status() identity.Status { return identity.Status{Origin: "here"} }
+func (o *ownIdentity) Close() error            { o.closed++; return nil }
+
+// TestDocumentsAreClosed: what was opened for them is closed once, and nothing is left open where the identity can't be had.
+func TestDocumentsAreClosed(t *testing.T) {
+	own, closed, failed := &ownIdentity{}, 0, error(nil)
+	s := &Session{
+		Connect: func(context.Context, Context) (client.Operator, func(), error) {
+			return client.Operator{}, func() { closed++ }, nil
+		},
+		Identify: func(context.Context, Context) (identity.Provider, identity.Domains, error) {
+			return own, identity.Domains{}, failed
+		},
+	}
+	docs, done, err := openDocuments(t.Context(), s, Context{SNs: []string{"10.0.0.1:30304"}}, false, audit.Options{Unsigned: true})
+	if err != nil || docs.identity().Origin != "here" {
+		t.Fatal(err)
+	}
+	if done(); own.closed != 1 || closed != 1 {
+		t.Errorf("closed %d and %d times, want once", own.closed, closed)
+	}
+	failed = exit.New(exit.Denied, "", "there is no identity")
+	if _, _, err := openDocuments(t.Context(), s, Context{SNs: []string{"10.0.0.1:30304"}}, false, audit.Options{Unsigned: true}); exit.Code(err) != exit.Denied || closed != 2 {
+		t.Errorf("without an identity: %v, closed %d times", err, closed)
 	}
 }

@@ -1,0 +1,265 @@
+package top
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/swarmd/swarmd/internal/text"
+)
+
+const (
+	period    = 2 * time.Second        // between two questions for a document
+	beat      = 500 * time.Millisecond // how often the screen looks what is due
+	silence   = 6 * time.Second        // without an answer, until it is said
+	maxAsking = 4                      // questions under way
+	points    = "?points=300"          // rounds of the history that are asked for
+)
+
+// answer is what came of a question.
+type answer struct {
+	name  string
+	value json.RawMessage
+	sn    string // that is asked
+	lost  string // why the swarm can't be asked; empty: it can
+	err   string // why there is no value
+	// remedy is what to do about either.
+	remedy string
+}
+
+// beats is sent every beat.
+type beats struct{}
+
+// question's state of a document.
+type asked struct {
+	due         time.Time
+	asking      bool
+	err, remedy string
+}
+
+// contact is how the screen and the swarm stand.
+type contact struct {
+	sn           string
+	lost, remedy string
+	since        time.Time
+}
+
+// screen is the model of the screen: Update takes what happens, and View draws what is known.
+type screen struct {
+	cfg      Config
+	ask      func(name string) answer
+	width    int
+	height   int
+	known    known
+	asked    map[string]*asked
+	contact  contact
+	contract string    // that is shown; empty: none is known yet
+	heard    time.Time // when the swarm answered last
+	offset   int       // first line that is shown
+	paused   time.Time
+	help     bool
+	reset    uint64 // run that the contract had when it was reset while it was shown; 0: it was not
+}
+
+func newScreen(cfg Config, ask func(string) answer) *screen {
+	return &screen{cfg: cfg, ask: ask, width: 80, height: 24, asked: map[string]*asked{}, contact: contact{since: cfg.Now()}, heard: cfg.Now(), contract: cfg.Contract}
+}
+
+// Init implements tea.Model.
+func (s *screen) Init() tea.Cmd { return tea.Batch(append(s.questions(), tick())...) }
+
+func tick() tea.Cmd { return tea.Tick(beat, func(time.Time) tea.Msg { return beats{} }) }
+
+// Update implements tea.Model.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return s, s.press(msg.String())
+	case answer:
+		s.took(msg)
+		return s, tea.Batch(s.questions()...)
+	case beats:
+		return s, tea.Batch(append(s.questions(), tick())...)
+	}
+	return s, nil
+}
+
+// View implements tea.Model.
+func (s *screen) View() tea.View {
+	v := tea.NewView(s.draw())
+	v.AltScreen = true
+	return v
+}
+
+// names are the documents that are shown now.
+func (s *screen) names() []string {
+	names := []string{"swarm", "contracts", "nodes", "health"}
+	if s.contract != "" {
+		names = append(names, "contract/"+s.contract, "explain/"+s.contract, "history/"+s.contract)
+	}
+	return names
+}
+
+// questions are for the documents that are due.
+func (s *screen) questions() (cmds []tea.Cmd) {
+	if !s.paused.IsZero() {
+		return nil
+	}
+	now, busy := s.cfg.Now(), 0
+	for _, a := range s.asked {
+		if a.asking {
+			busy++
+		}
+	}
+	for _, name := range s.names() {
+		a := s.asked[name]
+		if a == nil {
+			a = &asked{}
+			s.asked[name] = a
+		}
+		if busy >= maxAsking || a.asking || now.Before(a.due) {
+			continue
+		}
+		busy++
+		a.asking, a.due = true, now.Add(period)
+		cmds = append(cmds, func() tea.Msg {
+			if !strings.HasPrefix(name, "history/") {
+				return s.ask(name)
+			}
+			got := s.ask(name + points)
+			got.name = name
+			return got
+		})
+	}
+	return cmds
+}
+
+// took takes an answer. While the swarm can't be asked what was known last stays.
+func (s *screen) took(a answer) {
+	if s.contact.sn != a.sn || (s.contact.lost == "") != (a.lost == "") {
+		s.contact.since = s.cfg.Now()
+	}
+	s.contact.sn, s.contact.lost, s.contact.remedy = a.sn, a.lost, ""
+	if a.lost != "" {
+		s.contact.remedy = a.remedy
+	} else {
+		s.heard = s.cfg.Now()
+	}
+	of := s.asked[a.name]
+	if of == nil {
+		return
+	}
+	of.asking = false
+	if !slices.Contains(s.names(), a.name) {
+		delete(s.asked, a.name) // of a contract that was shown before
+		return
+	}
+	run := uint64(0)
+	if s.known.status != nil {
+		run = s.known.status.Run
+	}
+	switch {
+	case a.value != nil:
+		of.err, of.remedy = "", ""
+		if err := s.known.take(a.name, a.value); err != nil {
+			of.err, of.remedy = text.Line(err.Error()), "use the swarmctl of the swarm's release"
+		}
+	case a.lost == "":
+		of.err, of.remedy = a.err, a.remedy
+		s.known.drop(a.name)
+	}
+	if strings.HasPrefix(a.name, "contract/") {
+		s.known.since = s.cfg.Now()
+	}
+	if st := s.known.status; st != nil && run > 0 && st.Run > run {
+		s.reset = run
+	}
+	s.choose()
+}
+
+// choose picks a contract where none is shown: one that trains, or the first.
+func (s *screen) choose() {
+	if s.contract != "" || s.known.contracts == nil || len(s.known.contracts.Contracts) == 0 {
+		return
+	}
+	all := s.known.contracts.Contracts
+	i := slices.IndexFunc(all, func(c Contract) bool { return c.Open > 0 && c.Phase != "completed" })
+	s.show(all[max(i, 0)].Name)
+}
+
+// show shows another contract.
+func (s *screen) show(contract string) {
+	s.contract, s.reset, s.offset = contract, 0, 0
+	s.known.drop("")
+	for name, a := range s.asked {
+		if !strings.Contains(name, "/") {
+			continue
+		}
+		if a.due = (time.Time{}); !a.asking {
+			delete(s.asked, name)
+		}
+	}
+}
+
+// press does what a key stands for.
+func (s *screen) press(key string) tea.Cmd {
+	switch key {
+	case "q", "ctrl+c":
+		return tea.Quit
+	case "?", "h":
+		s.help, s.offset = !s.help, 0
+	case "esc":
+		s.help = false
+	case "p", "space":
+		return s.pause()
+	case "tab", "right", "l":
+		return s.turn(1)
+	case "shift+tab", "left":
+		return s.turn(-1)
+	case "up", "k":
+		s.offset--
+	case "down", "j":
+		s.offset++
+	case "pgup":
+		s.offset -= s.room()
+	case "pgdown":
+		s.offset += s.room()
+	case "home", "g":
+		s.offset = 0
+	case "end", "G":
+		s.offset = len(s.body())
+	}
+	s.offset = max(0, min(s.offset, len(s.body())-s.room()))
+	return nil
+}
+
+// pause stops the questions, or goes on with them.
+func (s *screen) pause() tea.Cmd {
+	if s.paused.IsZero() {
+		s.paused = s.cfg.Now()
+		return nil
+	}
+	s.paused, s.heard = time.Time{}, s.cfg.Now()
+	return tea.Batch(s.questions()...)
+}
+
+// turn shows the contract that is by places further in the list.
+func (s *screen) turn(by int) tea.Cmd {
+	if s.known.contracts == nil || len(s.known.contracts.Contracts) == 0 {
+		return nil
+	}
+	all := s.known.contracts.Contracts
+	i := slices.IndexFunc(all, func(c Contract) bool { return c.Name == s.contract })
+	if i < 0 && by < 0 {
+		i = 0
+	}
+	if next := all[(i+by+len(all))%len(all)].Name; next != s.contract {
+		s.show(next)
+	}
+	return tea.Batch(s.questions()...)
+}
