@@ -86,8 +86,10 @@ func trackContract(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		f := track.Follower{Config: track.Config{Source: &trackedContract{api: api, name: name, say: s.say}, Sinks: of.sinks, Once: args.Opts.Bool("once"), Say: s.say}}
 		done, err := f.Run(ctx)
-		if shown := of.show(s, name, done); err == nil {
-			err = shown
+		if err == nil || ctx.Err() != nil || done.Rounds > 0 {
+			if shown := of.show(s, name, done); err == nil {
+				err = shown
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("track contract %q: %w", name, err)
@@ -147,7 +149,11 @@ func (of *trackers) show(s *Session, name string, done track.Result) error {
 		if out.Complete {
 			goes = "is complete"
 		}
-		line := fmt.Sprintf("contract %s, run %d: wrote %s, up to round %d; the training %s", text.Line(name), out.Run, many(int(out.Written), "round"), out.Last, goes) //nolint:gosec // rounds were counted one by one
+		wrote := "no round is settled yet"
+		if out.Last > 0 {
+			wrote = fmt.Sprintf("wrote %s, up to round %d", many(int(out.Written), "round"), out.Last) //nolint:gosec // rounds were counted one by one
+		}
+		line := fmt.Sprintf("contract %s, run %d: %s; the training %s", text.Line(name), out.Run, wrote, goes)
 		if out.LeftOut > 0 {
 			line += fmt.Sprintf("; %s before are no longer in the swarm's history", many(int(out.LeftOut), "round")) //nolint:gosec // likewise
 		}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +87,43 @@ func TestTrackContract(t *testing.T) {
 	}
 }
 
+// TestTrackNamesTheRecord: the run of the swarm says which record of the ledger its model has, and what the contract's rules are.
+func TestTrackNamesTheRecord(t *testing.T) {
+	c := newCommitted(t)
+	c.add(ledger.Swarm{SwarmID: "s"})
+	c.add(ledger.Round{Contract: "c", Run: 1, Round: 3, Model: "00"})
+	c.add(ledger.Round{Contract: "c", Run: 2, Round: 3, Model: "bb"})
+	c.add(ledger.Round{Contract: "d", Run: 2, Round: 3, Model: "cc"})
+	var logged, created strings.Builder
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := io.Discard
+		switch path.Base(r.URL.Path) {
+		case "log-batch":
+			to = &logged
+		case "create", "update":
+			to = &created
+		}
+		if _, err := io.Copy(to, r.Body); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(w, `{"experiment":{"experiment_id":"7"},"run":{"info":{"run_id":"r"}}}`)
+	}))
+	defer server.Close()
+	if _, _, err := on(t, &trackedAPI{raw: c.lines}, "", "track", "contract", "c", "--once", "--mlflow", server.URL, "--sn=h"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"key":"swarmd.record","value":"3"}`, `{"key":"swarmd.digest","value":"bb"}`, `2 aa\n3 bb record 3`, `{"key":"rules.required","value":"sl-0"}`, `{"key":"rules.weight_cap","value":"0.5"}`, `{"key":"rules.export","value":"true"}`, `{"key":"method","value":"mean"}`, `{"key":"weight","value":"3"}`} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("%s was not logged:\n%s", want, &logged)
+		}
+	}
+	for _, want := range []string{`{"key":"mlflow.parentRunId","value":"r"}`, `"run_name":"sl-1"`, `"status":"FINISHED"`, `"status":"FAILED"`} {
+		if !strings.Contains(created.String(), want) {
+			t.Errorf("%s was not said:\n%s", want, &created)
+		}
+	}
+}
+
 // TestTrackRefuses what can't be followed, with what to do, and repeats no password.
 func TestTrackRefuses(t *testing.T) {
 	for line, want := range map[string]struct {
@@ -99,9 +139,9 @@ func TestTrackRefuses(t *testing.T) {
 		"new --once --tensorboard=DIR":         {exit.NotFound, "contract new has not begun"},
 	} {
 		args := strings.Fields("track contract --sn=h " + strings.Replace(line, "DIR", t.TempDir(), 1))
-		_, _, err := on(t, &trackedAPI{}, "", args...)
-		if err == nil {
-			t.Errorf("%s: no error", line)
+		out, _, err := on(t, &trackedAPI{}, "", args...)
+		if err == nil || out != "" {
+			t.Errorf("%s: no error, or it prints %q", line, out)
 			continue
 		}
 		said := err.Error() + ": " + exit.Hint(err)

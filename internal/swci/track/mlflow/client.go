@@ -187,7 +187,7 @@ func (c *Client) judge(res *http.Response, raw []byte) error {
 	case !ours:
 		return c.stranger("it answers " + text.Line(res.Status))
 	}
-	return exit.New(exit.Failed, "", "%s refuses: %w", c, said)
+	return exit.New(exit.Failed, "a run or an experiment that is deleted can be restored in MLflow; or name another experiment with --experiment", "%s refuses: %w", c, said)
 }
 
 // number is an integer of JSON that servers write as such or in quotes.
