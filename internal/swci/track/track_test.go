@@ -200,9 +200,7 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newTracked(t, 1000)
-		time.AfterFunc(100*time.Second, func() {
-			x.swarm.run, x.swarm.began, x.swarm.rounds = 2, time.Now(), 10
-		})
+		x.swarm.resets = time.Now().Add(100 * time.Second)
 		if done, err := x.follow(t.Context(), false); err != nil || done.Run != 2 || done.Rounds != 10 {
 			t.Errorf("%+v %v", done, err)
 		}
