@@ -129,6 +129,7 @@ var everyCommand = []state.Command{
 		CheckinDefault: state.CheckinOnce, KeepChooser: true, AtMS: 70,
 	},
 	state.CreateContract{Contract: "study", Rules: state.Rules{CheckinDefault: state.CheckinInactive}, AtMS: 71},
+	state.CreateContract{Contract: "study", Rules: state.Rules{Curves: []string{"spiffe://a.example/swarm/audit", "spiffe://a.example/swarm/swci/**"}}, AtMS: 72},
 	// Which program runs.
 	state.OpenSession{
 		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, CheckinMode: "active", Weight: 10, Program: "train.py sha256:00, image x:1", AtMS: 70,

@@ -34,6 +34,8 @@ type Rules struct {
 	Witnesses uint32 `json:"witnesses,omitempty"`
 	// CheckinDefault is the check-in mode of sessions whose programs choose none. Empty: as their nodes say.
 	CheckinDefault string `json:"checkin_default,omitempty"`
+	// Curves are patterns likewise, of any role: only callers of these are shown the loss and the metric of each peer. None: all who may ask.
+	Curves []string `json:"curves,omitempty"`
 }
 
 // What happens to a contract when a peer's weights are not finite.
@@ -60,8 +62,8 @@ func (r *Rules) Equal(o *Rules) bool {
 		return r == o
 	}
 	a, b := *r, *o
-	same := slices.Equal(a.Required, b.Required) && slices.Equal(a.Allow, b.Allow) && slices.Equal(a.Owners, b.Owners)
-	a.Required, b.Required, a.Allow, b.Allow, a.Owners, b.Owners = nil, nil, nil, nil, nil, nil
+	same := slices.Equal(a.Required, b.Required) && slices.Equal(a.Allow, b.Allow) && slices.Equal(a.Owners, b.Owners) && slices.Equal(a.Curves, b.Curves)
+	a.Required, b.Required, a.Allow, b.Allow, a.Owners, b.Owners, a.Curves, b.Curves = nil, nil, nil, nil, nil, nil, nil, nil
 	return same && a.text() == b.text()
 }
 
@@ -111,26 +113,31 @@ func (r *Rules) check() error {
 		return reject(ReasonBadCommand, "raise the weight cap to 1/minPeers at least, or minPeers",
 			"with minPeers %d and a weight cap of %s of the whole the peers' shares would not make up 1", r.MinPeers, share(uint64(r.WeightCapPPM)))
 	}
-	if err := checkPatterns(r.Allow, "who may take part"); err != nil {
+	if err := checkPatterns(r.Allow, "who may take part", naming.RoleSL); err != nil {
 		return err
 	}
-	if err := checkPatterns(r.Owners, "who may own"); err != nil {
+	if err := checkPatterns(r.Owners, "who may own", naming.RoleSL); err != nil {
+		return err
+	}
+	if err := checkPatterns(r.Curves, "who sees the curves of each peer", ""); err != nil {
 		return err
 	}
 	return r.checkRequired()
 }
 
-// checkPatterns holds a list of patterns to its form.
-func checkPatterns(list []string, what string) error {
+// checkPatterns holds a list of patterns to its form, of SPIFFE IDs of a role or of any.
+func checkPatterns(list []string, what, role string) error {
 	if len(list) > pattern.MaxList {
 		return reject(ReasonBadCommand, "name many nodes by one pattern, with * or **", "%d patterns of %s, at most %d can be", len(list), what, pattern.MaxList)
 	}
 	for i, text := range list {
 		p, err := pattern.Parse(text)
 		switch {
+		case err != nil && role == "" || err == nil && role == "" && !p.Under("swarm"):
+			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/ROLE/NAME, with * for any name", "%.300q is no pattern of SPIFFE IDs of a swarm", text)
 		case err != nil:
 			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s", err)
-		case !p.Under("swarm", naming.RoleSL):
+		case role != "" && !p.Under("swarm", role):
 			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s is no pattern of an SL's SPIFFE ID", p)
 		case i > 0 && list[i-1] >= text:
 			return reject(ReasonBadCommand, "give each pattern once", "pattern %s is not in its place", p)
@@ -146,6 +153,17 @@ func (r *Rules) allows(n *Node) bool {
 	}
 	list, err := pattern.ParseList(r.Allow)
 	return err == nil && list.Match(n.SPIFFEID)
+}
+
+// HidesCurves says why the rules do not show the loss and the metric of each peer to a SPIFFE ID; empty: they do.
+func (r *Rules) HidesCurves(id string) string {
+	if r == nil || len(r.Curves) == 0 {
+		return ""
+	}
+	if list, err := pattern.ParseList(r.Curves); err == nil && list.Match(id) {
+		return ""
+	}
+	return fmt.Sprintf("the contract's rule curves shows the loss and the metric of each peer to %s only: %s is shown the peers' mean", Clip(strings.Join(r.Curves, ", "), 512), Clip(id, 256))
 }
 
 // owners are whom the rules let own parts of the model; nil: whoever has weight.

@@ -50,6 +50,8 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 	if err == nil {
 		out := messages.Status(s.cfg.Name, messages.RankedView(view, c, index), s.cfg.Lead.Status(c.Name))
 		out.Warnings = append(out.Warnings, s.warnings(view, c)...)
+		caller, _ := callerID(ctx)
+		messages.HideStatus(out, messages.Hidden(c.Rules, caller))
 		return connect.NewResponse(out), nil
 	}
 	counted, _ := errors.AsType[*quorum.Error](err)
@@ -74,7 +76,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 }
 
 // GetHistory tells what the SN that leads has kept of rounds.
-func (s *contractService) GetHistory(_ context.Context, req *connect.Request[swarmv1.GetHistoryRequest]) (*connect.Response[swarmv1.GetHistoryResponse], error) {
+func (s *contractService) GetHistory(ctx context.Context, req *connect.Request[swarmv1.GetHistoryRequest]) (*connect.Response[swarmv1.GetHistoryResponse], error) {
 	c := s.cfg.Core.View().Contracts[req.Msg.GetContract()]
 	if c == nil || s.cfg.History == nil {
 		return nil, unknownContract(req.Msg.GetContract())
@@ -83,6 +85,8 @@ func (s *contractService) GetHistory(_ context.Context, req *connect.Request[swa
 	if err != nil {
 		return nil, err
 	}
+	caller, _ := callerID(ctx) // nobody: all is hidden that the rule hides from anybody
+	messages.ShowHistory(out, messages.Hidden(c.Rules, caller))
 	return connect.NewResponse(out), nil
 }
 

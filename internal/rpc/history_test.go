@@ -1,17 +1,21 @@
 package rpc_test
 
 import (
+	"math"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/history"
 	"github.com/swarmd/swarmd/internal/history/keeper"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
@@ -81,3 +85,53 @@ func TestGetHistory(t *testing.T) {
 	_, err := get(sl, &swarmv1.GetHistoryRequest{Contract: "study"})
 	wantReason(t, "by an SL", err, "ROLE_DENIED")
 }
+
+// TestCurvesOfPeersAreHidden: where the contract's rule names who sees the loss and the metric of each peer, others get the mean, and why.
+func TestCurvesOfPeersAreHidden(t *testing.T) {
+	low, high, one, three := 0.2, 0.6, uint32(1), uint32(3)
+	s := startSwarm(t, rpc.Config{BodyTime: time.Second}, func(c *rpc.Config) {
+		dir := t.TempDir()
+		past := must(history.Open(filepath.Join(dir, history.Dir), history.Limits{}, c.Log))(t)
+		if err := past.Put("study", 1, &history.Round{Round: 1, Peers: []history.Peer{
+			{Node: "sl-a", Loss: &low, Weight: &three, Contributed: true, Sent: ptr(uint64(7))}, {Node: "sl-b", Loss: &high, Metric: &high, Weight: &one, Contributed: true},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := past.Put("study", 1, &history.Round{Round: 2, Peers: []history.Peer{{Node: "sl-a", Loss: &low, Contributed: true}, {Node: "sl-b", Loss: &high}}}); err != nil {
+			t.Fatal(err)
+		}
+		past.Close()
+		c.History = keeper.Open(dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
+	})
+	must(s.core.Propose(t.Context(), state.RecordBundle{TrustDomain: "hospital.example", Certificates: [][]byte{{1}}, AtMS: 1}))(t)
+	admin := s.as("/swarm/swci/admin")
+	must(create(t, admin, &swarmv1.Rules{MinPeers: 2, Curves: []string{"spiffe://hospital.example/swarm/swci/*"}}))(t)
+	sl, _ := newLearner(t, s, "sl-a")
+	must(sl.open(t, idA, wireTerms(layout(t, 100), 2)))(t)
+	s.lead.Answer = planner.Status{Leading: true, Progress: map[string]round.Progress{idA: {Round: 1, Loss: low, Metric: high, HasLoss: true, HasMetric: true, EpochsDone: 4}}}
+	for who, sees := range map[string]bool{"/swarm/swci/admin": true, "/swarm/sn": true, "/swarm/swci": false, "/swarm/audit": false, "/swarm/sl/sl-a": false} {
+		p := s.as(who)
+		st := must(p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "study"})))(t).Msg
+		progress := st.GetContract().GetSessions()[0].GetProgress()
+		if progress.GetHasLoss() != sees || progress.GetHasMetric() != sees || (progress.GetLoss() == low) != sees || (progress.GetMetric() == high) != sees || progress.GetEpochsDone() != 4 {
+			t.Errorf("%s is shown %v", who, progress)
+		}
+		if (st.GetHidden() == "") != sees || !sees && !strings.Contains(st.GetHidden(), "to spiffe://hospital.example/swarm/swci/* only: spiffe://hospital.example"+who) {
+			t.Errorf("%s is told %q", who, st.GetHidden())
+		}
+		if strings.HasPrefix(who, "/swarm/sl") {
+			continue // it may not ask for more
+		}
+		h := must(p.contracts().GetHistory(t.Context(), with(p, &swarmv1.GetHistoryRequest{Contract: "study"})))(t).Msg
+		r := h.GetRounds()[0]
+		peers := r.GetPeers()
+		if (peers[0].Loss != nil) != sees || (peers[1].Loss != nil) != sees || (peers[1].Metric != nil) != sees || peers[0].GetWeight() != 3 || peers[0].GetSentBytes() != 7 || (h.GetHidden() == "") != sees {
+			t.Errorf("%s is shown %v, told %q", who, r, h.GetHidden())
+		}
+		if plain := h.GetRounds()[1]; math.Abs(r.GetLoss()-0.3) > 1e-9 || r.GetMetric() != high || !r.GetWeighted() || plain.GetLoss() != low || plain.Metric != nil || plain.GetWeighted() {
+			t.Errorf("%s is shown the means %v, %v; without weights %v", who, r.Loss, r.Metric, plain)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -94,8 +94,8 @@ func rulesFromProto(r *swarmv1.Rules) (state.Rules, error) {
 		return state.Rules{}, fmt.Errorf("%w: %d nodes are required, at most %d can be", ErrBadRequest, len(r.GetRequired()), state.MaxRequired)
 	}
 	required := slices.Compact(slices.Sorted(slices.Values(r.GetRequired())))
-	if n := max(len(r.GetAllow()), len(r.GetOwners())); n > pattern.MaxList {
-		return state.Rules{}, fmt.Errorf("%w: %d patterns of who may take part or own, at most %d can be", ErrBadRequest, n, pattern.MaxList)
+	if n := max(len(r.GetAllow()), len(r.GetOwners()), len(r.GetCurves())); n > pattern.MaxList {
+		return state.Rules{}, fmt.Errorf("%w: %d patterns of who may take part, own or see curves, at most %d can be", ErrBadRequest, n, pattern.MaxList)
 	}
 	witnesses := r.GetWitnesses()
 	if witnesses == 1 {
@@ -107,6 +107,7 @@ func rulesFromProto(r *swarmv1.Rules) (state.Rules, error) {
 		QuorumWaitMS: r.GetQuorumWaitMs(), StallGraceMS: r.GetStallGraceMs(), MinPeersTimeoutMS: r.GetMinPeersTimeoutMs(),
 		Allow:  slices.Compact(slices.Sorted(slices.Values(r.GetAllow()))),
 		Owners: slices.Compact(slices.Sorted(slices.Values(r.GetOwners()))), Witnesses: witnesses, CheckinDefault: r.GetCheckinDefault(),
+		Curves: slices.Compact(slices.Sorted(slices.Values(r.GetCurves()))),
 	}, nil
 }
 

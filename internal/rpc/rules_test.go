@@ -32,7 +32,7 @@ func TestCreateContract(t *testing.T) {
 		Method: "mean", MinPeers: 2, ExpectedPeers: 3, Required: []string{"sl-a", "sl-b"}, MinWeightShare: 0.25, WeightCap: 0.75,
 		Export: true, NonFinite: "fail", QuorumWaitMs: 4, StallGraceMs: 5, MinPeersTimeoutMs: 6,
 		Allow:  []string{"spiffe://a.example/swarm/sl/*", "spiffe://hospital.example/swarm/sl/**"},
-		Owners: []string{"spiffe://a.example/swarm/sl/a", "spiffe://a.example/swarm/sl/b"}, Witnesses: 3, CheckinDefault: "once",
+		Owners: []string{"spiffe://a.example/swarm/sl/a", "spiffe://a.example/swarm/sl/b"}, Witnesses: 3, CheckinDefault: "once", Curves: []string{"spiffe://a.example/swarm/audit", "spiffe://a.example/swarm/swci/b"},
 	}
 	rpctest.Full(t, want)
 	asked := &swarmv1.Rules{
@@ -40,7 +40,7 @@ func TestCreateContract(t *testing.T) {
 		Export: true, NonFinite: "fail", QuorumWaitMs: 4, StallGraceMs: 5, MinPeersTimeoutMs: 6,
 		Allow:  []string{"spiffe://hospital.example/swarm/sl/**", "spiffe://a.example/swarm/sl/*"},
 		Owners: []string{"spiffe://a.example/swarm/sl/b", "spiffe://a.example/swarm/sl/a", "spiffe://a.example/swarm/sl/b"}, Witnesses: 3,
-		CheckinDefault: "once",
+		CheckinDefault: "once", Curves: []string{"spiffe://a.example/swarm/swci/b", "spiffe://a.example/swarm/audit", "spiffe://a.example/swarm/audit"},
 	}
 	for range 2 { // idempotent
 		view, err := create(t, admin, asked)

@@ -157,6 +157,7 @@ type statusJSON struct {
 	Leader        string        `json:"leader" doc:"SN that said this"`
 	Warnings      []string      `json:"warnings" doc:"for people"`
 	Training      []warningJSON `json:"training_warnings" doc:"what is probably wrong with the training of this run, which goes on without an error; among warnings too"`
+	Hidden        string        `json:"hidden" doc:"why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not"`
 	Committed     *roundJSON    `json:"committed" doc:"the last committed round"`
 	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
 	Sessions      []sessionJSON `json:"sessions" doc:"by node; open and ended ones"`
@@ -239,6 +240,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
 		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()),
 		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), Halt: haltToJSON(c.GetHalt()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
+		Hidden:  st.GetHidden(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Training: warningsToJSON(st.GetTrainingWarnings()), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}
@@ -300,6 +302,9 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	}
 	if r := c.GetRules(); r != nil {
 		fmt.Fprintf(w, "rules      %s\n", text.Line(rulesText(r)))
+	}
+	if why := st.GetHidden(); why != "" {
+		fmt.Fprintf(w, "hidden     %s\n", text.Line(why))
 	}
 	if r := c.GetCommitted(); r != nil {
 		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), text.Line(short(r.GetDigest())), text.Line(strings.Join(r.GetParticipants(), ", ")))

@@ -12,6 +12,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxPoints bounds the rounds that can be asked for, and pagePoints are those of the dashboard's curves.
@@ -59,6 +60,9 @@ func getHistory(ctx context.Context, s *Session, args Args) error {
 			if plain := plainMeans(out); plain > 0 {
 				s.say(fmt.Sprintf("of %s the weights are not known: loss and metric are plain means there", many(plain, "round")))
 			}
+			if out.Hidden != "" {
+				s.say(text.Line(out.Hidden))
+			}
 			if out.Thinned > 0 {
 				s.say(fmt.Sprintf("%s between them are left out", many(int(out.Thinned), "round"))) //nolint:gosec // rounds were counted one by one
 			}
@@ -102,7 +106,7 @@ func contributors(r historyRoundJSON) (names []string) {
 
 func historyToJSON(name string, h *swarmv1.GetHistoryResponse) historyJSON {
 	out := historyJSON{
-		Contract: name, Run: h.GetRun(), Rounds: []historyRoundJSON{}, Thinned: h.GetThinned(),
+		Contract: name, Run: h.GetRun(), Rounds: []historyRoundJSON{}, Thinned: h.GetThinned(), Hidden: h.GetHidden(),
 		Recorded: []string{"round", "attempt", "digest", "peers.node", "peers.weight", "peers.contributed"},
 		Reported: []string{"planned", "committed", "durations_ms", "bytes_sent", "bytes_received", "failed", "peers.loss", "peers.metric", "peers.sent", "peers.received", "loss", "metric"},
 	}
@@ -116,50 +120,25 @@ func historyRoundToJSON(r *swarmv1.HistoryRound) historyRoundJSON {
 	out := historyRoundJSON{
 		Round: r.GetRound(), Attempt: r.GetAttempt(), Planned: stamp(r.GetPlannedUnixMs()), Committed: stamp(r.GetCommittedUnixMs()), Digest: r.GetDigest(),
 		Durations: phasesJSON{r.WaitingMs, r.TrainingMs, r.ExchangeMs, r.CommitMs}, Failed: []failedJSON{}, Peers: []historyPeerJSON{},
+		Loss: toldFigure(r.Loss), Metric: toldFigure(r.Metric), Weighted: r.GetWeighted(),
 	}
 	for _, f := range r.GetFailed() {
 		out.Failed = append(out.Failed, failedJSON{f.GetAttempt(), f.GetBlamed(), f.GetReason(), stamp(f.GetAtUnixMs())})
 	}
-	loss, metric := mean{}, mean{}
 	for _, p := range r.GetPeers() {
-		x := historyPeerJSON{Node: p.GetNode(), Weight: p.Weight, Contributed: p.GetContributed(), Sent: p.SentBytes, Received: p.ReceivedBytes}
-		if p.Loss != nil {
-			x.Loss = finite(p.GetLoss())
-		}
-		if p.Metric != nil {
-			x.Metric = finite(p.GetMetric())
-		}
-		loss.add(x.Loss, p)
-		metric.add(x.Metric, p)
-		out.Weighted = out.Weighted || p.Weight != nil
+		x := historyPeerJSON{Node: p.GetNode(), Loss: toldFigure(p.Loss), Metric: toldFigure(p.Metric), Weight: p.Weight, Contributed: p.GetContributed(), Sent: p.SentBytes, Received: p.ReceivedBytes}
 		out.BytesSent, out.BytesReceived = totalOf(out.BytesSent, p.SentBytes), totalOf(out.BytesReceived, p.ReceivedBytes)
 		out.Peers = append(out.Peers, x)
 	}
-	out.Loss, out.Metric = loss.value(out.Weighted), metric.value(out.Weighted)
 	return out
 }
 
-// mean is a mean by weights, or a plain one of those who contributed where no weight is known.
-type mean struct{ sum, weights, plain, count float64 }
-
-func (m *mean) add(value *float64, of *swarmv1.HistoryPeer) {
-	if value == nil {
-		return
+// toldFigure is a figure as JSON can carry it.
+func toldFigure(f *float64) *float64 {
+	if f == nil {
+		return nil
 	}
-	if of.GetContributed() {
-		m.plain, m.count = m.plain+*value, m.count+1
-	}
-	m.sum, m.weights = m.sum+*value*float64(of.GetWeight()), m.weights+float64(of.GetWeight())
-}
-
-func (m *mean) value(weighted bool) *float64 {
-	switch {
-	case weighted && m.weights > 0:
-		return finite(m.sum / m.weights)
-	case !weighted && m.count > 0:
-		return finite(m.plain / m.count)
-	}
-	return nil
+	return finite(*f)
 }
 
 func totalOf(have, more *uint64) *uint64 {

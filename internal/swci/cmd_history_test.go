@@ -18,11 +18,11 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 	if r.GetContract() != "c" || !r.GetSpread() {
 		return &swarmv1.GetHistoryResponse{}
 	}
-	ms, low, high, one, three, sent := uint64(1500), 0.2, 0.6, uint32(1), uint32(3), uint64(40)
+	ms, low, high, mean, one, three, sent := uint64(1500), 0.2, 0.6, 0.3, uint32(1), uint32(3), uint64(40)
 	return &swarmv1.GetHistoryResponse{Run: 2, Last: 3, Thinned: 1, Rounds: []*swarmv1.HistoryRound{
-		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa", Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Loss: &low, Contributed: true}, {Node: "sl-1", Loss: &high}}},
+		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa", Loss: &low, Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Loss: &low, Contributed: true}, {Node: "sl-1", Loss: &high}}},
 		{
-			Round: 3, Attempt: 2, PlannedUnixMs: 2500, CommittedUnixMs: 4000, Digest: "bb", TrainingMs: &ms,
+			Round: 3, Attempt: 2, PlannedUnixMs: 2500, CommittedUnixMs: 4000, Digest: "bb", TrainingMs: &ms, Loss: &mean, Weighted: true,
 			Failed: []*swarmv1.HistoryFailure{{Attempt: 1, Blamed: "sl-1", Reason: "it hangs", AtUnixMs: 3000}},
 			Peers: []*swarmv1.HistoryPeer{
 				{Node: "sl-0", Loss: &low, Weight: &three, Contributed: true, SentBytes: &sent}, {Node: "sl-1", Loss: &high, Weight: &one, Contributed: true, SentBytes: &sent}, {Node: "sl-2"},
@@ -31,7 +31,35 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 	}}
 }
 
-// TestContractHistory as a table and as JSON: what nobody has told is absent, and the loss is the peers' by their weights.
+// hiddenAPI is a swarm whose contract hides the curves of each peer.
+type hiddenAPI struct{ fakeAPI }
+
+// GetHistory returns the means of one round.
+func (*hiddenAPI) GetHistory(*swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResponse {
+	loss := 0.25
+	return &swarmv1.GetHistoryResponse{Run: 1, Last: 1, Hidden: "shown to others only", Rounds: []*swarmv1.HistoryRound{{Round: 1, CommittedUnixMs: 2000, Loss: &loss, Weighted: true, Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Contributed: true}}}}}
+}
+
+// TestHiddenCurves: the mean is shown, and why there is no more.
+func TestHiddenCurves(t *testing.T) {
+	out, beside, err := on(t, &hiddenAPI{}, "", "get", "contract", "history", "c", "--sn=h")
+	if err != nil || !strings.Contains(out, "0.2500  -") || !strings.Contains(beside, "shown to others only") {
+		t.Errorf("%v, beside %q, got\n%s", err, beside, out)
+	}
+	out, _, err = on(t, &hiddenAPI{}, "", "get", "contract", "history", "c", "--sn=h", "-o", "json")
+	var got struct {
+		Hidden string
+		Rounds []struct {
+			Loss  *float64
+			Peers []struct{ Loss *float64 }
+		}
+	}
+	if bad := json.Unmarshal([]byte(out), &got); err != nil || bad != nil || got.Hidden == "" || *got.Rounds[0].Loss != 0.25 || got.Rounds[0].Peers[0].Loss != nil {
+		t.Errorf("%v %v, got %s", err, bad, out)
+	}
+}
+
+// TestContractHistory as a table and as JSON: what nobody has told is absent, and the loss is the mean that the SN tells.
 func TestContractHistory(t *testing.T) {
 	out, beside, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--sn=h")
 	want := `ROUND  COMMITTED            TRAINING  WAITING  EXCHANGE  COMMIT  LOSS    METRIC  SENT  FAILED  PEERS

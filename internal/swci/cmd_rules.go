@@ -33,6 +33,7 @@ func createContractCommand() *Command {
 			&cli.StringSliceFlag{Name: "require", Usage: "`NAME` of an SL without which no round is planned; repeatable"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`PATTERN` of SPIFFE IDs, such as spiffe://b.example/swarm/sl/*, whose SLs may take part; repeatable; without one every SL may"},
 			&cli.StringSliceFlag{Name: "owners", Usage: "`PATTERN` of SPIFFE IDs whose SLs own parts of the model, that is merge them and see them of every contribution, whatever their weight; repeatable; without one every SL of a weight above 0 does"},
+			&cli.StringSliceFlag{Name: "curves", Usage: "`PATTERN` of SPIFFE IDs, such as spiffe://a.example/swarm/swci/**, which are shown the loss and the metric of each peer; all others are shown the mean of all peers; repeatable; without one all are shown each peer's who may ask"},
 			&cli.IntFlag{Name: "witnesses", Usage: "each part of the model is merged by `K` nodes of different parties, 2 to 8, which all see that part of every contribution; with 2 a wrong merge is found, with 3 its author is named; without it the owner alone merges"},
 			&cli.Float64Flag{Name: "min-weight-share", Usage: "`SHARE`, 0 to 1, of the weight of all enrolled peers that the peers of a round must hold"},
 			&cli.Float64Flag{Name: "weight-cap", Usage: "`SHARE`, 0 to 1, of a round's weight that one peer counts for at most"},
@@ -65,6 +66,7 @@ type rulesJSON struct {
 	Required        []string `json:"required" doc:"SLs without which no round is planned"`
 	Allow           []string `json:"allow" doc:"patterns of the SPIFFE IDs whose SLs may take part; none: every SL may"`
 	Owners          []string `json:"owners" doc:"patterns of the SPIFFE IDs whose SLs own parts of the model; none: every SL of a weight above 0"`
+	Curves          []string `json:"curves" doc:"patterns of the SPIFFE IDs which are shown the loss and the metric of each peer; none: all who may ask"`
 	Witnesses       uint32   `json:"witnesses" doc:"how many nodes merge each part of the model; 0: its owner alone"`
 	MinWeightShare  float64  `json:"min_weight_share" doc:"0: none"`
 	WeightCap       float64  `json:"weight_cap" doc:"0: none"`
@@ -127,6 +129,7 @@ func rulesToJSON(r *swarmv1.Rules) *rulesJSON {
 	return &rulesJSON{
 		Method: r.GetMethod(), MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: append([]string{}, r.GetRequired()...),
 		Allow:  append([]string{}, r.GetAllow()...),
+		Curves: append([]string{}, r.GetCurves()...),
 		Owners: append([]string{}, r.GetOwners()...), Witnesses: r.GetWitnesses(),
 		MinWeightShare: r.GetMinWeightShare(), WeightCap: r.GetWeightCap(), Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		CheckinDefault: r.GetCheckinDefault(),
@@ -202,17 +205,17 @@ func warnOfUnknown(ctx context.Context, s *Session, api client.Operator, require
 
 // rulesOf reads the rules from the options.
 func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
-	r := &swarmv1.Rules{Required: opts.StringSlice("require"), Allow: opts.StringSlice("allow"), Owners: opts.StringSlice("owners"), Export: opts.Bool("export"), NonFinite: opts.String("non-finite")}
+	r := &swarmv1.Rules{Required: opts.StringSlice("require"), Allow: opts.StringSlice("allow"), Owners: opts.StringSlice("owners"), Curves: opts.StringSlice("curves"), Export: opts.Bool("export"), NonFinite: opts.String("non-finite")}
 	var err error
 	if r.CheckinDefault, err = checkinMode(opts.String("checkin-default")); err != nil {
 		return nil, err
 	}
 	for _, list := range []struct {
-		option string
-		of     []string
-	}{{"--allow", r.Allow}, {"--owners", r.Owners}} {
+		option, role string
+		of           []string
+	}{{"--allow", "sl", r.Allow}, {"--owners", "sl", r.Owners}, {"--curves", "ROLE", r.Curves}} {
 		if _, err := ids.ParseList(list.of); err != nil {
-			return nil, exit.New(exit.Usage, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s: %v", list.option, err)
+			return nil, exit.New(exit.Usage, "write spiffe://DOMAIN/swarm/"+list.role+"/NAME, with * for any name", "%s: %v", list.option, err)
 		}
 	}
 	if text := opts.String("method"); text != "" {
@@ -300,6 +303,7 @@ func rulesText(r *swarmv1.Rules) string {
 	add(len(r.GetOwners()) > 0, "owned by %s", strings.Join(r.GetOwners(), ", "))
 	add(r.GetWitnesses() > 0, "each part merged by %d", r.GetWitnesses())
 	add(len(r.GetAllow()) > 0, "open to %s", strings.Join(r.GetAllow(), ", "))
+	add(len(r.GetCurves()) > 0, "curves of each peer shown to %s", strings.Join(r.GetCurves(), ", "))
 	add(r.GetMinWeightShare() > 0, "weight share at least %s", decimal(r.GetMinWeightShare()))
 	add(r.GetWeightCap() > 0, "weight cap %s", decimal(r.GetWeightCap()))
 	add(r.GetExport(), "models may be fetched")

@@ -93,6 +93,7 @@ type historyJSON struct {
 	After    *uint64            `json:"after,omitempty" doc:"on the dashboard's stream: the rounds are those behind this one, to be merged by their numbers into those that the page has; absent: they are all"`
 	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
 	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
+	Hidden   string             `json:"hidden" doc:"why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not"`
 	Recorded []string           `json:"recorded" doc:"keys of a round that the SN has in its state and its ledger; nothing was checked here"`
 	Reported []string           `json:"reported" doc:"keys of a round that nodes have reported, or that are by the clock of the SN that led"`
 }

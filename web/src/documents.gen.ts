@@ -370,6 +370,8 @@ export interface Status {
   warnings: string[];
   /** what is probably wrong with the training of this run, which goes on without an error; among warnings too */
   training_warnings: Warning[];
+  /** why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not */
+  hidden: string;
   /** the last committed round */
   committed: Round | null;
   /** rounds that the leader remembers, oldest first */
@@ -393,6 +395,8 @@ export interface Rules {
   allow: string[];
   /** patterns of the SPIFFE IDs whose SLs own parts of the model; none: every SL of a weight above 0 */
   owners: string[];
+  /** patterns of the SPIFFE IDs which are shown the loss and the metric of each peer; none: all who may ask */
+  curves: string[];
   /** how many nodes merge each part of the model; 0: its owner alone */
   witnesses: number;
   /** 0: none */
@@ -807,6 +811,8 @@ export interface History {
   rounds: HistoryRound[];
   /** rounds that are left out between them */
   thinned: number;
+  /** why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not */
+  hidden: string;
   /** keys of a round that the SN has in its state and its ledger; nothing was checked here */
   recorded: string[];
   /** keys of a round that nodes have reported, or that are by the clock of the SN that led */

@@ -18,7 +18,7 @@ function remembered(s: Status): History {
       durations_ms: { waiting: null, training: null, exchange: r.planned && r.committed ? Date.parse(r.committed) - Date.parse(r.planned) : null, commit: null },
       peers: r.participants.map((node) => ({ node, loss: null, metric: null, weight: null, contributed: true, sent: null, received: null })),
     }));
-    made.set(s, (history = { contract: s.name, run: s.run, rounds, thinned: Math.max(0, (rounds[0]?.round ?? 1) - 1), recorded: [], reported: [] }));
+    made.set(s, (history = { contract: s.name, run: s.run, rounds, thinned: Math.max(0, (rounds[0]?.round ?? 1) - 1), hidden: s.hidden, recorded: [], reported: [] }));
   }
   return history;
 }

@@ -191,6 +191,18 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("contract: where a rule hides each peer's curves, the merged model's are there, and why no others", async () => {
+    const docs = recorded("training");
+    const h = docs[`history/${contract}`];
+    docs[`history/${contract}`] = { ...h, hidden: "the contract's rule curves shows them to others", rounds: h.rounds.map((r) => ({ ...r, peers: r.peers.map((p) => ({ ...p, loss: null, metric: null })) })) };
+    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page) => {
+      await page.getByText("The contract's rule curves shows them to others.").waitFor();
+      const curves = page.locator("section", { has: page.getByRole("heading", { name: "Curves" }) });
+      assert.ok((await curves.innerText()).includes("merged model"));
+      assert.ok(!(await curves.innerText()).includes(h.rounds[0].peers[0].node));
+    });
+  });
+
   test("without a history: what the leader remembers, and why it is no more", async () => {
     const docs = recorded("trouble");
     docs[`history/${contract}`] = { error: "the SN is too old to have a history", remedy: "install a newer swarmd on the SNs" };

@@ -5689,8 +5689,10 @@ type Rules struct {
 	// So many nodes of different parties merge each part of the model: its owner and witnesses. 0 and 1: the owner alone.
 	Witnesses      uint32 `protobuf:"varint,14,opt,name=witnesses,proto3" json:"witnesses,omitempty"`
 	CheckinDefault string `protobuf:"bytes,15,opt,name=checkin_default,json=checkinDefault,proto3" json:"checkin_default,omitempty"` // check-in mode of sessions whose programs choose none; empty: as their nodes say
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Patterns of SPIFFE IDs of any role, sorted: only callers of these are shown the loss and the metric of each peer. None: all who may ask.
+	Curves        []string `protobuf:"bytes,16,rep,name=curves,proto3" json:"curves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rules) Reset() {
@@ -5826,6 +5828,13 @@ func (x *Rules) GetCheckinDefault() string {
 		return x.CheckinDefault
 	}
 	return ""
+}
+
+func (x *Rules) GetCurves() []string {
+	if x != nil {
+		return x.Curves
+	}
+	return nil
 }
 
 // Halt is an operator's word that training stops.
@@ -7227,6 +7236,7 @@ type GetContractStatusResponse struct {
 	Explanation        []string               `protobuf:"bytes,7,rep,name=explanation,proto3" json:"explanation,omitempty"`                                   // why no round is planned or committed, line by line: what `swarmctl explain contract` prints
 	NoQuorum           *NoQuorum              `protobuf:"bytes,8,opt,name=no_quorum,json=noQuorum,proto3" json:"no_quorum,omitempty"`                         // set: the answer is what this SN knew last
 	TrainingWarnings   []*Warning             `protobuf:"bytes,9,rep,name=training_warnings,json=trainingWarnings,proto3" json:"training_warnings,omitempty"` // of this run, as far as the leader knows; their texts are among warnings too
+	Hidden             string                 `protobuf:"bytes,10,opt,name=hidden,proto3" json:"hidden,omitempty"`                                            // in words, where the contract's rule hides the loss and the metric of each peer from the caller
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -7324,6 +7334,13 @@ func (x *GetContractStatusResponse) GetTrainingWarnings() []*Warning {
 	return nil
 }
 
+func (x *GetContractStatusResponse) GetHidden() string {
+	if x != nil {
+		return x.Hidden
+	}
+	return ""
+}
+
 type GetHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -7398,6 +7415,7 @@ type GetHistoryResponse struct {
 	Rounds        []*HistoryRound        `protobuf:"bytes,2,rep,name=rounds,proto3" json:"rounds,omitempty"`    // ascending
 	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`       // the newest round that is kept
 	Thinned       uint64                 `protobuf:"varint,4,opt,name=thinned,proto3" json:"thinned,omitempty"` // rounds behind after, up to the newest, that are not among rounds
+	Hidden        string                 `protobuf:"bytes,5,opt,name=hidden,proto3" json:"hidden,omitempty"`    // in words, where the contract's rule hides the loss and the metric of each peer from the caller
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7460,6 +7478,13 @@ func (x *GetHistoryResponse) GetThinned() uint64 {
 	return 0
 }
 
+func (x *GetHistoryResponse) GetHidden() string {
+	if x != nil {
+		return x.Hidden
+	}
+	return ""
+}
+
 // HistoryRound is what is known of one committed round. What nobody has told is absent.
 type HistoryRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -7473,7 +7498,10 @@ type HistoryRound struct {
 	ExchangeMs      *uint64                `protobuf:"varint,8,opt,name=exchange_ms,json=exchangeMs,proto3,oneof" json:"exchange_ms,omitempty"` // from the plan until the last peer had the merged model
 	CommitMs        *uint64                `protobuf:"varint,9,opt,name=commit_ms,json=commitMs,proto3,oneof" json:"commit_ms,omitempty"`       // from then until it was committed
 	Failed          []*HistoryFailure      `protobuf:"bytes,10,rep,name=failed,proto3" json:"failed,omitempty"`
-	Peers           []*HistoryPeer         `protobuf:"bytes,11,rep,name=peers,proto3" json:"peers,omitempty"` // by node
+	Peers           []*HistoryPeer         `protobuf:"bytes,11,rep,name=peers,proto3" json:"peers,omitempty"`           // by node
+	Loss            *float64               `protobuf:"fixed64,12,opt,name=loss,proto3,oneof" json:"loss,omitempty"`     // mean of what peers reported of the merged model
+	Metric          *float64               `protobuf:"fixed64,13,opt,name=metric,proto3,oneof" json:"metric,omitempty"` // likewise
+	Weighted        bool                   `protobuf:"varint,14,opt,name=weighted,proto3" json:"weighted,omitempty"`    // these are means by weights; false: no weight is known, and they are plain means of the peers that contributed
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -7583,6 +7611,27 @@ func (x *HistoryRound) GetPeers() []*HistoryPeer {
 		return x.Peers
 	}
 	return nil
+}
+
+func (x *HistoryRound) GetLoss() float64 {
+	if x != nil && x.Loss != nil {
+		return *x.Loss
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetMetric() float64 {
+	if x != nil && x.Metric != nil {
+		return *x.Metric
+	}
+	return 0
+}
+
+func (x *HistoryRound) GetWeighted() bool {
+	if x != nil {
+		return x.Weighted
+	}
+	return false
 }
 
 type HistoryFailure struct {
@@ -13963,7 +14012,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03set\x18\x04 \x01(\x04H\x00R\x03set\x88\x01\x01\x12\x10\n" +
 	"\x03put\x18\x05 \x03(\fR\x03put\x12\x16\n" +
 	"\x06counts\x18\x06 \x03(\x04R\x06countsB\x06\n" +
-	"\x04_set\"\xf1\x03\n" +
+	"\x04_set\"\x89\x04\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -13982,7 +14031,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05allow\x18\f \x03(\tR\x05allow\x12\x16\n" +
 	"\x06owners\x18\r \x03(\tR\x06owners\x12\x1c\n" +
 	"\twitnesses\x18\x0e \x01(\rR\twitnesses\x12'\n" +
-	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\"H\n" +
+	"\x0fcheckin_default\x18\x0f \x01(\tR\x0echeckinDefault\x12\x16\n" +
+	"\x06curves\x18\x10 \x03(\tR\x06curves\"H\n" +
 	"\x04Halt\x12\x12\n" +
 	"\x04ends\x18\x01 \x01(\bR\x04ends\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x1c\n" +
@@ -14110,7 +14160,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0eended_sessions\x18\a \x01(\rR\rendedSessions\x12&\n" +
 	"\x0fcreated_unix_ms\x18\b \x01(\x03R\rcreatedUnixMs\"6\n" +
 	"\x18GetContractStatusRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\x95\x03\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xad\x03\n" +
 	"\x19GetContractStatusResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\tR\awaiting\x121\n" +
@@ -14120,17 +14170,20 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12 \n" +
 	"\vexplanation\x18\a \x03(\tR\vexplanation\x12/\n" +
 	"\tno_quorum\x18\b \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\x12>\n" +
-	"\x11training_warnings\x18\t \x03(\v2\x11.swarm.v1.WarningR\x10trainingWarnings\"q\n" +
+	"\x11training_warnings\x18\t \x03(\v2\x11.swarm.v1.WarningR\x10trainingWarnings\x12\x16\n" +
+	"\x06hidden\x18\n" +
+	" \x01(\tR\x06hidden\"q\n" +
 	"\x11GetHistoryRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x12\n" +
 	"\x04most\x18\x03 \x01(\rR\x04most\x12\x16\n" +
-	"\x06spread\x18\x04 \x01(\bR\x06spread\"\x84\x01\n" +
+	"\x06spread\x18\x04 \x01(\bR\x06spread\"\x9c\x01\n" +
 	"\x12GetHistoryResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12.\n" +
 	"\x06rounds\x18\x02 \x03(\v2\x16.swarm.v1.HistoryRoundR\x06rounds\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x18\n" +
-	"\athinned\x18\x04 \x01(\x04R\athinned\"\xd8\x03\n" +
+	"\athinned\x18\x04 \x01(\x04R\athinned\x12\x16\n" +
+	"\x06hidden\x18\x05 \x01(\tR\x06hidden\"\xbe\x04\n" +
 	"\fHistoryRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12&\n" +
@@ -14146,12 +14199,17 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tcommit_ms\x18\t \x01(\x04H\x03R\bcommitMs\x88\x01\x01\x120\n" +
 	"\x06failed\x18\n" +
 	" \x03(\v2\x18.swarm.v1.HistoryFailureR\x06failed\x12+\n" +
-	"\x05peers\x18\v \x03(\v2\x15.swarm.v1.HistoryPeerR\x05peersB\r\n" +
+	"\x05peers\x18\v \x03(\v2\x15.swarm.v1.HistoryPeerR\x05peers\x12\x17\n" +
+	"\x04loss\x18\f \x01(\x01H\x04R\x04loss\x88\x01\x01\x12\x1b\n" +
+	"\x06metric\x18\r \x01(\x01H\x05R\x06metric\x88\x01\x01\x12\x1a\n" +
+	"\bweighted\x18\x0e \x01(\bR\bweightedB\r\n" +
 	"\v_waiting_msB\x0e\n" +
 	"\f_training_msB\x0e\n" +
 	"\f_exchange_msB\f\n" +
 	"\n" +
-	"_commit_ms\"x\n" +
+	"_commit_msB\a\n" +
+	"\x05_lossB\t\n" +
+	"\a_metric\"x\n" +
 	"\x0eHistoryFailure\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x16\n" +
 	"\x06blamed\x18\x02 \x01(\tR\x06blamed\x12\x16\n" +

@@ -78,6 +78,7 @@ func rules(r *state.Rules) *swarmv1.Rules {
 		MinWeightShare: float64(r.MinWeightSharePPM) / 1e6, WeightCap: float64(r.WeightCapPPM) / 1e6, Export: r.Export,
 		NonFinite: r.NonFinite, QuorumWaitMs: r.QuorumWaitMS, StallGraceMs: r.StallGraceMS, MinPeersTimeoutMs: r.MinPeersTimeoutMS, Allow: r.Allow,
 		Owners: r.Owners, Witnesses: r.Witnesses, CheckinDefault: r.CheckinDefault,
+		Curves: r.Curves,
 	}
 }
 

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Chart, hues, type Series } from "../chart";
 import type { Explain, History, Rules, Session, Status } from "../documents.gen";
-import { count, many, measure, percent, rough, span } from "../format";
+import { count, many, measure, percent, rough, sentence, span } from "../format";
 import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, useNow, Words } from "../parts";
 import { path } from "../route";
 import { historyOr } from "../remembered";
@@ -43,6 +43,7 @@ export function ContractPage({ name }: { name: string }) {
           <Section title="Curves" aside={<Source of="reported" />}>
             {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
             {peers.length > hues && <Choose peers={peers} chosen={chosen} set={setChosen} />}
+            {h?.hidden && <p class="soft">{sentence(h.hidden)}</p>}
             {h ? <Curves of={h} peers={peers} hue={hue} known={!lacks} /> : <Awaited what="curves" />}
           </Section>
           <Section title="Peers" aside={<Source of="reported" />}>
@@ -348,6 +349,7 @@ function Terms({ of: s }: { of: Status }) {
           ["required peers", list(r.required)],
           ["who may take part", s.rules ? (list(r.allow) ?? "every SL") : null],
           ["who owns parts of the model", list(r.owners)],
+          ["who sees each peer's curves", s.rules ? (list(r.curves) ?? "all who may ask") : null],
           ["witnesses of each part", r.witnesses || null],
           ["least share of weight", r.min_weight_share ? percent(r.min_weight_share) : null],
           ["most weight of a peer", r.weight_cap ? percent(r.weight_cap) : null],
