@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -46,14 +48,29 @@ type Config struct {
 func Run(ctx context.Context, cfg Config) error {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	m := newScreen(cfg, func(name string) answer { return question(asking, cfg, name) })
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(cfg.In), tea.WithOutput(cfg.Out), tea.WithEnvironment(cfg.Environment),
-		tea.WithoutSignalHandler(), tea.WithFPS(perSecond)).Run()
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return nil
-	case errors.Is(err, tea.ErrProgramPanic):
+	var p *tea.Program
+	var broke atomic.Value // what panicked, with its stack
+	m := newScreen(cfg, func(name string) answer {
+		defer func() {
+			if what := recover(); what != nil { // the library would leave while its reader still uses the terminal
+				broke.CompareAndSwap(nil, fmt.Sprintf("%v\n\n%s", what, debug.Stack()))
+				p.Quit()
+			}
+		}()
+		return question(asking, cfg, name)
+	})
+	p = tea.NewProgram(m, tea.WithInput(cfg.In), tea.WithOutput(cfg.Out), tea.WithEnvironment(cfg.Environment), tea.WithoutSignalHandler(), tea.WithFPS(perSecond))
+	defer context.AfterFunc(ctx, p.Quit)() // WithContext would have it leave while its reader still uses the terminal
+	_, err := p.Run()
+	what := broke.Load()
+	if what != nil {
+		fmt.Fprintln(cfg.Out, what)
+	}
+	if what != nil || errors.Is(err, tea.ErrProgramPanic) {
 		return exit.New(exit.Failed, "report it with what stands above", "the screen broke off")
+	}
+	if err == nil || ctx.Err() != nil {
+		return nil
 	}
 	return exit.New(exit.Failed, "use another terminal, or swarmctl dashboard", "show the screen: %w", err)
 }
