@@ -32,7 +32,7 @@ bench: build ## time merges of a synthetic model through the real path
 wheel: ## build the Python package into dist/
 	"$$(python/tools/env.sh dev)" -m build --wheel --no-isolation --outdir dist python
 
-web: ## build the page of swarmctl dashboard, which is committed: internal/swci/dashboard/page
+web: ## build the pages, which are committed: internal/swci/dashboard/page and internal/swci/report/page
 	scripts/web build
 
 test-go: build ## run the Go tests only

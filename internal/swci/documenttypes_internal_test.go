@@ -7,7 +7,14 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/swci/dashboard"
+	"github.com/swarmd/swarmd/internal/swci/report"
 )
+
+// WriteReportTypes writes web/src/report.gen.ts: what report.html shows, as TypeScript interfaces.
+func WriteReportTypes(w io.Writer) {
+	fmt.Fprint(w, "// Generated from the Go structs of internal/swci/report, which say what their fields are; scripts/generate writes it.\n")
+	(&interfaces{w: w, written: map[reflect.Type]bool{}}).write(reflect.TypeFor[report.Report]())
+}
 
 // WriteDocumentTypes writes web/src/documents.gen.ts: the dashboard's documents as TypeScript interfaces.
 func WriteDocumentTypes(w io.Writer) {
@@ -66,7 +73,10 @@ func (i *interfaces) fields(t reflect.Type) (inner []reflect.Type) {
 			key += "?"
 		}
 		kind, s := scriptType(f.Type)
-		fmt.Fprintf(i.w, "  /** %s */\n  %s: %s;\n", strings.ReplaceAll(f.Tag.Get("doc"), "*/", "* /"), key, kind)
+		if doc := f.Tag.Get("doc"); doc != "" {
+			fmt.Fprintf(i.w, "  /** %s */\n", strings.ReplaceAll(doc, "*/", "* /"))
+		}
+		fmt.Fprintf(i.w, "  %s: %s;\n", key, kind)
 		if s != nil {
 			inner = append(inner, s)
 		}
@@ -85,7 +95,13 @@ func scriptType(t reflect.Type) (kind string, inner reflect.Type) {
 			return "unknown", nil
 		}
 		kind, inner = scriptType(t.Elem())
+		if t.Elem().Kind() == reflect.Pointer {
+			kind = "(" + kind + ")"
+		}
 		return kind + "[]", inner
+	case reflect.Map:
+		kind, inner = scriptType(t.Elem())
+		return "Record<string, " + kind + ">", inner
 	case reflect.Struct:
 		return typeName(t), t
 	case reflect.String:

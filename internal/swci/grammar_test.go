@@ -35,6 +35,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	for path, write := range map[string]func(io.Writer){
 		"docs/reference/cli.md":    grammar(t).WriteReference,
 		"web/src/documents.gen.ts": swci.WriteDocumentTypes,
+		"web/src/report.gen.ts":    swci.WriteReportTypes,
 	} {
 		var got bytes.Buffer
 		write(&got)

@@ -20,7 +20,7 @@ def accuracies(laptop, out, warnings=()):
     ):
         raise WalkError(f"{out}/summary.json: {summary}")
     page = laptop.read(f"{out}/report.html")
-    if page.count("<svg") < 2 or "reported neither" in page:
+    if '"charts":[{"title":"' not in page:
         raise WalkError(f"{out}/report.html has no curves")
     pairs = [(p["local_accuracy"], p["swarm_accuracy"]) for p in summary["peers"]]
     return pairs, summary

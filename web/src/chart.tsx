@@ -1,4 +1,4 @@
-// Curves over rounds, by uPlot: values on hover and by arrow keys, names at the curves' ends.
+// Curves over rounds or epochs, by uPlot: values on hover and by arrow keys, names at the curves' ends.
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -9,6 +9,8 @@ export interface Series {
   values: (number | null)[];
   /** the merged model's; the others are peers' */
   main?: boolean;
+  /** drawn dashed */
+  dashed?: boolean;
   /** which of the colours; undefined: none of its own, for there are too many */
   hue?: number | undefined;
 }
@@ -25,11 +27,13 @@ interface Props {
   ticks?: (x: number) => string;
   note?: preact.ComponentChildren;
   empty: string;
+  /** what the horizontal axis counts, if not rounds */
+  unit?: string;
 }
 
 const height = 236;
 
-export function Chart({ title, rounds, series, format, log: logFirst = false, ticks, note, empty }: Props) {
+export function Chart({ title, rounds, series, format, log: logFirst = false, ticks, note, empty, unit = "round" }: Props) {
   const [log, setLog] = useState(logFirst);
   const [zoomed, setZoomed] = useState(false);
   const [at, setAt] = useState<number | null>(null); // place among the rounds
@@ -95,7 +99,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
         <span class="tools">
           {zoomed && (
             <button type="button" class="quiet" onClick={whole}>
-              all rounds
+              all {unit}s
             </button>
           )}
           {has && (
@@ -107,10 +111,10 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
       </figcaption>
       {has ? (
         <>
-          <Readout series={series} rounds={rounds} at={i} near={near} format={format} />
+          <Readout series={series} rounds={rounds} at={i} near={near} format={format} unit={unit} />
           <div class="plot" ref={box} tabIndex={0} role="group" aria-roledescription="chart" aria-labelledby={id} aria-describedby={`${id}-how`} onKeyDown={keys} onBlur={() => setAt(null)} />
           <p class="hidden" id={`${id}-how`}>
-            Left and right arrow read the values of a round; with Shift in larger steps. The table of rounds has the numbers.
+            Left and right arrow read the values of {unit === "epoch" ? "an" : "a"} {unit}; with Shift in larger steps. The table of rounds has the numbers.
           </p>
         </>
       ) : (
@@ -127,13 +131,13 @@ function newest(rounds: number, series: Series[]): number {
 }
 
 /** The values at a round; it is the key to the curves too. */
-function Readout({ series, rounds, at, near, format }: { series: Series[]; rounds: number[]; at: number; near: string | null; format: (x: number) => string }) {
+function Readout({ series, rounds, at, near, format, unit }: { series: Series[]; rounds: number[]; at: number; near: string | null; format: (x: number) => string; unit: string }) {
   const told = series.filter((s) => named(s) || s.name === near).sort((a, b) => Number(!!b.main) - Number(!!a.main));
   const rest = series.filter((s) => !told.includes(s));
   const values = rest.map((s) => s.values[at]).filter((v): v is number => v != null);
   return (
     <p class="readout" aria-live="polite">
-      <span class="at">round {rounds[at] === undefined ? "–" : count(rounds[at])}</span>
+      <span class="at">{unit} {rounds[at] === undefined ? "–" : count(rounds[at])}</span>
       {told.map((s) => (
         <span key={s.name}>
           <i class={s.main ? "swatch main" : s.hue === undefined ? "swatch" : `swatch hue${s.hue}`} aria-hidden="true" />
@@ -201,6 +205,7 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
         label: s.name,
         stroke: stroke(s),
         width: s.main ? 2.25 : s.hue === undefined ? 0.75 : 1.25,
+        ...(s.dashed && { dash: [6, 4] }),
         spanGaps: true,
         points: { show: now.current.data[0].length < 3 },
       })),

@@ -1,6 +1,6 @@
 // Rounds as a timeline: how long each part took, attempts and why one failed, and who contributed.
 import { useState } from "preact/hooks";
-import type { History, HistoryRound } from "./documents.gen";
+import type { History, HistoryPeer, HistoryRound } from "./documents.gen";
 import { count, many, measure, names, size, span } from "./format";
 import { Digest, Table, Time } from "./parts";
 
@@ -157,12 +157,18 @@ function Phases({ of, full }: { of: HistoryRound; full: number }) {
   );
 }
 
+/** What is known of who contributed. */
+export interface Shares {
+  rounds: { round: number; peers: Pick<HistoryPeer, "node" | "weight" | "contributed" | "sent" | "received">[] }[];
+}
+
 /** Who contributed to which round, and with what share. */
-export function Contributions({ of, hue }: { of: History; hue: (node: string) => number | undefined }) {
+export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => number | undefined }) {
   const [all, setAll] = useState(false);
   const rows = contributions(of);
   const shown = all ? rows : rows.slice(0, 24);
   const n = of.rounds.length;
+  const bytes = rows.some((r) => r.sent !== null || r.received !== null);
   return (
     <>
       <Table
@@ -177,8 +183,8 @@ export function Contributions({ of, hue }: { of: History; hue: (node: string) =>
             <th class="n">rounds</th>
             <th class="n">weight</th>
             <th class="n">share of weight</th>
-            <th class="n">sent</th>
-            <th class="n">received</th>
+            {bytes && <th class="n">sent</th>}
+            {bytes && <th class="n">received</th>}
           </>
         }
       >
@@ -196,8 +202,8 @@ export function Contributions({ of, hue }: { of: History; hue: (node: string) =>
             </td>
             <td class="n">{r.weight == null ? "–" : count(r.weight)}</td>
             <td class="n">{(100 * r.share).toFixed(1)} %</td>
-            <td class="n">{size(r.sent)}</td>
-            <td class="n">{size(r.received)}</td>
+            {bytes && <td class="n">{size(r.sent)}</td>}
+            {bytes && <td class="n">{size(r.received)}</td>}
           </tr>
         ))}
       </Table>
@@ -220,20 +226,20 @@ export interface Contribution {
   path: string;
 }
 
-const summed = new WeakMap<History, Contribution[]>();
+const summed = new WeakMap<Shares, Contribution[]>();
 
 /** Sums up who contributed. */
-export function contributions(of: History): Contribution[] {
+export function contributions(of: Shares): Contribution[] {
   let all = summed.get(of);
   if (!all) summed.set(of, (all = sum(of)));
   return all;
 }
 
 /** The path draws spans of rounds with the same share as one. */
-function sum(of: History): Contribution[] {
+function sum(of: Shares): Contribution[] {
   const rows = new Map<string, Contribution & { from: number; at: number; height: number }>();
   let weights = 0;
-  const sumOf = (round: HistoryRound) => round.peers.reduce((all, p) => all + (p.contributed ? (p.weight ?? 1) : 0), 0) || 1;
+  const sumOf = (round: Shares["rounds"][number]) => round.peers.reduce((all, p) => all + (p.contributed ? (p.weight ?? 1) : 0), 0) || 1;
   const largest = Math.max(...of.rounds.map((round) => Math.max(0, ...round.peers.filter((p) => p.contributed).map((p) => p.weight ?? 1)) / sumOf(round)), 1e-9);
   const close = (r: { path: string; from: number; at: number; height: number }) => {
     if (r.at > r.from) r.path += `M${r.from} 1V${(1 - r.height).toFixed(3)}H${r.at}V1Z`;

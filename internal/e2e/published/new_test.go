@@ -62,7 +62,7 @@ func newProjectTrains(t *testing.T, framework, environment string) {
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "out", "report.html"))
-	if err != nil || !strings.Contains(string(page), "<svg") {
+	if err != nil || !strings.Contains(string(page), `"charts":[{"title":"`) {
 		t.Errorf("the report has no curves: %v", err)
 	}
 	if models, err := filepath.Glob(filepath.Join(dir, "out", "sl-*", "model*")); err != nil || len(models) < 3 {

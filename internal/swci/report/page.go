@@ -2,103 +2,83 @@ package report
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
-	"slices"
 	"strings"
 )
 
-//go:embed page.html
+// pageHTML is what web/ builds: one file with its script and its style sheet, and with words in it that stand for what a report says.
+//
+//go:embed page/report.html
 var pageHTML string
 
-// Page is all that report.html shows.
+// What stands for the title, the headline and the data, each once.
+const (
+	titleMark    = "%REPORT_TITLE%"
+	headlineMark = "%REPORT_HEADLINE%"
+	dataMark     = "%REPORT_DATA%"
+)
+
+// Page is what report.html is made of.
 type Page struct {
 	Summary Summary
 	Peers   []Events
 	Rounds  []Round
 }
 
-// WriteHTML writes one page that needs nothing else: no script of others, no font, no image, no network.
+// Report is what report.html shows, in it as JSON.
+type Report struct {
+	Title       string  `json:"title"`
+	Headline    string  `json:"headline"`
+	Summary     Summary `json:"summary"`
+	MetricTitle string  `json:"metric_title"`
+	Baseline    bool    `json:"baseline"` // peers were trained alone too
+	FinalModels string  `json:"final_models"`
+	Axis        string  `json:"axis"` // of the charts: epoch or round
+	Charts      []Chart `json:"charts"`
+	Rounds      []Round `json:"rounds"`
+	Facts       []Fact  `json:"facts"`
+}
+
+// WriteHTML writes one page that needs nothing else: no file, no network.
 func (p *Page) WriteHTML(w io.Writer) error {
-	t, err := template.New("page").Funcs(template.FuncMap{
-		"number": Number,
-		"join":   func(s []string) string { return strings.Join(s, ", ") },
-		"short":  func(s string) string { return s[:min(12, len(s))] },
-		"secs":   func(f float64) string { return fmt.Sprintf("%.2f", f) },
-		"time": func(f *float64) string {
-			if f == nil {
-				return "-"
-			}
-			return seconds(*f)
-		},
-		"took": seconds,
-		"size": func(n *int64) string {
-			if n == nil {
-				return "-"
-			}
-			return inBytes(*n)
-		},
-		"count": func(n *int64) string {
-			if n == nil {
-				return "-"
-			}
-			return fmt.Sprint(*n)
-		},
-		"deref": func(s *string) string {
-			if s == nil {
-				return ""
-			}
-			return *s
-		},
-		"plural": plural,
-		"when":   when,
-	}).Parse(pageHTML)
+	r := p.Report()
+	data, err := json.Marshal(r) // escapes <, > and &, so that no name ends the element that it stands in
 	if err != nil {
-		return fmt.Errorf("parse report page: %w", err)
+		return fmt.Errorf("encode report page: %w", err)
 	}
-	if err := t.Execute(w, p.data()); err != nil {
+	fill := strings.NewReplacer(titleMark, html.EscapeString(r.Title), headlineMark, html.EscapeString(r.Headline), dataMark, string(data))
+	if _, err := fill.WriteString(w, pageHTML); err != nil {
 		return fmt.Errorf("write report page: %w", err)
 	}
 	return nil
 }
 
-// openRounds is up to how many rounds their table is shown at once: a page is for reading, not for scrolling.
-const openRounds = 12
-
-// pageData is what the template gets.
-type pageData struct {
-	*Page
-	Title, Headline string
-	Bars            []bar
-	Charts          []chart
-	Contributions   *contributions
-	Times           []timeBar
-	Facts           []fact
-	Fold            bool // the rounds' table
-	LastRound       Round
-	Whole           bool // the run came to its end
-	Samples         bool // a program told how many it has
-	Baseline        bool
-	Own             string // what a peer's own curve is called
+// Report is what the page shows.
+func (p *Page) Report() Report {
+	s := p.Summary
+	s.Peers, s.Warnings = append([]Peer{}, s.Peers...), append([]Warning{}, s.Warnings...)
+	r := Report{
+		Title: s.Title(), Headline: s.headline(), Summary: s, MetricTitle: s.MetricTitle(), Baseline: p.baseline(), FinalModels: s.finalModels(),
+		Axis: p.axis(), Charts: p.charts(), Rounds: append([]Round{}, p.Rounds...), Facts: append(s.facts(), p.lastModel()...),
+	}
+	for i, x := range r.Rounds {
+		r.Rounds[i].Participants, r.Rounds[i].Weights = append([]string{}, x.Participants...), append([]int64{}, x.Weights...)
+	}
+	return r
 }
 
-func (p *Page) data() pageData {
-	d := pageData{
-		Page: p, Title: p.Summary.Title(), Headline: p.Summary.headline(), Bars: p.bars(), Charts: p.charts(), Contributions: p.contributions(),
-		Times: p.Summary.times(), Facts: append(p.Summary.facts(), p.lastModel()...), Fold: len(p.Rounds) > openRounds, Baseline: p.baseline(), Own: p.ownWords(), Whole: p.Summary.State == Finished,
-		Samples: slices.ContainsFunc(p.Summary.Peers, func(p Peer) bool { return p.DataSamples != nil }),
+// finalModels says whether all peers ended with one model: equal, different or unknown; nothing of a run that did not end.
+func (s *Summary) finalModels() string {
+	switch {
+	case s.State != Finished:
+		return ""
+	case s.ModelsEqual:
+		return "equal"
+	case s.Differ():
+		return "different"
 	}
-	if n := len(p.Rounds); n > 0 {
-		d.LastRound = p.Rounds[n-1]
-	}
-	return d
-}
-
-// OwnCurves are those of peers, for the key.
-func (d pageData) OwnCurves() []curve {
-	if len(d.Charts) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(d.Charts[0].Curves), func(c curve) bool { return c.Class == "swarm" })
+	return "unknown"
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,33 +10,15 @@ import (
 
 // Round is one committed round as the page shows it.
 type Round struct {
-	Round        int64
-	Attempt      int64
-	Participants []string
-	Weights      []int64 // of the participants, in their order; nil when not known
-	Seconds      float64 // from plan to commit; 0 when unknown
-	Digest       string
-	Final        bool
-	Loss, Metric *float64 // mean over the peers that measured the round's model
-}
-
-// share is the part of the merged model that is a node's, 0 if it took no part. Where weights are not known, all count alike.
-func (r *Round) share(node string) float64 {
-	i := slices.Index(r.Participants, node)
-	if i < 0 {
-		return 0
-	}
-	if len(r.Weights) != len(r.Participants) {
-		return 1 / float64(len(r.Participants))
-	}
-	var sum int64
-	for _, w := range r.Weights {
-		sum += w
-	}
-	if sum == 0 {
-		return 0
-	}
-	return float64(r.Weights[i]) / float64(sum)
+	Round        int64    `json:"round"`
+	Attempt      int64    `json:"attempt"` // 0 when unknown
+	Participants []string `json:"participants"`
+	Weights      []int64  `json:"weights"` // of the participants, in their order; nil when not known
+	Seconds      float64  `json:"seconds"` // from plan to commit; 0 when unknown
+	Digest       string   `json:"digest"`
+	Final        bool     `json:"final"`
+	Loss         *float64 `json:"loss"` // mean over the peers that measured the round's model
+	Metric       *float64 `json:"metric"`
 }
 
 // Contribute fills in what each peer contributed, as far as the rounds' weights are known.
@@ -120,16 +101,4 @@ func mean(sum, n float64) *float64 {
 		return nil // absurd values may add up to no number
 	}
 	return &m
-}
-
-// Parts names the participants, each with its weight where weights are known and differ.
-func (r Round) Parts() []string {
-	if len(r.Weights) != len(r.Participants) || len(slices.Compact(slices.Clone(r.Weights))) < 2 {
-		return r.Participants
-	}
-	var out []string
-	for i, name := range r.Participants {
-		out = append(out, fmt.Sprintf("%s (%d)", name, r.Weights[i]))
-	}
-	return out
 }

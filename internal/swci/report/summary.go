@@ -55,11 +55,6 @@ func (s *Summary) Wrong() []Warning {
 	return slices.DeleteFunc(slices.Clone(s.Warnings), func(w Warning) bool { return w.Advice })
 }
 
-// Advice returns the others.
-func (s *Summary) Advice() []Warning {
-	return slices.DeleteFunc(slices.Clone(s.Warnings), func(w Warning) bool { return !w.Advice })
-}
-
 // How a run ended.
 const (
 	Finished    = "finished"

@@ -80,28 +80,29 @@ func between(peers []Peer, value func(Peer) *float64) string {
 	return Number(&low) + " to " + Number(&high)
 }
 
-// fact is one line of how a run was made.
-type fact struct {
-	Name, Value string
-	Code        bool
+// Fact is one line of how a run was made.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Code  bool   `json:"code"` // a digest or another word of machines
 }
 
 // lastModel names the newest merged model of a run that came to no final one.
-func (p *Page) lastModel() []fact {
+func (p *Page) lastModel() []Fact {
 	n := len(p.Rounds)
 	if p.Summary.State == Finished || n == 0 || p.Rounds[n-1].Digest == "" {
 		return nil
 	}
 	last := p.Rounds[n-1]
-	return []fact{{fmt.Sprintf("merged model of round %d (BLAKE3, as in logs and the ledger)", last.Round), last.Digest, true}}
+	return []Fact{{fmt.Sprintf("merged model of round %d (BLAKE3, as in logs and the ledger)", last.Round), last.Digest, true}}
 }
 
 // facts are what one who would repeat the run, or vouch for it, has to know. What is not known is left out.
-func (s *Summary) facts() []fact {
-	var out []fact
+func (s *Summary) facts() []Fact {
+	out := []Fact{}
 	add := func(name, value string, code bool) {
 		if value != "" {
-			out = append(out, fact{name, value, code})
+			out = append(out, Fact{name, value, code})
 		}
 	}
 	add("program", s.Program, false)
@@ -179,21 +180,6 @@ func seconds(f float64) string {
 		return fmt.Sprintf("%.1f s", f)
 	}
 	return (time.Duration(f) * time.Second).String()
-}
-
-// inBytes renders bytes for people.
-func inBytes(n int64) string {
-	f, unit := float64(n), "bytes"
-	for _, next := range []string{"kB", "MB", "GB", "TB"} {
-		if f < 999.5 {
-			break
-		}
-		f, unit = f/1000, next
-	}
-	if unit == "bytes" {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.3g %s", f, unit)
 }
 
 // plural is "1 round" or "2 rounds" without the number.
