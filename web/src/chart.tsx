@@ -238,7 +238,8 @@ function tick(v: number, all: number[]): string {
   const shown = all.filter((x) => x != null);
   const step = shown.length > 1 ? Math.abs(shown[1]! - shown[0]!) : Math.abs(v);
   if (v !== 0 && (Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5)) return v.toExponential(0);
-  const digits = step === 0 ? 2 : Math.max(0, Math.min(4, -Math.floor(Math.log10(step) + 1e-9)));
+  const rough = step === 0 ? 2 : Math.max(0, Math.min(4, -Math.floor(Math.log10(step) + 1e-9)));
+  const digits = rough < 4 && Math.abs(step - Number(step.toFixed(rough))) > step / 100 ? rough + 1 : rough; // steps of 0.25 have two
   return v >= 1000 ? count(Math.round(v)) : v.toFixed(Math.abs(v) < 1 && shown.length > 1 ? Math.max(digits, v === 0 ? digits : -Math.floor(Math.log10(Math.abs(v)) + 1e-9)) : digits);
 }
 

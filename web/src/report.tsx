@@ -160,7 +160,6 @@ function Lengths({ of }: { of: [name: string, share: number][] }) {
 function Peers({ of: r, hue }: { of: Report; hue: (name: string) => number | undefined }) {
   const { summary: s, baseline, metric_title: metric } = r;
   const samples = s.peers.some((p) => p.data_samples !== null);
-  const isolation = new Set(s.peers.map((p) => p.isolation)).size > 1;
   const [shown, more] = useFirst(s.peers);
   if (s.peers.length === 0) return <Empty title="No program took part." />;
   return (
@@ -181,7 +180,6 @@ function Peers({ of: r, hue }: { of: Report; hue: (name: string) => number | und
             <th class="n">last round</th>
             <th class="n">rounds contributed</th>
             <th class="n">weight</th>
-            {isolation && <th>isolation</th>}
             <th>final model</th>
           </>
         }
@@ -200,7 +198,6 @@ function Peers({ of: r, hue }: { of: Report; hue: (name: string) => number | und
             <td class="n">{count(p.rounds)}</td>
             <td class="n">{known(p.contributed)}</td>
             <td class="n">{known(p.weight)}</td>
-            {isolation && <td>{p.isolation || "–"}</td>}
             <td>{p.failed ? <State tone="bad">failed</State> : <Model of={p} />}</td>
           </tr>
         ))}
