@@ -25,8 +25,9 @@ const (
 	// succeeds or not; but eventsLate is the longest pause.
 	eventsAgain = 5 * time.Second
 	eventsLate  = 5 * time.Minute
-	// maxElsewhere is how often in a row an SN may have no record where the reading ended, as one that is behind for a moment: then it is read anew.
-	maxElsewhere = 3
+	// maxElsewhere is how often in a row an SN may have no record where the reading ended, as one that is behind for a minute: then its ledger is read
+	// anew, and it is said that it is another one, or shorter.
+	maxElsewhere = 12
 )
 
 // ledgerFrom writes the ledger of an SN from an offset in bytes on.
@@ -108,6 +109,7 @@ func (r *eventReader) read(ctx context.Context) (json.RawMessage, error) {
 		r.elsewhere = 0
 	case connect.CodeOf(err) == connect.CodeInvalidArgument && from > 0:
 		if r.elsewhere >= maxElsewhere {
+			r.differs()
 			r.begin()
 			return r.read(ctx)
 		}
@@ -116,9 +118,14 @@ func (r *eventReader) read(ctx context.Context) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	if r.auditor.Ended() && from > 0 && r.auditor.Bytes() == from {
-		r.changed = fmt.Sprintf("at %s it did not go on as it was read before: SNs were restored from a backup, or one of them has another ledger", dated(r.clock().UnixMilli()))
+		r.differs()
 	}
 	return r.document()
+}
+
+// differs notes that the ledger is not what was read before.
+func (r *eventReader) differs() {
+	r.changed = fmt.Sprintf("at %s it did not go on as it was read before: SNs were restored from a backup, or one of them has another ledger, or a shorter one", dated(r.clock().UnixMilli()))
 }
 
 // document says what was read, newest first.
