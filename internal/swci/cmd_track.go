@@ -43,7 +43,7 @@ type trackedJSON struct {
 	Run         uint64            `json:"run" doc:"number of the run, 0 when it has not begun"`
 	Written     uint64            `json:"written" doc:"rounds that this command has written"`
 	Last        uint64            `json:"last" doc:"the last round that is written, 0 for none"`
-	LeftOut     uint64            `json:"left_out" doc:"rounds that the swarm's history no longer has"`
+	LeftOut     uint64            `json:"left_out" doc:"rounds that the swarm's history does not have"`
 	Complete    bool              `json:"complete" doc:"the training is over"`
 	MLflow      *trackedMLflow    `json:"mlflow" doc:"null: not asked for"`
 	TensorBoard *trackedDirectory `json:"tensorboard" doc:"null: not asked for"`
@@ -155,7 +155,7 @@ func (of *trackers) show(s *Session, name string, done track.Result) error {
 		}
 		line := fmt.Sprintf("contract %s, run %d: %s; the training %s", text.Line(name), out.Run, wrote, goes)
 		if out.LeftOut > 0 {
-			line += fmt.Sprintf("; %s before are no longer in the swarm's history", many(int(out.LeftOut), "round")) //nolint:gosec // likewise
+			line += fmt.Sprintf("; %s of the training are not in the swarm's history", many(int(out.LeftOut), "round")) //nolint:gosec // likewise
 		}
 		_, err := fmt.Fprintln(s.Env.Stdout, line)
 		return err

@@ -19,8 +19,8 @@ const (
 	settle = 30 * time.Second
 	// arrive is how long what was told of a round may be on its way once the round after it was committed.
 	arrive = 5 * time.Second
-	// past is the age by this machine's clock, which may be wrong, at which a round that was never seen before is settled.
-	past = 2 * time.Minute
+	// past is the age by this machine's clock at which a round is settled: with a clock that is wrong by so much no SVID would be valid.
+	past = time.Hour
 )
 
 // Config is what is followed, and who is told.
@@ -208,7 +208,21 @@ func (f *Follower) write(ctx context.Context) (done bool, err error) {
 	for _, w := range f.sinks {
 		f.result.Last = min(f.result.Last, w.after)
 	}
+	if done {
+		f.result.LeftOut += f.state.Round - min(f.state.Round, f.sinks[0].after) // at the end, which nobody has any more
+	}
 	return done, nil
+}
+
+// forward holds an answer to what was asked for, rounds behind one in ascending order: else the same would be asked for ever.
+func forward(after uint64, rounds []Round) error {
+	for _, r := range rounds {
+		if r.Round <= after {
+			return exit.New(exit.Failed, "ask another SN, with --sn", "an SN was asked for the rounds behind %d and answered with round %d", after, r.Round)
+		}
+		after = r.Round
+	}
+	return nil
 }
 
 // bring writes into a sink what it lacks. whole: the training is over, and it lacks nothing.
@@ -226,6 +240,9 @@ func (f *Follower) bring(ctx context.Context, w *writer, first bool) (whole bool
 		}
 		if page.Run != f.state.Run { // nothing is kept, or it was reset just now
 			page.Rounds, page.More = nil, false
+		}
+		if err := forward(w.after, page.Rounds); err != nil {
+			return false, &sourceError{err}
 		}
 		most := len(page.Rounds)
 		if page.More && most > 1 {
