@@ -68,7 +68,8 @@ func (s *Looks) Asks(ctx context.Context, log *slog.Logger, folder string, exits
 }
 
 // Last is how a member ended whose exit counts where there is such a file: it says so with its end, and has failed if the file says that. A look that began
-// after the end tells. Until there was one the member is said to run, as its end is the last that anybody hears of it.
+// after the end tells. Until there was one a member that ended with 0 is said to run, as its end is the last that anybody hears of it; one that has failed is
+// not.
 func (s *Looks) Last(ctx context.Context, log *slog.Logger, l work.Label, folder string, x work.Status) work.Status {
 	if folder == "" {
 		return x
@@ -76,6 +77,8 @@ func (s *Looks) Last(ctx context.Context, log *slog.Logger, l work.Label, folder
 	end := s.lastOf(l, folder)
 	asks, known := s.await(ctx, log, folder, end.look, true)
 	switch {
+	case !known && x.Code != 0: // no file makes it another end, and the grace of the others may be over before the folder answers
+		return x
 	case !known && time.Since(end.seen) < lastLook:
 		return work.Status{State: task.Started, Text: waitsWords}
 	case !known:

@@ -124,3 +124,19 @@ func TestAMembersEndWaitsForASlowFolder(t *testing.T) {
 		})
 	}
 }
+
+// TestAMembersFailureWaitsForNoFolder: its exit code is said though nobody can see yet whether there is a file.
+func TestAMembersFailureWaitsForNoFolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Looks{Lstat: (&slow{takes: time.Minute, files: map[string]bool{Stop: true}}).lstat}
+		began := time.Now()
+		x := s.Last(t.Context(), slog.New(slog.DiscardHandler), labelled(0), "/run", work.Status{State: task.Exited, Code: 3, Text: "why"})
+		if want := (work.Status{State: task.Exited, Code: 3, Text: "why"}); x != want {
+			t.Errorf("it ended as %+v, want %+v", x, want)
+		}
+		if took := time.Since(began); took > stopLook {
+			t.Errorf("its end was known after %v, want %v at most", took, stopLook)
+		}
+		time.Sleep(time.Hour) // no look outlives the test
+	})
+}
