@@ -30,18 +30,15 @@ func StopFails(a *Assignment) bool {
 	return !groupsCan(a) || slices.ContainsFunc(a.Members, func(m Member) bool { return m.Bad() && Serves(a, m) })
 }
 
-// StopDone reports whether all members of a job that is to end have ended that could start, or have had their grace for that; or nobody has started by whom
-// it would be done. The grace counts by the clock of the leader that asks, and from when it began to lead if another one noted when the job was asked to end.
+// StopDone reports whether all members of a job that is to end have ended that could start, or have had their grace for that. The grace counts by the clock of
+// the leader that asks, and from when it began to lead if what was noted of when the job was asked to end is yet to come: by another's clock, or as its own was
+// set back, which can't be told apart.
 func StopDone(a *Assignment, sinceMS, atMS int64) bool {
 	asked := max(a.StoppedMS, sinceMS)
 	if a.StoppedMS > atMS { // by another's clock
 		asked = sinceMS
 	}
 	if atMS-asked >= a.GraceMS {
-		return true
-	}
-	groups, _ := deciding(a)
-	if len(groups) > 0 && !slices.ContainsFunc(groups, func(g Group) bool { return a.Started(g.Name) }) {
 		return true
 	}
 	return !slices.ContainsFunc(a.Members, func(m Member) bool { return !m.State.ended() && a.Started(m.Group) })

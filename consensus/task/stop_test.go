@@ -156,7 +156,9 @@ func TestStopDone(t *testing.T) {
 		"and its grace is over":               {100_000, 1000, 1030, 2, ended(task.Ready, task.Ready), true},
 		"all have ended":                      {100, 0, 101, 2, ended(task.Exited, task.Exited), true},
 		"one has not":                         {100, 0, 101, 2, ended(task.Exited, task.Ready), false},
-		"its main group waits for others":     {100, 0, 101, 1, ended(task.Ready, task.Prepared), true},
+		"servers have theirs without a main":  {100, 0, 101, 1, ended(task.Ready, task.Prepared), false},
+		"and it is over":                      {100, 0, 130, 1, ended(task.Ready, task.Prepared), true},
+		"servers have ended without a main":   {100, 0, 101, 1, ended(task.Exited, task.Prepared), true},
 	} {
 		a := &task.Assignment{Shares: true, ExitsCount: true, Phase: task.Running, Passed: tt.passed, StoppedMS: tt.stopped, Members: tt.members}
 		a.InOrder, a.GraceMS, a.Groups = true, 30, []task.Group{{Name: "server", Peers: 1}, {Name: "main", Peers: 1, Least: 1}}
