@@ -15,7 +15,7 @@ func (c *Containers) folders(ctx context.Context, s *container.Spec, m member, j
 	if s.Mounts, err = mountsOf(ctx, c.Paths, m.group.Volumes, j.Grant.Folders); err != nil || run == nil {
 		return err
 	}
-	run.files = m.found
+	run.files, run.log = m.found, c.Log
 	if s.User != "" {
 		run.uid, run.gid = numbers(s.User)
 	}

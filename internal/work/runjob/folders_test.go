@@ -216,7 +216,7 @@ func TestWordsToTheEpochBefore(t *testing.T) {
 			j := withRuns(one(python("import time", "time.sleep(3600)"), "work_dir: runs", "command: train.py", tt.line), dir)
 			started(t, p, j)
 			stop, fail := filepath.Join(dir, "x-7", "stop"), filepath.Join(dir, "x-7", "stop_fail")
-			if err := errors.Join(os.Mkdir(stop, 0o700), os.WriteFile(filepath.Join(stop, "x"), nil, 0o600), os.WriteFile(fail, nil, 0o600)); err != nil {
+			if err := errors.Join(os.WriteFile(stop, nil, 0o600), os.WriteFile(fail, nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			await(t, p, func(s work.Status) bool { return s.Asks != "" })

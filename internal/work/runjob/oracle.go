@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"strconv"
@@ -41,13 +42,33 @@ func (f *runFolder) clear(root *os.Root) error {
 		return nil
 	}
 	for _, name := range []string{stopfile.Stop, stopfile.Fail} {
-		if err := root.RemoveAll(name); err != nil {
-			return fmt.Errorf("can't remove %s from folder %s in volume %s, which members before have left there: %w: remove it on its host, and run the job again", name, f.name, f.volume, errors.Unwrap(err))
+		if err := f.clearWord(root, name); err != nil {
+			return fmt.Errorf("can't remove %s from folder %s in volume %s, which members before have left there: %w: remove it on its host, and run the job again", name, f.name, f.volume, err)
 		}
 	}
 	if err := f.putFile(root, framework.Found{Name: epochFile, Data: strconv.AppendUint(nil, uint64(f.epoch), 10)}); err != nil {
 		return f.fails(err)
 	}
+	return nil
+}
+
+// clearWord removes a file, and tells of it: whoever asked by it may have meant the members that are placed now. A folder of that name stays, as what is in it is
+// a program's own, and is a word to them too.
+func (f *runFolder) clearWord(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		f.log.Warn("a folder has the name of a stop file, and is not removed: it counts for the members that are placed anew too; give it another name", "folder", f.path(), "name", name, "epoch", f.epoch)
+		return nil
+	}
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another host of the run may have been first
+		return err
+	}
+	f.log.Warn("a stop file of the epoch before was removed, as members are placed anew; to end the job, put it there again or cancel the job", "folder", f.path(), "name", name, "epoch", f.epoch)
 	return nil
 }
 

@@ -3,9 +3,11 @@ package runjob
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -64,5 +66,31 @@ func TestAFolderIsNoFileOfARun(t *testing.T) {
 	}
 	if got := namesIn(t, filepath.Join(dir, "x-7")); !slices.Equal(got, []string{runFile, "MAIN_config.json"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWordsAreClearedAloud: a stop file of the epoch before goes, and the log says so; a folder of that name stays with what is in it.
+func TestWordsAreClearedAloud(t *testing.T) {
+	dir := t.TempDir()
+	said := &strings.Builder{}
+	f := runIn(t, dir, "swop-1")
+	f.epoch, f.log = 2, slog.New(slog.NewTextHandler(said, nil))
+	in := filepath.Join(dir, "x-7")
+	if err := errors.Join(os.MkdirAll(filepath.Join(in, "stop", "data"), 0o700), os.WriteFile(filepath.Join(in, "stop_fail"), nil, 0o600), os.WriteFile(filepath.Join(in, runFile), []byte(f.text()), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.make(t.Context(), hostpaths.NewHere()); err != nil {
+		t.Fatal(err)
+	}
+	if got := namesIn(t, in); !slices.Equal(got, []string{epochFile, runFile, "stop"}) {
+		t.Errorf("%q", got)
+	}
+	if got := namesIn(t, filepath.Join(in, "stop")); !slices.Equal(got, []string{"data"}) {
+		t.Errorf("%q", got)
+	}
+	for _, want := range []string{"a stop file of the epoch before was removed", "name=stop_fail", "is not removed", "name=stop "} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, said)
+		}
 	}
 }

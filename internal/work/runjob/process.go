@@ -83,7 +83,7 @@ func (p *Processes) Prepare(ctx context.Context, j work.Job) error {
 		addresses: addresses, device: address.Device(addresses[rankOf(j, world)]), metadata: filepath.Join(dir, metadataFile), workDir: run.path(), secrets: filepath.Join(dir, secretsDir),
 	})
 	if err == nil && run != nil {
-		run.files = m.found
+		run.files, run.log = m.found, p.Log
 		err = run.make(ctx, p.Paths)
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,7 +40,8 @@ type runFolder struct {
 	by       string // which member of which host makes it, beside others
 	uid, gid int    // whose it is, where this process may say so
 	files    []framework.Found
-	epoch    uint32 // words to the one before don't count in it; 0: they are no matter
+	epoch    uint32       // words to the one before don't count in it; 0: they are no matter
+	log      *slog.Logger // of its host; needed with an epoch
 }
 
 // runFolderOf is the folder of a member's run; nil: the job has none.
