@@ -169,3 +169,23 @@ func TestNoOtherTaskHasAnEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestAWordUnderAnIDThatIsUsedAgain counts as unsigned: it may be of the assignment before.
+func TestAWordUnderAnIDThatIsUsedAgain(t *testing.T) {
+	ca := newAuthority(t)
+	host := newNode(t, "swop-0")
+	b := newRan(t, ca, newOperator(t, ca), []*node{host}, []ledger.Registration{host.register(t, ca)})
+	b.make("job", "RUN_JOB")
+	for _, id := range []string{"7", "8", "7"} {
+		r := &swarmv1.AssignTaskRequest{Id: id, Stops: true, Groups: []*swarmv1.TaskGroup{{Name: "main", Peers: 1, Least: 1}}}
+		b.assign(r, func(a *ledger.Assigned) { a.JobTerms = ledger.JobTerms{Stops: true} })
+		b.end(id, "succeeded", nil, func(e *ledger.EndedAssignment) {
+			e.End, e.Members = "stop_file", []ledger.Member{{Node: host.name, PeerID: host.id, State: "lost", Group: "main", Peers: 1}}
+			host.asked(t, e, 0)
+			e.Members[0].Signature = ""
+		})
+	}
+	if r := verify(t, b.bytes, optionsOf(ca)); !r.Good() || r.UnsignedMembers != 1 {
+		t.Errorf("found %v, %d unsigned", r.Problems, r.UnsignedMembers)
+	}
+}

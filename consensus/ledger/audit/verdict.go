@@ -77,6 +77,9 @@ func (k *tasks) ran(e ledger.EndedAssignment, a open) {
 	switch {
 	case job:
 		k.jobEnded(e, a.Assigned, &t)
+		if a.again && e.Asked != nil { // what a host has signed may be of the one before
+			k.report.UnsignedMembers++
+		}
 	case e.Withdrawn:
 		k.bad("withdrawn", "placements of jobs alone are recorded to be withdrawn, and task %.160q is none", e.Task)
 	case e.Asked != nil:
