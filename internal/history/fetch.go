@@ -156,7 +156,7 @@ func (r *Recorder) answered(a answer) {
 	if r.resting() {
 		return // and asks again
 	}
-	full := len(a.part.Rounds) >= page && shown > a.after
+	full := shown > a.after && shown < min(a.part.Last, t.committed.Round) // who answers bounds its bytes too, so a page may have fewer rounds than were asked for
 	if a.sn == "" {
 		t.debt.ledSaid(shown, full, !a.ok || time.Since(t.fresh) < settle)
 		return

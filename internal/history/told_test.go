@@ -316,6 +316,34 @@ func TestANewLeaderAsksTheOthers(t *testing.T) {
 	})
 }
 
+// TestPagesAreFollowedToTheEnd: an SN whose rounds are large answers with fewer than were asked for, and has all of them.
+func TestPagesAreFollowedToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, _ := open(t, t.TempDir(), history.Limits{})
+		put(t, theirs, "c", 2, upTo(400)...)
+		for _, leads := range []bool{true, false} {
+			mine, _ := open(t, t.TempDir(), history.Limits{})
+			on := newSN()
+			on.leads = leads
+			few := func(contract string, q history.Query) (history.Part, bool, error) {
+				q.Most = 70
+				part, err := theirs.Read(contract, q)
+				return part, true, err
+			}
+			others := sources{"sn-1": few}
+			if !leads {
+				others = sources{"": few}
+			}
+			_, _, _ = recording(t, mine, on, others)
+			on.show(committed(401, "sl-0"))
+			time.Sleep(time.Minute)
+			if got, _ := rounds(t, mine, "c", history.Query{}); !cmp.Equal(got, upTo(401)) {
+				t.Errorf("leads %v: %d rounds are kept", leads, len(got))
+			}
+		}
+	})
+}
+
 // TestTheLedgerFillsGaps: those between what was kept and what the first look shows, and one of a contract whose records were read already.
 func TestTheLedgerFillsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
