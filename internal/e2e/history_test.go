@@ -67,8 +67,12 @@ func TestCurvesSurviveTheLeader(t *testing.T) {
 		}
 		return from > 0 && h.Rounds[max(1, len(h.Rounds))-1].Round >= from+2
 	})
-	screen.resize(40, 120)
-	screen.shows(asked(other))
+	columns := uint16(120)
+	s.Until("the screen at another SN", func() bool { // of a line that changes only that is written which is new: it is drawn whole when the size changes
+		columns++
+		screen.resize(40, columns)
+		return screen.seen.Has(asked(other))
+	})
 	screen.quits()
 	h := curve(other)
 	heard := 0

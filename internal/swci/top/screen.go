@@ -56,16 +56,17 @@ type screen struct {
 	known    known
 	asked    map[string]*asked
 	contact  contact
-	contract string    // that is shown; empty: none is known yet
-	heard    time.Time // when the swarm answered last
-	offset   int       // first line that is shown
+	lost     map[string]answer // the last ones about the swarm and its nodes
+	contract string            // that is shown; empty: none is known yet
+	heard    time.Time         // when the swarm answered last
+	offset   int               // first line that is shown
 	paused   time.Time
 	help     bool
 	reset    uint64 // run that the contract had when it was reset while it was shown; 0: it was not
 }
 
 func newScreen(cfg Config, ask func(string) answer) *screen {
-	return &screen{cfg: cfg, ask: ask, width: 80, height: 24, asked: map[string]*asked{}, contact: contact{since: cfg.Now()}, heard: cfg.Now(), contract: cfg.Contract}
+	return &screen{cfg: cfg, ask: ask, width: 80, height: 24, asked: map[string]*asked{}, lost: map[string]answer{}, contact: contact{since: cfg.Now()}, heard: cfg.Now(), contract: cfg.Contract}
 }
 
 // Init implements tea.Model.
@@ -116,12 +117,16 @@ func (s *screen) questions() (cmds []tea.Cmd) {
 			busy++
 		}
 	}
-	for _, name := range s.names() {
-		a := s.asked[name]
-		if a == nil {
-			a = &asked{}
-			s.asked[name] = a
+	names := s.names()
+	for _, name := range names {
+		if s.asked[name] == nil {
+			s.asked[name] = &asked{}
 		}
+	}
+	// Those that wait longest come first: where answers take long, all get their turn.
+	slices.SortStableFunc(names, func(a, b string) int { return s.asked[a].due.Compare(s.asked[b].due) })
+	for _, name := range names {
+		a := s.asked[name]
 		if busy >= maxAsking || a.asking || now.Before(a.due) {
 			continue
 		}
@@ -141,15 +146,7 @@ func (s *screen) questions() (cmds []tea.Cmd) {
 
 // took takes an answer. While the swarm can't be asked what was known last stays.
 func (s *screen) took(a answer) {
-	if s.contact.sn != a.sn || (s.contact.lost == "") != (a.lost == "") {
-		s.contact.since = s.cfg.Now()
-	}
-	s.contact.sn, s.contact.lost, s.contact.remedy = a.sn, a.lost, ""
-	if a.lost != "" {
-		s.contact.remedy = a.remedy
-	} else {
-		s.heard = s.cfg.Now()
-	}
+	s.linked(a)
 	of := s.asked[a.name]
 	if of == nil {
 		return
@@ -180,6 +177,26 @@ func (s *screen) took(a answer) {
 		s.reset = run
 	}
 	s.choose()
+}
+
+// linked notes how the swarm was found. The swarm and its nodes alone say that it can't be asked: others may fail while it is well.
+func (s *screen) linked(a answer) {
+	if a.lost == "" {
+		s.heard = s.cfg.Now()
+	}
+	if a.name == "swarm" || a.name == "nodes" {
+		s.lost[a.name] = a
+	}
+	lost, remedy := "", ""
+	for _, name := range []string{"swarm", "nodes"} {
+		if said := s.lost[name]; said.lost != "" {
+			lost, remedy = said.lost, said.remedy
+		}
+	}
+	if s.contact.sn != a.sn || (s.contact.lost == "") != (lost == "") {
+		s.contact.since = s.cfg.Now()
+	}
+	s.contact.sn, s.contact.lost, s.contact.remedy = a.sn, lost, remedy
 }
 
 // choose picks a contract where none is shown: one that trains, or the first.

@@ -283,6 +283,44 @@ func asking(s *screen) (n int) {
 	return n
 }
 
+// TestSlowAnswers: where each takes longer than the time between two questions, all documents are asked for all the same.
+func TestSlowAnswers(t *testing.T) {
+	s, now := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
+	turns := map[string]int{}
+	for range 200 {
+		s.questions()
+		*now = now.Add(period + period/20)
+		for _, name := range s.names() {
+			if s.asked[name].asking {
+				turns[name]++
+				s.Update(answer{name: name, sn: "sn-1", err: "none"})
+			}
+		}
+	}
+	for _, name := range s.names() {
+		if turns[name] < 50 {
+			t.Errorf("%s was asked for %d times", name, turns[name])
+		}
+	}
+}
+
+// TestOneDocumentIsNotTheSwarm: what fails while the swarm and its nodes are told does not make the screen stale.
+func TestOneDocumentIsNotTheSwarm(t *testing.T) {
+	s, _ := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
+	s.Update(answer{name: "nodes", sn: "sn-1", lost: "no SN has a leader", remedy: "wait"})
+	for _, name := range []string{"swarm", "contracts"} {
+		s.Update(answer{name: name, sn: "sn-1", value: json.RawMessage(`{}`)})
+		if got := s.draw(); !strings.Contains(got, "no SN has a leader") || strings.Contains(got, "live for") {
+			t.Errorf("after an answer for %s:\n%s", name, got)
+		}
+	}
+	s.Update(answer{name: "nodes", sn: "sn-1", value: json.RawMessage(`{}`)})
+	s.Update(answer{name: "contract/" + contract, sn: "sn-1", lost: "it took too long"})
+	if got := s.draw(); !strings.Contains(got, "live for") || strings.Contains(got, "it took too long") {
+		t.Errorf("as one document does not come:\n%s", got)
+	}
+}
+
 // TestContractThatIsReset: the screen says that it was reset while it was shown, and shows nothing of the run before.
 func TestContractThatIsReset(t *testing.T) {
 	s, _ := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)

@@ -68,14 +68,21 @@ func (s *Screen) follow(r io.Reader) {
 	}
 }
 
+func (s *Screen) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// Has reports whether text has been shown.
+func (s *Screen) Has(text string) bool { return strings.Contains(s.all(), text) }
+
 // Await returns when text has been shown so many times.
 func (s *Screen) Await(t *testing.T, text string, times int) {
 	t.Helper()
 	late := time.After(10 * time.Second)
 	for {
-		s.mu.Lock()
-		all := s.text.String()
-		s.mu.Unlock()
+		all := s.all()
 		if strings.Count(all, text) >= times {
 			return
 		}
