@@ -155,7 +155,7 @@ func (of *trackers) show(s *Session, name string, done track.Result) error {
 		}
 		line := fmt.Sprintf("contract %s, run %d: %s; the training %s", text.Line(name), out.Run, wrote, goes)
 		if out.LeftOut > 0 {
-			line += fmt.Sprintf("; %s of the training are not in the swarm's history", many(int(out.LeftOut), "round")) //nolint:gosec // likewise
+			line += fmt.Sprintf("; left out, as the swarm's history lacks them: %s", many(int(out.LeftOut), "round")) //nolint:gosec // likewise
 		}
 		_, err := fmt.Fprintln(s.Env.Stdout, line)
 		return err

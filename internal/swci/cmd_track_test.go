@@ -55,7 +55,7 @@ func TestTrackContract(t *testing.T) {
 	c.add(ledger.Swarm{SwarmID: "s"})
 	api, dir := &trackedAPI{raw: c.lines}, filepath.Join(t.TempDir(), "tb")
 	out, beside, err := on(t, api, "", "track", "contract", "c", "--tensorboard", dir, "--sn=h")
-	if err != nil || out != "contract c, run 2: wrote 2 rounds, up to round 3; the training is complete; 1 round before are no longer in the swarm's history\n" || !strings.Contains(beside, "look at it with: tensorboard --logdir "+dir) {
+	if err != nil || out != "contract c, run 2: wrote 2 rounds, up to round 3; the training is complete; left out, as the swarm's history lacks them: 1 round\n" || !strings.Contains(beside, "look at it with: tensorboard --logdir "+dir) {
 		t.Errorf("%v, beside %q, got %q", err, beside, out)
 	}
 	out, beside, err = on(t, api, "", "track", "contract", "c", "--once", "--tensorboard", dir, "--sn=h", "-o", "json")
