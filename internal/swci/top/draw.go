@@ -111,6 +111,7 @@ func (s *screen) body() (rows []row) {
 		return helpRows()
 	}
 	rows = append(rows, s.summary()...)
+	rows = append(rows, s.old()...)
 	rows = append(rows, s.training().rows()...)
 	rows = append(rows, s.nodeRows()...)
 	return rows
@@ -127,6 +128,31 @@ func (s *screen) lacking(name, what string) (rows []row) {
 		rows = append(rows, folded("to do  ", a.remedy, plain, s.width, 2)...)
 	}
 	return rows
+}
+
+// old says which documents do not come although the swarm answers: what is shown of them was known before.
+func (s *screen) old() []row {
+	now := s.cfg.Now()
+	if !s.paused.IsZero() || s.contact.lost != "" || now.Sub(s.heard) > silence {
+		return nil // the first line says it of all
+	}
+	var each []string
+	for _, name := range s.names() {
+		a := s.asked[name]
+		if a == nil || a.wanted.IsZero() || now.Sub(a.wanted) <= silence {
+			continue
+		}
+		kind, _, _ := strings.Cut(name, "/")
+		said := kind + " has not come for " + rough(now.Sub(a.wanted))
+		if !a.came.IsZero() {
+			said = kind + " was known " + rough(now.Sub(a.came)) + " ago"
+		}
+		each = append(each, said)
+	}
+	if each == nil {
+		return nil
+	}
+	return folded("old    ", strings.Join(each, ", "), warn, s.width, 2)
 }
 
 // foot has the keys, and which lines of the body are shown.
@@ -172,7 +198,7 @@ func helpRows() (rows []row) {
 		{"p", "pause: nothing is asked, what is shown stays; again: go on"},
 		{"?", "this page; again: back"},
 		{"", ""},
-		{"live", "the swarm answers, every 2 s"},
+		{"live, old", "the swarm answers, every 2 s; some documents do not come"},
 		{"STALE", "no SN answers, or your identity expired: what is shown was known last"},
 		{"● ! × ○", "well; not healthy or not known; dead or banned; left"},
 		{"HEARD", "when a raft leader last heard of the node"},

@@ -37,6 +37,8 @@ type beats struct{}
 type asked struct {
 	due         time.Time
 	asking      bool
+	wanted      time.Time // since when it does not come; zero: it came when it was asked for last
+	came        time.Time // when it did; zero: never
 	err, remedy string
 }
 
@@ -132,6 +134,9 @@ func (s *screen) questions() (cmds []tea.Cmd) {
 		}
 		busy++
 		a.asking, a.due = true, now.Add(period)
+		if a.wanted.IsZero() {
+			a.wanted = now
+		}
 		cmds = append(cmds, func() tea.Msg {
 			if !strings.HasPrefix(name, "history/") {
 				return s.ask(name)
@@ -152,6 +157,9 @@ func (s *screen) took(a answer) {
 		return
 	}
 	of.asking = false
+	if a.value != nil || a.lost == "" {
+		of.wanted, of.came = time.Time{}, s.cfg.Now()
+	}
 	if !slices.Contains(s.names(), a.name) {
 		delete(s.asked, a.name) // of a contract that was shown before
 		return

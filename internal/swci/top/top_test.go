@@ -321,6 +321,48 @@ func TestOneDocumentIsNotTheSwarm(t *testing.T) {
 	}
 }
 
+// TestOldDocuments: while the swarm answers, the screen says of which documents it shows what was known before.
+func TestOldDocuments(t *testing.T) {
+	docs := recorded(t, "training")
+	s, now := shownAt(t, docs, stages["training"].at, 80, 24)
+	hangs := "contract/" + contract
+	answers := func() { // all but one
+		for range 10 {
+			s.questions()
+			for _, name := range s.names() {
+				if s.asked[name].asking && name != hangs {
+					s.Update(answer{name: name, value: docs[name], sn: "sn-1"})
+				}
+			}
+			*now = now.Add(time.Second)
+		}
+	}
+	answers()
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "live for") || !strings.Contains(got, "old    contract was known 13 s ago\n") {
+		t.Errorf("a document hangs:\n%s", got)
+	}
+	s.Update(answer{name: hangs, lost: "it took too long", sn: "sn-1"})
+	answers()
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "live for") || !strings.Contains(got, "old    contract was known 23 s ago\n") {
+		t.Errorf("it is asked for again:\n%s", got)
+	}
+	s.show("z")
+	hangs = "contract/z"
+	answers()
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "old    contract has not come for 10 s") {
+		t.Errorf("it never came:\n%s", got)
+	}
+	press(t, s, "p")
+	if got := ansi.Strip(s.draw()); strings.Contains(got, "old    ") {
+		t.Errorf("paused:\n%s", got)
+	}
+	press(t, s, "p")
+	s.Update(answer{name: hangs, value: docs["contract/"+contract], sn: "sn-1"})
+	if got := ansi.Strip(s.draw()); strings.Contains(got, "old    ") {
+		t.Errorf("it came:\n%s", got)
+	}
+}
+
 // TestContractThatIsReset: the screen says that it was reset while it was shown, and shows nothing of the run before.
 func TestContractThatIsReset(t *testing.T) {
 	s, _ := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
